@@ -278,7 +278,7 @@ class _Table:
             f"static void call_{index}(const void *p, const void *const *in, void *const *out, "
             "void *scratch) {\n"
             f"    {parameters}\n"
-            f"    {kernel.name}({', '.join(arguments)});\n"
+            f"    (void){kernel.name}({', '.join(arguments)});\n"
             "    (void)p, (void)in, (void)out, (void)scratch;\n}\n\n"
         )
         table = "NULL"

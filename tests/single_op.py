@@ -787,6 +787,71 @@ def _pack(rng: Random, dtype: str) -> Draft:
     return Draft(parts, parts[0].quant, {"axis": axis, "values_count": len(parts)})
 
 
+def _indices(rng: Random, size: int, shape: Sequence[int], name: str) -> tuple[Tensor, Array]:
+    """Indices of ``size`` elements, known or computed, and their values."""
+    values = rng.integers(0, size, tuple(shape)).astype(np.int32)
+    data = values if rng.random() < 0.4 else None
+    return Tensor(name, values.shape, "int32", data=data), values
+
+
+def _gather(rng: Random, dtype: str) -> Draft:
+    rank = int(rng.integers(1, 6))
+    shape = shape_of(rng, rank, 4)
+    axis = int(rng.integers(rank))
+    batch = int(rng.integers(axis + 1)) if rng.random() < 0.4 else 0
+    more = shape_of(rng, int(rng.integers(0, 7 - rank)), 3)
+    indices, values = _indices(rng, shape[axis], (*shape[:batch], *more), "i")
+    x = activation_tensor(rng, dtype, shape)
+    attrs = {"axis": axis - rank * int(rng.integers(2)), "batch_dims": batch}
+    return Draft([x, indices], x.quant, attrs, values={"i": values})
+
+
+def _embedding_lookup(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(2, 6)), 5)
+    indices, values = _indices(rng, shape[0], (int(rng.integers(1, 6)),), "i")
+    x = activation_tensor(rng, dtype, shape)
+    if rng.random() < 0.5:
+        x = replace(x, data=content(rng, x))
+        indices = replace(indices, data=None)
+    return Draft([indices, x], x.quant, values={"i": values})
+
+
+def _gather_nd(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(1, 6)), 4)
+    depth = int(rng.integers(1, min(len(shape), 5) + 1))
+    count = shape_of(rng, int(rng.integers(0, 3)), 3)
+    columns = [rng.integers(0, size, count) for size in shape[:depth]]
+    values = np.stack(columns, -1).astype(np.int32)
+    data = values if rng.random() < 0.4 else None
+    indices = Tensor("i", values.shape, "int32", data=data)
+    x = activation_tensor(rng, dtype, shape)
+    return Draft([x, indices], x.quant, values={"i": values})
+
+
+def _update_slice(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(1, 6)), 5)
+    x = activation_tensor(rng, dtype, shape)
+    part = tuple(int(rng.integers(1, size + 1)) for size in shape)
+    update = replace(x, name="u", shape=part)
+    # Beyond both ends, too.
+    values = rng.integers(-3, 7, len(shape)).astype(np.int32)
+    data = values if rng.random() < 0.3 else None
+    begins = Tensor("b", values.shape, "int32", data=data)
+    return Draft([x, update, begins], x.quant, values={"b": values})
+
+
+def _one_hot(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(1, 5)), 4)
+    depth = int(rng.integers(1, 6))
+    values = rng.integers(-2, depth + 2, shape).astype(np.int32)
+    quant = quantized(rng, dtype)
+    on, off = (Tensor(name, (), dtype, quant) for name in ("on", "off"))
+    ins = [Tensor("i", shape, "int32"), index_tensor(depth, "depth")]
+    ins += [replace(t, data=content(rng, t)) for t in (on, off)]
+    attrs = {"axis": int(rng.integers(-1, len(shape) + 1))}
+    return Draft(ins, quant, attrs, values={"i": values})
+
+
 def _unpack(rng: Random, dtype: str) -> Draft:
     shape = shape_of(rng, int(rng.integers(1, 7)), 4)
     x = activation_tensor(rng, dtype, shape)
@@ -957,6 +1022,11 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "DEPTH_TO_SPACE": _depth_to_space,
     "SPACE_TO_BATCH_ND": _space_to_batch,
     "BATCH_TO_SPACE_ND": _batch_to_space,
+    "GATHER": _gather,
+    "GATHER_ND": _gather_nd,
+    "EMBEDDING_LOOKUP": _embedding_lookup,
+    "DYNAMIC_UPDATE_SLICE": _update_slice,
+    "ONE_HOT": _one_hot,
     "CONCATENATION": _concatenation,
     "PACK": _pack,
     "UNPACK": _unpack,
@@ -992,7 +1062,8 @@ KINDS: Sequence[tuple[str, str]] = [
                 "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "PAD", "PADV2", "MIRROR_PAD", "TRANSPOSE",
                 "STRIDED_SLICE", "SLICE", "REVERSE_V2", "TILE", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE",
                 "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND", "CONCATENATION", "PACK", "UNPACK",
-                "SPLIT", "SPLIT_V",
+                "SPLIT", "SPLIT_V", "GATHER", "GATHER_ND", "EMBEDDING_LOOKUP",
+                "DYNAMIC_UPDATE_SLICE", "ONE_HOT",
             )
         },
     }.get(op, ARITHMETIC)

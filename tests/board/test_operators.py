@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from nodes import make_node
 from single_op import KINDS, merged, random_op
 
 import hil
 import hilc
 from hil.board import load_board
+from hilc.errors import HilError
 from hilc.interpreter import run_all
+from hilc.ir import Graph, Tensor
 
 #: What a float32 result may differ by: the C library is another one.
 RELATIVE = 1e-5
@@ -39,3 +42,22 @@ def test_all_operators_on_a_board(name):
                 )
             else:
                 np.testing.assert_array_equal(result, expected[tensor], err_msg=tensor)
+
+
+def test_an_index_outside_fails_the_run_and_the_next_one_is_right():
+    x = np.arange(12, dtype=np.int32).reshape(4, 3)
+    tensors = [Tensor("x", (4, 3), "int32"), Tensor("i", (), "int32"), Tensor("y", (3,), "int32")]
+    node = make_node("GATHER", ("x", "i"), ("y",), axis=0, batch_dims=0)
+    graph = Graph("rows", {t.name: t for t in tensors}, (node,), ("x", "i"), ("y",))
+    board = load_board("mps2-an385")
+    with hil.open(board, hilc.compile(graph, cpu=board.cpu.name, name="rows")) as device:
+        model = device["rows"]
+        model.set_input("x", x)
+        for index in (4, -1):
+            model.set_input("i", np.array(index, np.int32))
+            with pytest.raises(HilError, match="the model returned -1"):
+                model.run()
+        model.set_input("x", x)
+        model.set_input("i", np.array(3, np.int32))
+        model.run()
+        np.testing.assert_array_equal(model.get_output("y"), x[3])

@@ -151,11 +151,12 @@ def test_other_subgraphs_and_metadata_are_no_matter() -> None:
 # Refused ------------------------------------------------------------------------------------------
 
 
-def _gather_at_run_time(b: ModelBuilder) -> None:
-    b.input("x", (5,), **Q)
-    b.const("i", np.array([0, 2], np.int32))
-    b.output("y", (2,), **Q)
-    b.op("GATHER", ("x", "i"), ("y",))
+def _range_at_run_time(b: ModelBuilder) -> None:
+    b.input("x", (), "int32")
+    b.const("n", np.array(7, np.int32))
+    b.const("d", np.array(1, np.int32))
+    b.output("y", (2,), "int32")
+    b.op("RANGE", ("x", "n", "d"), ("y",))
 
 
 def _gather_outside(b: ModelBuilder) -> None:
@@ -170,9 +171,9 @@ def _gather_outside(b: ModelBuilder) -> None:
 
 
 def _gather_too_much(b: ModelBuilder) -> None:
-    b.const("table", np.zeros((1, 1 << 12), np.int32))
+    b.const("table", np.zeros((1, 1 << 13), np.int32))
     b.const("i", np.zeros(1 << 12, np.int32))
-    b.output("y", (1 << 12, 1 << 12), "int32")
+    b.output("y", (1 << 12, 1 << 13), "int32")
     b.op("GATHER", ("table", "i"), ("y",))
 
 
@@ -256,9 +257,9 @@ def _mean_without_operand(b: ModelBuilder) -> None:
 @pytest.mark.parametrize(
     ("build", "kind", "words"),
     [
-        (_gather_at_run_time, UnsupportedError, ("operator 0 (GATHER)", "'x' (int8[5])")),
-        (_gather_outside, ModelError, ("operator 1 (GATHER)", "outside of axis 0")),
-        (_gather_too_much, ModelError, ("operator 0 (GATHER)", "16777216 elements; at most")),
+        (_range_at_run_time, UnsupportedError, ("operator 0 (RANGE)", "'x' (int32[])")),
+        (_gather_outside, ModelError, ("operator 1 (GATHER)", "element 2 of axis 0, which has 2")),
+        (_gather_too_much, ModelError, ("'y'", "that may ever fit")),
         (_huge_result, ModelError, ("operator 0 (PAD)", "'padded'", "that may ever fit")),
         (_variable, UnsupportedError, ("operator 0 (ADD)", "reads the variable 'state'")),
         (_nine_dimensions, UnsupportedError, ("'x'", "9 dimensions")),

@@ -50,7 +50,9 @@ NOT_IN_LITERT = {
             "DEPTH_TO_SPACE", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND",
         )
     ),
-    *((op, "int16") for op in ("SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "TILE")),
+    *((op, "int16") for op in ("SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "TILE", "ONE_HOT")),
+    *(("DYNAMIC_UPDATE_SLICE", dtype) for dtype in ("uint8", "int16")),
+    *(("EMBEDDING_LOOKUP", dtype) for dtype in ("int16", "int32", "int64", "bool")),
     ("UNPACK", "int64"),
 }  # fmt: skip
 #: What TFLM's kernels do not take.
@@ -85,6 +87,11 @@ NOT_IN_TFLM = {
     *(("POW", dtype) for dtype in ("int32", "float32")),
     *(("SELECT", dtype) for dtype in MOVABLE),
     *(("SELECT_V2", dtype) for dtype in ("uint8", "int32", "int64", "bool")),
+    *each("GATHER", "uint8", "int16", "int32", "int64", "bool"),
+    *each("GATHER_ND", "uint8", "int16", "int32", "int64", "bool"),
+    *each("EMBEDDING_LOOKUP", "uint8", "int16", "int32", "int64", "bool"),
+    *each("DYNAMIC_UPDATE_SLICE", "uint8", "int64", "bool"),
+    *each("ONE_HOT", *MOVABLE),
 }
 #: What of others it refuses, as a part of what it says.
 LIMITS_OF_TFLM = {

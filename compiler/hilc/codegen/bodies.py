@@ -51,6 +51,7 @@ class Body:
         values = c_struct_initialiser(self.fields, {name: f"own->{name}" for name in self.own})
         struct = "".join(f"    {declaration};\n" for declaration in self.own.values())
         own = [f"const struct {self.name} *own"] * bool(self.own)
+        result, call = ("int32_t", "return ") if kernel.fails else ("void", "")
         indented = values.replace("\n", "\n    ")
         return (
             f"/* One body for the layers {layers}: what each has for itself. */\n"
@@ -59,9 +60,9 @@ class Body:
             else f"/* One body for the layers {layers}. */\n"
         ) + (
             "__attribute__((noinline))\n"
-            f"{c_wrapped(f'static void {self.name}(', [*own, *tensors], ') {')}\n"
+            f"{c_wrapped(f'static {result} {self.name}(', [*own, *tensors], ') {')}\n"
             f"    const struct {kernel.name} p = {indented};\n"
-            f"{c_wrapped(f'    {kernel.name}(', passed, ');')}\n}}\n"
+            f"{c_wrapped(f'    {call}{kernel.name}(', passed, ');')}\n}}\n"
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from hilc.codegen.allocator import allocator
 from hilc.codegen.arguments import Argument, Operator, program_devices
 from hilc.codegen.bodies import shared_bodies
-from hilc.codegen.calls import device_guard, device_hooks
+from hilc.codegen.calls import checked_call, device_guard, device_hooks
 from hilc.codegen.constants import ConstantPool, pool_constants, struct_tag, write_pool
 from hilc.codegen.convention import Calls, External
 from hilc.codegen.cwriter import c_comment, c_includes, c_struct_initialiser, c_wrapped
@@ -178,6 +178,8 @@ class _Writer:
         if kernel.scratch != "0":
             passed.append("scratch" if call.scratch_bytes else "NULL")
         callee = kernel if shared is None else shared
+        if kernel.fails:
+            return _with_scratch(step, body + checked_call(callee.name, passed))
         statement = c_wrapped(f"    {callee.name}(", passed, ");\n")
         return _with_scratch(step, body + statement)
 

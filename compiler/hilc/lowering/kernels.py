@@ -18,6 +18,8 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
     code = 420                 # bytes of code, specialised for one layer
     band_code = 500            # the same for bands of several heights, in a layer that is computed
                                # a few rows at a time (if not stated, SearchPolicy.band_code)
+    fails = true               # that it returns a status: not 0 where it refuses what inputs hold
+                               # (false if not stated)
     flash_heavy = true         # that its constants take several times the flash of what others
                                # need: only for programs that are to be fast (false if not stated)
     [cost.counts]              # what takes time, and how many instructions each of it takes
@@ -33,7 +35,8 @@ The function is ``static inline`` and always inlined, with the signature::
     void NAME(const struct NAME *p, const IN0 *in0, ..., OUT0 *out0, ...[, void *scratch])
 
 where arguments of variable number are ``const int8_t *const *in`` or ``int8_t *const *out``, and
-``scratch`` is present only when the kernel has some. Everything that is constant (sizes, weights,
+``scratch`` is present only when the kernel has some. A kernel that ``fails`` returns ``int32_t``
+and has no scratch. Everything that is constant (sizes, weights,
 multipliers) is a field of the struct, so that a ``static const`` struct specialises the body for
 one layer and a pointer to it shares one body between layers. In Python the struct is a dataclass
 (:mod:`hilc.lowering.parameters`, written from the headers by :mod:`hilc.lowering.structs`).
@@ -131,6 +134,8 @@ class Kernel:
     code: int = _CODE_BYTES
     #: The same for bands of a layer, where that is known.
     band_code: int | None = None
+    #: Whether it returns a status, which is not 0 where it refuses what its inputs hold.
+    fails: bool = False
     #: Whether it is only for programs to which speed is worth several times the flash.
     flash_heavy: bool = False
 
@@ -141,6 +146,8 @@ class Kernel:
                 f"kernel {self.name}: order {self.order!r} with reads {self.reads!r}, "
                 f"not one of {known}"
             )
+        if self.fails and self.scratch != "0":
+            raise ValueError(f"kernel {self.name}: one that fails would not free its scratch")
         if unknown := self.window.keys() - WINDOW_FIELDS.keys():
             raise ValueError(f"kernel {self.name}: a window has no {sorted(unknown)}")
 
@@ -341,6 +348,7 @@ def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
                 cost=_cost(entry),
                 code=entry.get("code", _CODE_BYTES),
                 band_code=entry.get("band_code"),
+                fails=entry.get("fails", False),
                 flash_heavy=entry.get("flash_heavy", False),
             )
 

@@ -1964,6 +1964,86 @@ class HilZeros(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilGatherBlocks(Parameters):
+    """The fields of ``struct hil_gather_blocks``."""
+
+    KERNEL: ClassVar[str] = "hil_gather_blocks"
+
+    #: of the tensor and the indices
+    batches: int
+    #: of a batch of the tensor
+    rows: int
+    #: blocks of a row
+    size: int
+    #: of a block
+    block_bytes: int
+    #: indices of a batch
+    count: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilGatherPlaces(Parameters):
+    """The fields of ``struct hil_gather_places``."""
+
+    KERNEL: ClassVar[str] = "hil_gather_places"
+
+    #: of blocks
+    count: int
+    #: indices of a block, one for each of the first axes
+    depth: int
+    #: bytes from one to the next along each of these axes
+    steps: npt.NDArray[np.int32]
+    #: of a block
+    block_bytes: int
+    #: the last byte at which a block may begin
+    most: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilUpdateSlice(Parameters):
+    """The fields of ``struct hil_update_slice``."""
+
+    KERNEL: ClassVar[str] = "hil_update_slice"
+
+    #: bytes of the tensor
+    size: int
+    #: of the tensor
+    axes: int
+    #: elements by which the update is shorter along each axis
+    spare: npt.NDArray[np.int32]
+    #: bytes from one to the next along each axis
+    steps: npt.NDArray[np.int32]
+    #: of the update
+    rows: int
+    #: turns of the loops around a row
+    counts: tuple[int, ...]
+    #: bytes by which the output moves as each of them advances
+    out_jumps: tuple[int, ...]
+    #: bytes that lie together in update and output
+    row: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilOneHot(Parameters):
+    """The fields of ``struct hil_one_hot``."""
+
+    KERNEL: ClassVar[str] = "hil_one_hot"
+
+    #: of indices in front of the new axis
+    rows: int
+    #: elements of the new axis
+    classes: int
+    #: indices of a row
+    columns: int
+    #: bytes of an element
+    item: int
+    #: the element at an index
+    on: npt.NDArray[np.uint8]
+    #: all others
+    off: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilLstmS8(Parameters):
     """The fields of ``struct hil_lstm_s8``."""
 

@@ -23,6 +23,7 @@ from hilc.ops.elementwise import ADD, MUL, SUB
 from hilc.ops.external import EXTERNAL_NODE
 from hilc.ops.fully_connected import FULLY_CONNECTED
 from hilc.ops.functions import FUNCTION, GELU
+from hilc.ops.gather import DYNAMIC_UPDATE_SLICE, EMBEDDING_LOOKUP, GATHER, GATHER_ND, ONE_HOT
 from hilc.ops.lstm import LSTM
 from hilc.ops.mean import MEAN
 from hilc.ops.opdef import OpDef
@@ -118,6 +119,11 @@ _OPS: dict[str, OpDef] = {
     "DEPTH_TO_SPACE": DEPTH_TO_SPACE,
     "SPACE_TO_BATCH_ND": SPACE_TO_BATCH_ND,
     "BATCH_TO_SPACE_ND": BATCH_TO_SPACE_ND,
+    "GATHER": GATHER,
+    "GATHER_ND": GATHER_ND,
+    "EMBEDDING_LOOKUP": EMBEDDING_LOOKUP,
+    "DYNAMIC_UPDATE_SLICE": DYNAMIC_UPDATE_SLICE,
+    "ONE_HOT": ONE_HOT,
     "CONCATENATION": CONCATENATION,
     "PACK": PACK,
     "UNPACK": UNPACK,

@@ -9,13 +9,13 @@ refused if an operand is only known at run time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from hilc.errors import ModelError, UnsupportedError
-from hilc.ir import Array, Attributes, Graph, Node, Tensor
+from hilc.ir import Array, Graph, Node, Tensor
 from hilc.ops import OPS
 from hilc.ops.attributes import ReductionAttributes
 from hilc.ops.verify import check_attributes, check_tensor, describe, located
@@ -115,25 +115,9 @@ def _constant(node: Node, tensor: Tensor | None) -> Array:
     return tensor.data
 
 
-@dataclass(frozen=True, kw_only=True)
-class GatherAttributes(Attributes):
-    axis: int
-    batch_dims: int = 0
-
-
 def _require_few(size: int) -> None:
     if size > _MAX_SIZE:
         raise ValueError(f"it has {size} elements; at most {_MAX_SIZE} are accepted")
-
-
-def _gather(node: Node, x: Array, indices: Array) -> Array:
-    stated = GatherAttributes.of(node)
-    if stated.batch_dims:
-        raise UnsupportedError(f"its batch_dims is {stated.batch_dims}", "only 0 is supported")
-    _require_few(indices.size * x.size // max(x.shape[stated.axis], 1))
-    if indices.size and not 0 <= indices.min() <= indices.max() < x.shape[stated.axis]:
-        raise IndexError(f"an index is outside of axis {stated.axis}")
-    return x.take(indices, stated.axis)
 
 
 def _reduce_prod(node: Node, x: Array, axes: Array) -> Array:
@@ -159,7 +143,6 @@ def _fill(node: Node, shape: Array, value: Array) -> Array:
 CONSTANT_OPERATORS: Mapping[str, Callable[..., Array]] = {
     "SHAPE": lambda node, x: x,
     "RANK": lambda node, x: x,
-    "GATHER": _gather,
     "REDUCE_PROD": _reduce_prod,
     "RANGE": _range,
     "FILL": _fill,

@@ -36,6 +36,7 @@ from hilc.ops.data_movement import StridedSliceAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.fully_connected import FullyConnectedAttributes
 from hilc.ops.functions import GeluAttributes
+from hilc.ops.gather import GatherAttributes, OneHotAttributes
 from hilc.ops.lstm import LstmAttributes
 from hilc.ops.pooling import PoolingAttributes
 from hilc.ops.rearrange import BlockAttributes, MirrorPadAttributes
@@ -44,7 +45,6 @@ from hilc.ops.svdf import SvdfAttributes
 from hilc.ops.transpose_conv import TransposeConvAttributes
 from hilc.ops.unary import LeakyReluAttributes
 from hilc.ops.views import ReshapeAttributes, SqueezeAttributes
-from hilc.transforms.shapes import GatherAttributes
 
 _QUANTIZATION = Table(
     "quantization",
@@ -424,6 +424,11 @@ _OPERATORS: dict[str, Operator] = {
         taken=(*range(9), *range(12, 16), 18, 19),
     ),
     "SLICE": Operator((3, 3)),
+    "GATHER": Operator((2, 2), "GatherOptions", _gather),
+    "GATHER_ND": Operator((2, 2)),
+    "EMBEDDING_LOOKUP": Operator((2, 2)),
+    "DYNAMIC_UPDATE_SLICE": Operator((3, 3)),
+    "ONE_HOT": Operator((4, 4), "OneHotOptions", lambda o: OneHotAttributes(axis=o.Axis())),
     "REVERSE_V2": Operator((2, 2)),
     "TILE": Operator((2, 2)),
     "SPACE_TO_DEPTH": Operator((1, 1), "SpaceToDepthOptions", _block),
@@ -441,7 +446,6 @@ _OPERATORS: dict[str, Operator] = {
     # Evaluated by hilc.transforms.shapes.
     "SHAPE": _computed((1, 1)),
     "RANK": _computed((1, 1)),
-    "GATHER": _computed((2, 2), "GatherOptions", _gather),
     "REDUCE_PROD": _computed((2, 2), "ReducerOptions", _reduction),
     "RANGE": _computed((3, 3)),
     "FILL": _computed((2, 2)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
@@ -125,8 +126,8 @@ def rearranged(layer: Layer) -> KernelCall:
     return take_places(node, layer.operand(0), REARRANGED[node.op](node, ins))
 
 
-def take_places(node: Node, x: Tensor, places: Places) -> KernelCall:
-    """Return the call that writes the elements of ``x`` at ``places``."""
+def take_places(node: Node, x: Tensor, places: Places, index: int = 0) -> KernelCall:
+    """Return the call that writes the elements of ``x``, input ``index``, at ``places``."""
     start, axes = places.start, []
     for axis in places.axes:
         if axis.count == 1 or axis.table is not None and not np.diff(axis.table, 2).any():
@@ -140,8 +141,8 @@ def take_places(node: Node, x: Tensor, places: Places) -> KernelCall:
         shape, steps = [axis.count for axis in axes], [axis.step for axis in axes]
         # Of as many loops the kernel turns the innermost itself.
         if len(nest(shape, steps)) <= OUTER_LOOPS + 1:
-            return _gather(node, x, shape, steps, start)
-    return _take(x, start, axes)
+            return replace(_gather(node, x, shape, steps, start), inputs=(index,))
+    return replace(_take(x, start, axes), inputs=(index,))
 
 
 def _take(x: Tensor, start: int, axes: Sequence[Axis]) -> KernelCall:
