@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from nodes import make_node
 
-from hilc.ir import Array, Graph, Node, Quant, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Graph, Node, Quant, Rounding, Tensor
 from hilc.lowering.choice import Choice, Group
 from hilc.ops import OPS
 
 QUANT = Quant((0.125,), (3,))
+#: By the type of a chain; none for floats.
+QUANTS = {"int8": QUANT, "int16": Quant((2.0**-12,), (0,))}
 
 Random = np.random.Generator
 
@@ -50,6 +52,8 @@ class _Builder:
         name = f"t{len(self.tensors)}"
         node = make_node(op, inputs, (name,), len(self.nodes), **attrs)
         ins = [self.tensors[i] if i else None for i in inputs]
+        if self.dtype == "int16" and OPS[op].weights is not None:
+            node = replace(node, rounding=Rounding.SINGLE)
         ((shape, dtype),) = OPS[op].infer(node, ins)
         self.tensor(tuple(shape), dtype, self._quant())
         self.nodes.append(node)
@@ -80,20 +84,21 @@ class _Builder:
     def bias(self, count: int) -> str:
         if self.dtype == "float32":
             return self.tensor((count,), "float32", None, self._floats((count,)))
-        data = self.rng.integers(-999, 1000, count).astype(np.int32)
-        return self.tensor((count,), "int32", None, data)
+        sums = ELEMENT_TYPES[self.dtype].biases[0]
+        data = self.rng.integers(-999, 1000, count).astype(sums)
+        return self.tensor((count,), sums, None, data)
 
     def constant_row(self, shape: tuple[int, ...]) -> str:
         if self.dtype == "float32":
             return self.tensor(shape, "float32", None, self._floats(shape))
-        data = self.rng.integers(-100, 101, shape).astype(np.int8)
-        return self.tensor(shape, "int8", QUANT, data)
+        data = self.rng.integers(-100, 101, shape).astype(self.dtype)
+        return self.tensor(shape, self.dtype, self._quant(), data)
 
     def _floats(self, shape: tuple[int, ...]) -> Array:
         return self.rng.standard_normal(shape).astype(np.float32)
 
     def _quant(self) -> Quant | None:
-        return QUANT if self.dtype == "int8" else None
+        return QUANTS.get(self.dtype)
 
 
 def random_chains(
@@ -120,11 +125,11 @@ def random_chains(
     inputs = {}
     for name in builder.inputs:
         shape = builder.tensors[name].shape
-        inputs[name] = (
-            rng.integers(-128, 128, shape).astype(np.int8)
-            if dtype == "int8"
-            else rng.standard_normal(shape).astype(np.float32)
-        )
+        if dtype in QUANTS:
+            low, high = ELEMENT_TYPES[dtype].bounds
+            inputs[name] = rng.integers(low, high + 1, shape).astype(dtype)
+        else:
+            inputs[name] = rng.standard_normal(shape).astype(np.float32)
     return Chains(graph, Choice(groups=tuple(groups)), inputs)
 
 

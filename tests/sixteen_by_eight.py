@@ -93,3 +93,56 @@ def network(seed: int = 1) -> bytes:
         builder.op("FULLY_CONNECTED", (value, f"w{i}", f"b{i}" if bias else ""), (name,), **attrs)
         value, scale = name, scale_out
     return builder.build()
+
+
+def images(seed: int = 1) -> bytes:
+    """A network on images: convolutions, a depthwise one, a sum, a pool, classes."""
+    rng = np.random.default_rng(seed)
+    builder = ModelBuilder()
+    builder.input("x", (1, 24, 20, 4), "int16", scale=1 / 4096)
+    scales = {"x": 1 / 4096}
+    shapes = {"x": (1, 24, 20, 4)}
+
+    def convolution(name: str, source: str, channels: int, size: int, stride: int = 1) -> str:
+        _, h, w, depth = shapes[source]
+        single = channels == 0
+        shape = (1, size, size, depth) if single else (channels, size, size, depth)
+        weights = rng.integers(-127, 128, shape).astype(np.int8)
+        count = channels or depth
+        own = rng.uniform(0.001, 0.004, count).astype(np.float32)
+        bias = rng.integers(-(2**18), 2**18, count)
+        builder.const(f"{name}/w", weights, own, axis=3 if single else 0)
+        builder.const(f"{name}/b", bias, np.float32(scales[source]) * own)
+        terms = size * size * (1 if single else depth)
+        scales[name] = float(np.float32(scales[source] * 0.18 * terms**0.5))
+        shapes[name] = (1, -(-h // stride), -(-w // stride), count)
+        builder.tensor(name, shapes[name], "int16", scale=scales[name])
+        attrs: dict[str, Any] = {"depth_multiplier": 1} if single else {}
+        code = "DEPTHWISE_CONV_2D" if single else "CONV_2D"
+        builder.op(
+            code, (source, f"{name}/w", f"{name}/b"), (name,), stride_h=stride, stride_w=stride,
+            dilation_h=1, dilation_w=1, padding="SAME", activation="RELU", **attrs,
+        )  # fmt: skip
+        return name
+
+    first = convolution("first", "x", 16, 3, 2)
+    wide = convolution("depthwise", first, 0, 3)
+    last = convolution("pixels", wide, 16, 1)
+    builder.tensor("sum", shapes[last], "int16", scale=2 * scales[last])
+    builder.op("ADD", (first, last), ("sum",), activation="NONE")
+    builder.tensor("pool", (1, 1, 1, 16), "int16", scale=2 * scales[last])
+    builder.op(
+        "AVERAGE_POOL_2D", ("sum",), ("pool",), filter_h=12, filter_w=10, stride_h=1, stride_w=1,
+        padding="VALID", activation="NONE",
+    )  # fmt: skip
+    weights = rng.integers(-127, 128, (6, 16)).astype(np.int8)
+    builder.const("classes/w", weights, 0.003)
+    logits = float(np.float32(2 * scales[last] * 0.18 * 4 / 8))
+    builder.tensor("classes", (1, 6), "int16", scale=logits)
+    builder.op(
+        "FULLY_CONNECTED", ("pool", "classes/w", ""), ("classes",), activation="NONE",
+        keep_num_dims=False,
+    )  # fmt: skip
+    builder.output("y", (1, 6), "int16", scale=2.0**-15)
+    builder.op("SOFTMAX", ("classes",), ("y",), beta=1.0)
+    return builder.build()

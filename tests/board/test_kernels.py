@@ -34,6 +34,7 @@ from wide_layers import SHAPES, wide_layer
 from hil.board import Board, load_board
 from hilc.lowering.cost import Cost
 from hilc.lowering.kernels import FieldValue, Kernel, kernels
+from hilc.ops.operands import ARITHMETIC
 
 SEED = 51
 LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
@@ -114,7 +115,7 @@ def test_kernels_compiled_for_one_layer_each(name: str, every: int) -> None:
         rectified(tamed(make_layer(rng, op, "int8", x, w, attrs)))
         for op, x, w, attrs in (OF_HELIUM[::3] if BOARDS[name] == "mve" else OF_OTHERS)
     ]
-    operators += [random_op(rng, op, dtype) for op, dtype in KINDS if dtype in ("int8", "float32")]
+    operators += [random_op(rng, op, dtype) for op, dtype in KINDS if dtype in ARITHMETIC]
     checks = [
         one
         for i, operator in enumerate(operators)

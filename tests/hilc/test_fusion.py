@@ -24,6 +24,7 @@ from hilc.memory.check_fused import check_group
 from hilc.memory.checker import execute_plan
 from hilc.memory.plan import plan
 from hilc.memory.program import PlanError
+from hilc.ops.operands import ARITHMETIC
 from hilc.target import get_cpu
 from hilc.transforms import run_passes
 
@@ -52,7 +53,7 @@ def _assert_equal(chains: Any, outputs: Any, tolerance: float = 0.0) -> None:
 # What they compute ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("dtype", ARITHMETIC)
 def test_groups_compute_what_their_layers_do(dtype):
     chains = _fusible(random_chains(1, 24, dtype))
     model = host.load(
@@ -62,7 +63,7 @@ def test_groups_compute_what_their_layers_do(dtype):
         model.set_input(name, value)
     model.run()
     outputs = {name: model.get_output(name) for name in chains.graph.outputs}
-    _assert_equal(chains, outputs, 0.0 if dtype == "int8" else 1e-5)
+    _assert_equal(chains, outputs, 1e-5 if dtype == "float32" else 0.0)
 
 
 # Their memory -----------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ def test_plans_with_groups_keep_what_is_needed(cpu):
 
 
 @pytest.mark.parametrize("cpu", CORES[:2])
-@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("dtype", ARITHMETIC)
 def test_no_byte_of_a_group_can_be_spared(cpu, dtype):
     """Rows that are put anywhere else, or a scratch that is shorter, are noticed."""
     chains = _fusible(random_chains(7, 8, dtype, largest=8), cpu)

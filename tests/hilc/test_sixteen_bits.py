@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from linear_layers import Layer, grouped_layer, random_layer
 from single_op import KINDS, SingleOp, random_op
+from sixteen_by_eight import images
 
 from hilc import interpreter
 from hilc.frontends import load_model
@@ -106,3 +107,12 @@ def test_operators_of_sixteen_bits(op: str) -> None:
             continue
         check_single(single)
         checked += 1
+
+
+def test_a_network_on_images() -> None:
+    model, rng = images(), generator("images")
+    graph = load_model(model)
+    for _ in range(5):
+        x = rng.integers(-32768, 32768, (1, 24, 20, 4)).astype(np.int16)
+        (found,) = (interpreter.run(graph, {"x": x})[name] for name in graph.outputs)
+        np.testing.assert_array_equal(found, judged(model, [x])[0])

@@ -10,10 +10,8 @@ from hilc.ir import Graph, Node, Tensor
 from hilc.lowering.choice import Group
 from hilc.ops import OPS
 from hilc.ops.attributes import WindowAttributes
+from hilc.ops.operands import ARITHMETIC
 from hilc.ops.traits import BroadcastRows, SameRows, WindowRows
-
-#: Element types of images that kernels can compute in bands.
-_DTYPES = ("int8", "float32")
 
 
 class NotFusible(ValueError):
@@ -105,7 +103,7 @@ def _rows(tensor: Tensor, count: int) -> Tensor:
 
 
 def _is_image(tensor: Tensor) -> bool:
-    return len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.dtype in _DTYPES
+    return len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.dtype in ARITHMETIC
 
 
 @dataclass(frozen=True)
