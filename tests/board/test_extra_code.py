@@ -234,10 +234,10 @@ def test_models_share_the_same_code(tmp_path: Path) -> None:
     [
         ("gone", None, "the include folder gone does not exist"),
         (None, "gone.c", "the source gone.c does not exist"),
-        (None, "a.py", "a.py is neither C nor assembly nor an object"),
+        (None, "a.py", "the source a.py is not C, assembly or an object"),
         ("empty", None, "empty has no headers"),
         (None, "empty", "empty has no sources"),
-        (None, "odd", r"b\$c.c has a name that build tools would misread"),
+        (None, "odd", r"b\$c.c has a name that build tools would misinterpret"),
     ],
 )
 def test_what_cannot_be_taken(

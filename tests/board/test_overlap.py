@@ -54,8 +54,10 @@ def images(rng: np.random.Generator) -> list[SingleOp]:
     for op, shape, weights, stride in _IMAGES:
         attrs = {
             "stride_h": stride, "stride_w": stride, "dilation_h": 1, "dilation_w": 1,
-            "padding": "SAME", "activation": "RELU", "depth_multiplier": 1,
+            "padding": "SAME", "activation": "RELU",
         }  # fmt: skip
+        if op == "DEPTHWISE_CONV_2D":
+            attrs["depth_multiplier"] = 1
         found.append(as_single(make_layer(rng, op, "int8", shape, weights, attrs)))
     return found
 

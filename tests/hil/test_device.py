@@ -119,7 +119,7 @@ def test_memory_echo_reset_and_hello(device: Device) -> None:
     assert device.memory().stack_peak_bytes == 1234
     device["adder"].run()
     device.reset()
-    with pytest.raises(InputError, match="no result: the board may have restarted"):
+    with pytest.raises(InputError, match="is not available: the board may have restarted"):
         device["adder"].get_output("runs")
     device["adder"].run()
     assert device["adder"].get_output("runs").tolist() == [1]

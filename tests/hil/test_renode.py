@@ -24,6 +24,7 @@ import numpy as np
 import psutil
 import pytest
 from descriptions import description_text
+from processes import children
 from waiting import bound
 
 import hil
@@ -41,10 +42,6 @@ DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "renode"
 STAND_IN = Path(__file__).parent / "renode_stand_in.py"
 BOARD = "mps2-an386"
-
-
-def children() -> set[int]:
-    return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
 @pytest.fixture
@@ -106,7 +103,11 @@ def description(tmp_path: Path, board: str, table: str) -> Path:
         (BOARD, "[renode]\nmisp = 1", "renode.misp: unknown key .*mips"),
         (BOARD, '[renode]\nplatform = "x.repl"', "renode.uart: the key is missing"),
         (BOARD, "[renode]\nchanges = 1", "renode.changes: 1 is not a string"),
-        ("lm3s6965evb", "[renode]", "renode.platform: no platform can be made for the port 'lm3s'"),
+        (
+            "lm3s6965evb",
+            "[renode]",
+            "no platform can be generated for the port 'lm3s'",
+        ),
     ],
 )
 def test_mistakes(board: str, table: str, message: str, tmp_path: Path) -> None:

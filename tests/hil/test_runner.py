@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from processes import children
 from waiting import PATIENCE_S, bound
 
 import hilc
@@ -44,10 +45,6 @@ def firmware_of(board_name: str) -> Firmware:
         DIGITS / "digits.tflite", cpu=board.cpu.name, pools="external", io_in_pool=True
     )
     return build([library], board)
-
-
-def children() -> set[int]:
-    return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
 @contextmanager
