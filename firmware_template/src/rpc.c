@@ -621,7 +621,7 @@ static const struct hil_rpc_command commands[] = {
 
 /* What HELLO says of this table: bit n for command n, and command 0 is none. */
 #define COMMAND_MASK (((UINT64_C(1) << sizeof commands / sizeof commands[0]) - 2) & ~LEFT_OUT_MASK)
-_Static_assert(COMMAND_MASK <= UINT32_MAX, "HELLO's mask must hold every command: raise the version");
+_Static_assert(COMMAND_MASK <= UINT32_MAX, "HELLO's mask must hold every command");
 
 /* These fields of HELLO's reply, one behind the other. */
 static const struct {
