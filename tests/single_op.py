@@ -139,7 +139,7 @@ def content(rng: Random, tensor: Tensor) -> Array:
         return rng.integers(0, 2, tensor.shape).astype(np.bool_)
     info = np.iinfo(dtype)
     if rng.random() < 0.1:
-        return np.full(tensor.shape, rng.choice([info.min, info.max]), dtype)
+        return np.full(tensor.shape, rng.choice(np.array([info.min, info.max], dtype)), dtype)
     return rng.integers(info.min, info.max, tensor.shape, dtype, endpoint=True)
 
 
@@ -952,6 +952,84 @@ def _lstm(rng: Random, dtype: str) -> Draft:
     return Draft(ins, hidden_quant, attrs, 3, states={1: 13, 2: 14})
 
 
+def _row(dtype: str, size: int, name: str = "x") -> Tensor:
+    """A tensor of one dimension that is computed."""
+    return Tensor(name, (size,), dtype)
+
+
+def _table(rng: Random, size: int, name: str, low: int = -(1 << 15), high: int = 1 << 15) -> Tensor:
+    """A constant of 16-bit numbers from ``low`` on, below ``high``."""
+    return Tensor(name, (size,), "int16", data=rng.integers(low, high, size).astype(np.int16))
+
+
+def _signal_window(rng: Random, dtype: str) -> Draft:
+    shape = (*shape_of(rng, int(rng.integers(0, 3)), 3), int(rng.integers(1, 40)))
+    weights = _row("int16", shape[-1], "weights")
+    if rng.random() < 0.7:
+        weights = replace(weights, data=content(rng, weights))
+    return Draft([Tensor("x", shape, dtype), weights], attrs={"shift": int(rng.integers(0, 20))})
+
+
+def _signal_rfft(rng: Random, dtype: str) -> Draft:
+    length = int(pick(rng, 4, 8, 16, 32, 64, 128, 256, 512))
+    shape = (*shape_of(rng, int(rng.integers(0, 3)), 2), int(rng.integers(1, length + 1)))
+    return Draft([Tensor("x", shape, dtype)], attrs={"fft_length": length})
+
+
+def _signal_irfft(rng: Random, dtype: str) -> Draft:
+    length = int(pick(rng, 4, 8, 16, 32, 64, 128, 256, 512))
+    shape = (*shape_of(rng, int(rng.integers(0, 3)), 2), length + 2)
+    return Draft([Tensor("x", shape, dtype)], attrs={"fft_length": length})
+
+
+def _signal_auto_scale(rng: Random, dtype: str) -> Draft:
+    x = _row(dtype, int(rng.integers(1, 40)))
+    quiet = content(rng, x) >> np.int16(pick(rng, 0, 0, 1, 3, 9, 15))
+    return Draft([x], outputs=2, values={"x": quiet})
+
+
+def _signal_energy(rng: Random, dtype: str) -> Draft:
+    pairs = int(rng.integers(1, 40))
+    # The reference leaves what is not wanted as it finds it.
+    return Draft([_row(dtype, 2 * pairs)], attrs={"start_index": 0, "end_index": pairs})
+
+
+def _signal_filter_bank(rng: Random, dtype: str) -> Draft:
+    channels, size = int(rng.integers(1, 8)), int(rng.integers(1, 40))
+    widths = rng.integers(0, size + 1, channels + 1)
+    frequencies = [int(rng.integers(0, size - n + 1)) for n in widths]
+    begins = np.cumsum([0, *widths[:-1]])
+    low = pick(rng, 0, 0, -(1 << 15))
+    total = max(1, int(widths.sum()))
+    tables = [_table(rng, total, name, low) for name in ("weights", "unweights")]
+    lists = {"frequency": np.array(frequencies), "weight": begins, "width": widths}
+    rows = [Tensor(n, v.shape, "int16", data=v.astype(np.int16)) for n, v in lists.items()]
+    return Draft([_row(dtype, size), *tables, *rows], attrs={"num_channels": channels})
+
+
+def _signal_square_root(rng: Random, dtype: str) -> Draft:
+    x = _row(dtype, int(rng.integers(1, 40)))
+    values = content(rng, x) >> rng.integers(0, 64, x.size).astype(np.uint64)
+    shift = np.array(rng.integers(0, 20), np.int32)
+    return Draft([x, Tensor("shift", (), "int32")], values={"x": values, "shift": shift})
+
+
+def _signal_log(rng: Random, dtype: str) -> Draft:
+    x = _row(dtype, int(rng.integers(1, 40)))
+    values = content(rng, x) >> rng.integers(0, 32, x.size).astype(np.uint32)
+    scale = int(pick(rng, 1600, 64, 1, 100000))
+    attrs = {"input_correction_bits": int(rng.integers(0, 6)), "output_scale": scale}
+    return Draft([x], attrs=attrs, values={"x": values})
+
+
+def _signal_pcan(rng: Random, dtype: str) -> Draft:
+    x = _row(dtype, int(rng.integers(1, 40)))
+    levels = content(rng, x) >> rng.integers(0, 32, x.size).astype(np.uint32)
+    table = _table(rng, 125, "gains", pick(rng, 0, -(1 << 13)), 1 << 13)
+    attrs = {"snr_shift": int(rng.integers(0, 40))}
+    return Draft([x, _row(dtype, x.size, "noise"), table], attrs=attrs, values={"noise": levels})
+
+
 _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "TRANSPOSE_CONV": _transpose_conv,
     "BATCH_MATMUL": _batch_matmul,
@@ -1034,10 +1112,32 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "SVDF": _svdf,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
     "SPLIT_V": _split_v,
+    "SIGNAL_WINDOW": _signal_window,
+    "SIGNAL_RFFT": _signal_rfft,
+    "SIGNAL_IRFFT": _signal_irfft,
+    "SIGNAL_FFT_AUTO_SCALE": _signal_auto_scale,
+    "SIGNAL_ENERGY": _signal_energy,
+    "SIGNAL_FILTER_BANK": _signal_filter_bank,
+    "SIGNAL_FILTER_BANK_SQUARE_ROOT": _signal_square_root,
+    "SIGNAL_FILTER_BANK_LOG": _signal_log,
+    "SIGNAL_PCAN": _signal_pcan,
 }
 
 #: Those that update states.
 STATEFUL = ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
+
+#: Custom operators of the signal library, with the types that they work on.
+SIGNAL_DTYPES: Mapping[str, tuple[str, ...]] = {
+    "SIGNAL_WINDOW": ("int16",),
+    "SIGNAL_RFFT": ("int16", "int32", "float32"),
+    "SIGNAL_IRFFT": ("int16", "int32", "float32"),
+    "SIGNAL_FFT_AUTO_SCALE": ("int16",),
+    "SIGNAL_ENERGY": ("int16",),
+    "SIGNAL_FILTER_BANK": ("uint32",),
+    "SIGNAL_FILTER_BANK_SQUARE_ROOT": ("uint64",),
+    "SIGNAL_FILTER_BANK_LOG": ("uint32",),
+    "SIGNAL_PCAN": ("uint32",),
+}
 
 #: Every operator here, with the types that it works on.
 KINDS: Sequence[tuple[str, str]] = [
@@ -1049,6 +1149,7 @@ KINDS: Sequence[tuple[str, str]] = [
         **COMPARISON_DTYPES,
         **dict.fromkeys(("ADD", "SUB", "MUL"), (*ARITHMETIC, "int32", "int64")),
         **dict.fromkeys(("SELECT", "SELECT_V2"), MOVABLE),
+        **SIGNAL_DTYPES,
         "CAST": MOVABLE,
         "QUANTIZE": ("int8", "uint8", "int16", "int32", "float32"),
         "DEQUANTIZE": ("int8", "uint8", "int16"),

@@ -21,7 +21,9 @@ import flatbuffers
 import numpy as np
 import numpy.typing as npt
 import tflite
+from flatbuffers import flexbuffers
 
+from hilc.frontends.tflite.schema import OPERATORS
 from hilc.ir import Graph
 
 Array = npt.NDArray[Any]
@@ -32,6 +34,8 @@ _TYPES = {
     "float64": tflite.TensorType.FLOAT64,
     "int32": tflite.TensorType.INT32,
     "uint8": tflite.TensorType.UINT8,
+    "uint32": tflite.TensorType.UINT32,
+    "uint64": tflite.TensorType.UINT64,
     "int64": tflite.TensorType.INT64,
     "bool": tflite.TensorType.BOOL,
     "resource": tflite.TensorType.RESOURCE,
@@ -432,8 +436,27 @@ def file_of(graph: Graph) -> bytes:
             *gates, hidden, cell = inputs
             inputs = [*gates[:9], *[""] * 3, *gates[9:], "", "", hidden, cell, *[""] * 4]
             attrs["activation"] = "TANH"
-        builder.op(node.op, inputs, outputs, **attrs)
+        if (code := custom_codes().get(node.op)) is not None:
+            # What Python's operators of the signal library add for those of several types.
+            kind = _TYPES[graph.tensors[inputs[0]].dtype]
+            options = flexbuffers.Dumps({"T": kind, **attrs} if code in _TYPED else attrs)
+            builder.op("CUSTOM", inputs, outputs, custom_code=code, custom_options=bytes(options))
+        else:
+            builder.op(node.op, inputs, outputs, **attrs)
     return builder.build()
+
+
+#: Custom operators whose options name the type that they work on.
+_TYPED = ("SignalRfft", "SignalIrfft", "SignalOverlapAdd")
+
+
+def custom_codes() -> dict[str, str]:
+    """The codes of custom operators by the names of what they are read as."""
+    return {
+        row.op: code.removeprefix("CUSTOM '").removesuffix("'")
+        for code, row in OPERATORS.items()
+        if code.startswith("CUSTOM ")
+    }
 
 
 def _int_vector(fbb: flatbuffers.Builder, values: Sequence[int], dtype: str = "int32") -> int:

@@ -45,7 +45,7 @@ def test_random_operators(dtype):
 
 def test_moves_of_every_element_size():
     rng = generator("moves")
-    sizes = ("int32", "int64", "bool", "uint8")
+    sizes = ("int32", "int64", "bool", "uint8", "uint32", "uint64")
     singles = [random_op(rng, *kind) for kind in KINDS if kind[1] in sizes for _ in range(20)]
     check_all(singles)
 

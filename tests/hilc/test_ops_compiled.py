@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 from random_graphs import GraphBuilder
-from single_op import KINDS, merged, random_op
+from single_op import KINDS, SIGNAL_DTYPES, merged, random_op
 
 import hilc
 from hilc import host
@@ -21,8 +21,10 @@ RELATIVE = 2e-6
 @pytest.mark.parametrize("io_in_pool", [False, True])
 def test_all_operators_in_one_model(optimize, io_in_pool):
     rng = np.random.default_rng(zlib.crc32(f"{optimize} {io_in_pool}".encode()))
-    dtypes = ("int8", "float32", "int32", "bool")
-    singles = [random_op(rng, *kind) for kind in KINDS if kind[1] in dtypes]
+    dtypes = ("int8", "float32", "int32", "uint32", "uint64", "bool")
+    singles = [
+        random_op(rng, *kind) for kind in KINDS if kind[1] in dtypes or kind[0] in SIGNAL_DTYPES
+    ]
     graph, values = merged(singles)
     library = hilc.compile(graph, optimize=optimize, io_in_pool=io_in_pool)
     expected = run_all(graph, values)

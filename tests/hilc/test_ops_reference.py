@@ -15,6 +15,7 @@ from nodes import make_node
 from single_op import (
     KINDS,
     MOVABLE,
+    SIGNAL_DTYPES,
     STATEFUL,
     Draft,
     SingleOp,
@@ -38,6 +39,7 @@ def each(op: str, *dtypes: str) -> set[tuple[str, str]]:
 
 #: What TFLite's kernels do not take, though nothing speaks against it.
 NOT_IN_LITERT = {
+    *((op, dtype) for op, dtypes in SIGNAL_DTYPES.items() for dtype in dtypes),
     *(("CEIL", "float32"), ("ROUND", "float32"), ("ELU", "int8"), ("ELU", "float32")),
     *(("ZEROS_LIKE", dtype) for dtype in ("int8", "uint8", "int16", "bool")),
     *(("DIV", "int8"), ("SQUARED_DIFFERENCE", "int16")),

@@ -332,6 +332,20 @@ class HilWideConv2d(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilFourier(FieldGroup):
+    """The fields of ``HIL_FOURIER_FIELDS``."""
+
+    #: of samples, and of spectra
+    rows: int
+    #: that a row has; it is filled up with zeros
+    samples: int
+    #: samples that are transformed, a power of two
+    length: int
+    #: the number that each place of the steps begins with, or its place
+    order: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilLstm(FieldGroup):
     """The fields of ``HIL_LSTM_FIELDS``."""
 
@@ -1708,6 +1722,84 @@ class HilDepthwiseConv2dS8(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilRfftS16(Parameters):
+    """The fields of ``struct hil_rfft_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_rfft_s16"
+
+    fourier: HilFourier
+    #: factors of the steps, real and imaginary parts
+    twiddles: npt.NDArray[np.int16]
+    #: factors of the step that separates the halves
+    separating: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilIrfftS16(Parameters):
+    """The fields of ``struct hil_irfft_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_irfft_s16"
+
+    fourier: HilFourier
+    #: factors of the steps, real and imaginary parts
+    twiddles: npt.NDArray[np.int16]
+    #: factors of the step that separates the halves
+    separating: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilRfftS32(Parameters):
+    """The fields of ``struct hil_rfft_s32``."""
+
+    KERNEL: ClassVar[str] = "hil_rfft_s32"
+
+    fourier: HilFourier
+    #: factors of the steps, real and imaginary parts
+    twiddles: npt.NDArray[np.int32]
+    #: factors of the step that separates the halves
+    separating: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilIrfftS32(Parameters):
+    """The fields of ``struct hil_irfft_s32``."""
+
+    KERNEL: ClassVar[str] = "hil_irfft_s32"
+
+    fourier: HilFourier
+    #: factors of the steps, real and imaginary parts
+    twiddles: npt.NDArray[np.int32]
+    #: factors of the step that separates the halves
+    separating: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilRfftF32(Parameters):
+    """The fields of ``struct hil_rfft_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_rfft_f32"
+
+    fourier: HilFourier
+    #: factors of the steps, real and imaginary parts
+    twiddles: npt.NDArray[np.float32]
+    #: factors of the step that separates the halves
+    separating: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilIrfftF32(Parameters):
+    """The fields of ``struct hil_irfft_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_irfft_f32"
+
+    fourier: HilFourier
+    #: factors of the steps, real and imaginary parts
+    twiddles: npt.NDArray[np.float32]
+    #: factors of the step that separates the halves
+    separating: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilAbsF32(Parameters):
     """The fields of ``struct hil_abs_f32``."""
 
@@ -2603,6 +2695,108 @@ class HilSelect(Parameters):
     b_step: int
     #: of an element
     bytes: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalWindow(Parameters):
+    """The fields of ``struct hil_signal_window``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_window"
+
+    #: of samples
+    frames: int
+    #: samples of a frame, and weights
+    length: int
+    #: of products, to the right
+    shift: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalAutoScale(Parameters):
+    """The fields of ``struct hil_signal_auto_scale``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_auto_scale"
+
+    #: samples
+    length: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalEnergy(Parameters):
+    """The fields of ``struct hil_signal_energy``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_energy"
+
+    #: frequencies
+    length: int
+    #: the first one that is wanted; the others have no energy
+    start: int
+    #: the one behind the last that is wanted
+    end: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalFilterBank(Parameters):
+    """The fields of ``struct hil_signal_filter_bank``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_filter_bank"
+
+    #: outputs; one more than these are added up
+    channels: int
+    #: frequencies that channels take, added up
+    taps: int
+    #: of a channel's frequencies in its own sum
+    weights: npt.NDArray[np.int16]
+    #: of them in the sum of the next channel
+    unweights: npt.NDArray[np.int16]
+    #: the first one of each channel
+    frequencies: npt.NDArray[np.int16]
+    #: the first weight of each channel
+    weight_starts: npt.NDArray[np.int16]
+    #: frequencies of each channel
+    widths: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalSquareRoot(Parameters):
+    """The fields of ``struct hil_signal_square_root``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_square_root"
+
+    #: channels
+    length: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalLog(Parameters):
+    """The fields of ``struct hil_signal_log``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_log"
+
+    #: channels
+    length: int
+    #: bits by which inputs are raised
+    correction: int
+    #: what a logarithm of one is in the output
+    scale: int
+    #: ln(2) in Q16
+    coefficient: int
+    #: log2(1 + i / 128) - i / 128 in Q16
+    table: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalPcan(Parameters):
+    """The fields of ``struct hil_signal_pcan``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_pcan"
+
+    #: channels
+    length: int
+    #: of products with gains, to the right
+    shift: int
+    #: entries for each number of bits of a level of noise
+    gains: npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

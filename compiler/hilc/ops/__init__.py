@@ -21,6 +21,12 @@ from hilc.ops.data_movement import PAD, PADV2, STRIDED_SLICE, TRANSPOSE
 from hilc.ops.depthwise_conv2d import DEPTHWISE_CONV_2D
 from hilc.ops.elementwise import ADD, MUL, SUB
 from hilc.ops.external import EXTERNAL_NODE
+from hilc.ops.filter_bank import (
+    SIGNAL_FILTER_BANK,
+    SIGNAL_FILTER_BANK_LOG,
+    SIGNAL_FILTER_BANK_SQUARE_ROOT,
+    SIGNAL_PCAN,
+)
 from hilc.ops.fully_connected import FULLY_CONNECTED
 from hilc.ops.functions import FUNCTION, GELU
 from hilc.ops.gather import DYNAMIC_UPDATE_SLICE, EMBEDDING_LOOKUP, GATHER, GATHER_ND, ONE_HOT
@@ -41,6 +47,13 @@ from hilc.ops.rearrange import (
 )
 from hilc.ops.selection import SELECTION
 from hilc.ops.softmax import SOFTMAX
+from hilc.ops.spectrum import (
+    SIGNAL_ENERGY,
+    SIGNAL_FFT_AUTO_SCALE,
+    SIGNAL_IRFFT,
+    SIGNAL_RFFT,
+    SIGNAL_WINDOW,
+)
 from hilc.ops.svdf import SVDF
 from hilc.ops.transpose_conv import TRANSPOSE_CONV
 from hilc.ops.unary import LEAKY_RELU, RELU, RELU6, RELU_N1_TO_1, UNARY
@@ -131,6 +144,16 @@ _OPS: dict[str, OpDef] = {
     "SVDF": SVDF,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": LSTM,
     "SPLIT_V": SPLIT_V,
+    # Custom operators of TensorFlow Lite Micro's signal library.
+    "SIGNAL_WINDOW": SIGNAL_WINDOW,
+    "SIGNAL_RFFT": SIGNAL_RFFT,
+    "SIGNAL_IRFFT": SIGNAL_IRFFT,
+    "SIGNAL_FFT_AUTO_SCALE": SIGNAL_FFT_AUTO_SCALE,
+    "SIGNAL_ENERGY": SIGNAL_ENERGY,
+    "SIGNAL_FILTER_BANK": SIGNAL_FILTER_BANK,
+    "SIGNAL_FILTER_BANK_SQUARE_ROOT": SIGNAL_FILTER_BANK_SQUARE_ROOT,
+    "SIGNAL_FILTER_BANK_LOG": SIGNAL_FILTER_BANK_LOG,
+    "SIGNAL_PCAN": SIGNAL_PCAN,
     # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second.
     "COPY": COPY,
     EXTERNAL: EXTERNAL_NODE,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import tflite
+from flatbuffers import flexbuffers
 
 from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends.tflite.flatbuffer import ANY_TABLE, STRING, Table, Vector
@@ -34,6 +35,7 @@ from hilc.ops.concat_split import (
 )
 from hilc.ops.data_movement import StridedSliceAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
+from hilc.ops.filter_bank import FilterBankAttributes, LogAttributes, PcanAttributes
 from hilc.ops.fully_connected import FullyConnectedAttributes
 from hilc.ops.functions import GeluAttributes
 from hilc.ops.gather import GatherAttributes, OneHotAttributes
@@ -41,6 +43,7 @@ from hilc.ops.lstm import LstmAttributes
 from hilc.ops.pooling import PoolingAttributes
 from hilc.ops.rearrange import BlockAttributes, MirrorPadAttributes
 from hilc.ops.softmax import SoftmaxAttributes
+from hilc.ops.spectrum import EnergyAttributes, FourierAttributes, WindowedAttributes
 from hilc.ops.svdf import SvdfAttributes
 from hilc.ops.transpose_conv import TransposeConvAttributes
 from hilc.ops.unary import LeakyReluAttributes
@@ -325,6 +328,23 @@ class Operator:
             raise ModelError("the file is damaged: its options extend beyond the file") from None
 
 
+def _flexbuffer(kind: type[Attributes]) -> Callable[[bytes], Attributes]:
+    """Return what reads attributes of a class from a map of numbers by their names."""
+
+    def read(options: bytes) -> Attributes:
+        try:
+            found = flexbuffers.Loads(options)
+        except Exception as error:  # whatever the package raises for damaged bytes
+            raise ModelError(f"its options are no FlexBuffer: {error}") from None
+        names = [field.name for field in fields(kind)]
+        missing = [n for n in names if not isinstance(found, dict) or n not in found]
+        if missing:
+            raise ModelError(f"its options lack {', '.join(missing)}")
+        return kind(**{name: found[name] for name in names})
+
+    return read
+
+
 _computed = partial(Operator, at_compile_time=True)
 
 # Table without fields: a vtable of two half words, then the table, with its offset to the vtable.
@@ -451,6 +471,27 @@ _OPERATORS: dict[str, Operator] = {
     "FILL": _computed((2, 2)),
 }
 
+
+def _signal(
+    op: str, inputs: int, attributes: type[Attributes] | None = None, **more: Any
+) -> Operator:
+    """Return the row of a custom operator of the signal library."""
+    read = None if attributes is None else _flexbuffer(attributes)
+    return Operator((inputs, inputs), op=op, read_custom=read, **more)
+
+
+_SIGNAL: Mapping[str, Operator] = {
+    "SignalWindow": _signal("SIGNAL_WINDOW", 2, WindowedAttributes),
+    "SignalRfft": _signal("SIGNAL_RFFT", 1, FourierAttributes),
+    "SignalIrfft": _signal("SIGNAL_IRFFT", 1, FourierAttributes),
+    "SignalFftAutoScale": _signal("SIGNAL_FFT_AUTO_SCALE", 1),
+    "SignalEnergy": _signal("SIGNAL_ENERGY", 1, EnergyAttributes),
+    "SignalFilterBank": _signal("SIGNAL_FILTER_BANK", 6, FilterBankAttributes),
+    "SignalFilterBankSquareRoot": _signal("SIGNAL_FILTER_BANK_SQUARE_ROOT", 2),
+    "SignalFilterBankLog": _signal("SIGNAL_FILTER_BANK_LOG", 1, LogAttributes),
+    "SignalPCAN": _signal("SIGNAL_PCAN", 3, PcanAttributes),
+}
+
 #: Operators that can be imported, by schema name; custom ones by :func:`custom_name`.
 OPERATORS: Mapping[str, Operator] = MappingProxyType(_OPERATORS)
 
@@ -460,6 +501,9 @@ def custom_name(code: str) -> str:
     messages.
     """
     return f"CUSTOM {code!r}"
+
+
+_OPERATORS.update({custom_name(code): row for code, row in _SIGNAL.items()})
 
 
 def register_custom(code: str, operator: Operator) -> None:
