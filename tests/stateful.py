@@ -131,6 +131,8 @@ def samples(graph: Graph, count: int, seed: int = 0) -> list[dict[str, Array]]:
     def value(tensor: Tensor) -> Array:
         if tensor.dtype == "float32":
             return rng.standard_normal(tensor.shape).astype(np.float32)
+        if tensor.dtype == "bool":
+            return rng.integers(0, 2, tensor.shape).astype(np.bool_)
         info = np.iinfo(tensor.dtype)
         return rng.integers(info.min, info.max, tensor.shape, tensor.dtype, endpoint=True)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from hilc.artifact.generate import generate
 from hilc.artifact.library import ModelLibrary, merge
+from hilc.codegen.control_flow import with_control_flow
 from hilc.codegen.dialects import require_installed
 from hilc.codegen.names import name_pools
 from hilc.errors import HilError, InputError, ModelError, UnsupportedError
@@ -112,6 +113,7 @@ def _planned(model: Model, options: CompileOptions) -> _Planned:
         fold_constant_channels=options.fold_constant_channels,
         numerics=options.numerics,
     )
+    source = replace(source, graph=with_control_flow(source.graph, cpu, options.api))
     planner = Planner(
         source.graph,
         cpu,

@@ -160,6 +160,10 @@ class ExternalModule:
     #: Objects by file name that modules share, such as a library that all of them call: those of
     #: one name must be equal, also between models of one image, and are linked once.
     shared_objects: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    #: Further C texts, each a file of its own, whose global functions are among ``functions``.
+    parts: tuple[str, ...] = field(default=(), repr=False)
+    #: Flash in bytes of the constants that these define.
+    part_bytes: int = 0
 
     def __post_init__(self) -> None:
         for name in ("headers", "constants", "shared_objects"):

@@ -87,6 +87,8 @@ def run_node(graph: Graph, node: Node, operands: Sequence[Array | None]) -> list
     op = OPS[node.op]
     if op.subgraph is not None:
         results = _run_subgraph(op.subgraph(node), operands)
+    elif op.control is not None:
+        results = op.control.run(node, operands, _run_subgraph)
     else:
         # numpy's functions turn arrays without dimensions into scalars.
         results = list(map(np.asarray, op.reference(node, graph.ins(node), outs, operands)))

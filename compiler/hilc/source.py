@@ -10,6 +10,7 @@ from pathlib import Path
 from hilc.external import ExternalCodegen
 from hilc.frontends import load_model
 from hilc.ir import Graph, Numerics
+from hilc.ops import OPS
 from hilc.target import Cpu
 from hilc.transforms import run_passes
 from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded, fold_channels, folded_away
@@ -78,6 +79,9 @@ def graph_digest(graph: Graph) -> str:
     for node in graph.nodes:
         stated = sorted((f.name, getattr(node.attrs, f.name)) for f in fields(node.attrs))
         digest.update(repr((node.op, node.inputs, node.outputs, stated)).encode())
+        if node.op in OPS and (control := OPS[node.op].control) is not None:
+            for called in control.graphs(node):
+                digest.update(graph_digest(called).encode())
         if node.numerics is not Numerics.TFLM:
             digest.update(node.numerics.value.encode())
     for name, tensor in sorted(graph.tensors.items()):

@@ -61,7 +61,11 @@ def generate(
     module = _module(program, names, source, options, folded, original)
     table = module.functions if options.with_registry else None
     files = _sources(program, names, source, options, table)
-    files.update(external_files(program, names))
+    externals = external_files(program, names)
+    parts = (data.decode() for path, data in externals.items() if path.endswith(".c"))
+    for header, data in _headers(parts).items():
+        files[f"{_FOLDER}/include/{header}"] = data
+    files.update(externals)
     if options.codegen == "llvm":
         files = llvm.to_objects(files, module.name, program.cpu, table)
     files["metadata.json"] = write_metadata(program, names, source, module.io_bytes, options)

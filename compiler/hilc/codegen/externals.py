@@ -66,12 +66,12 @@ def external_files(program: Program, names: Names) -> dict[str, bytes]:
                         "that of another module",
                         "rename one of the files",
                     )
-        texts = [_source(program, step, module)]
+        texts = [module_source(program, step, module)]
         if module.object is not None:
             files[f"{_OBJECTS}/{names.module}_lib{number}.o"] = module.object
             number += 1
             texts = [_constants_file(program, step, module)] if module.constants else []
-        for text in texts:
+        for text in (*texts, *module.parts):
             files[f"{_SOURCES}/{names.module}_lib{number}.c"] = text.encode()
             number += 1
     return files
@@ -83,7 +83,7 @@ def external_constants_bytes(program: Program) -> int:
         -(-array.nbytes // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
         for _, module in _modules(program)
         for array in module.constants.values()
-    )
+    ) + sum(module.part_bytes for _, module in _modules(program))
 
 
 def describe_externals(program: Program) -> tuple[External, ...]:
@@ -112,7 +112,7 @@ def _modules(program: Program) -> Iterable[tuple[Step, ExternalModule]]:
             yield step, step.call.module
 
 
-def _source(program: Program, step: Step, module: ExternalModule) -> str:
+def module_source(program: Program, step: Step, module: ExternalModule) -> str:
     """Return the file of a module that is C text."""
     include = CONVENTIONS[ExternalAttributes.of(step.node).api].external_include
     parts = [

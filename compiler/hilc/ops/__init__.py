@@ -16,6 +16,7 @@ from hilc.ops.batch_matmul import BATCH_MATMUL
 from hilc.ops.cast import CAST
 from hilc.ops.comparison import COMPARISON
 from hilc.ops.concat_split import CONCATENATION, PACK, SPLIT, SPLIT_V, UNPACK
+from hilc.ops.control_flow import IF, WHILE
 from hilc.ops.conv2d import CONV_2D
 from hilc.ops.data_movement import PAD, PADV2, STRIDED_SLICE, TRANSPOSE
 from hilc.ops.depthwise_conv2d import DEPTHWISE_CONV_2D
@@ -141,6 +142,8 @@ _OPS: dict[str, OpDef] = {
     "PACK": PACK,
     "UNPACK": UNPACK,
     "SPLIT": SPLIT,
+    "IF": IF,
+    "WHILE": WHILE,
     "SVDF": SVDF,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": LSTM,
     "SPLIT_V": SPLIT_V,

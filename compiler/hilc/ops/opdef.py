@@ -23,6 +23,20 @@ Infer = Callable[[Node, Sequence[Tensor | None]], list[Signature]]
 Check = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor]], None]
 
 
+#: Runs a graph on the values of its inputs and returns those of its outputs, by position.
+RunGraph = Callable[[Graph, Sequence[Array | None]], list[Array]]
+
+
+@dataclass(frozen=True)
+class Control:
+    """How an operator calls graphs."""
+
+    #: The graphs of a node.
+    graphs: Callable[[Node], tuple[Graph, ...]]
+    #: The outputs of a node, from the values of its inputs and what runs a graph.
+    run: Callable[[Node, Sequence[Array | None], RunGraph], list[Array]]
+
+
 def nothing_to_check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     """Accept every output: the ``check`` of operators whose outputs may carry any quantization."""
 
@@ -62,6 +76,9 @@ class OpDef:
     #: The graph that a node runs; its inputs and outputs are the node's, by position. The
     #: interpreter asks this, not ``reference``.
     subgraph: Callable[[Node], Graph] | None = None
+    #: How it calls graphs, which ones depends on values. The interpreter asks this, not
+    #: ``reference``; :mod:`hilc.codegen.control_flow` makes functions of them.
+    control: Control | None = None
 
     #: The fused activation that does the same: with one quantization before and behind it, it only
     #: clamps.

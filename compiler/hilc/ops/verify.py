@@ -133,6 +133,9 @@ def check_node(graph: Graph, node: Node) -> None:
             )
     with located(where):
         check_attributes(node)
+        if (control := OPS[node.op].control) is not None:
+            for called in control.graphs(node):
+                verify(called)
         inferred = OPS[node.op].infer(node, graph.ins(node))
     declared: list[Signature] = [(t.shape, t.dtype) for t in graph.outs(node)]
     roundings = OPS[node.op].roundings

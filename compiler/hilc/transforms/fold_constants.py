@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hilc.interpreter import run_node
 from hilc.ir import Graph, Node, Tensor
+from hilc.ops import OPS
 from hilc.ops.verify import check_node
 
 
@@ -29,6 +30,9 @@ def fold_constants(graph: Graph) -> Graph:
 def fold_node(graph: Graph, node: Node) -> list[Tensor] | None:
     """Return the outputs of a node as constants; None if an input is not constant."""
     ins = graph.ins(node)
+    # A loop may have no end.
+    if OPS[node.op].control is not None:
+        return None
     foldable = all(t is None or t.is_constant for t in ins) and any(ins)
     if not foldable or set(node.outputs) & set(graph.outputs):
         return None

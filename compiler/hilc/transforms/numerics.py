@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from hilc.errors import ModelError
 from hilc.ir import Graph, Node, Numerics
@@ -10,9 +10,19 @@ from hilc.ops import OPS
 
 
 def with_numerics(graph: Graph, numerics: Numerics) -> Graph:
-    """Return the graph with all of its nodes by one definition."""
-    nodes = (replace(node, numerics=numerics) for node in graph.nodes)
+    """Return the graph with all of its nodes by one definition, and those of graphs it calls."""
+    nodes = (_by(node, numerics) for node in graph.nodes)
     return graph.with_(nodes=tuple(nodes))
+
+
+def _by(node: Node, numerics: Numerics) -> Node:
+    attrs = node.attrs
+    # Operators that nobody knows are refused later.
+    if node.op in OPS and OPS[node.op].control is not None:
+        called = {f.name: getattr(attrs, f.name) for f in fields(attrs)}
+        graphs = {n: with_numerics(g, numerics) for n, g in called.items() if isinstance(g, Graph)}
+        attrs = replace(attrs, **graphs)
+    return replace(node, numerics=numerics, attrs=attrs)
 
 
 def numerics_of(graph: Graph) -> Numerics | None:
@@ -25,11 +35,14 @@ def computed_otherwise(graph: Graph, numerics: Numerics) -> list[Node]:
     """Return the nodes that would compute something else for some input, were they by
     ``numerics``.
     """
-    return [
-        node
-        for node in graph.nodes
-        if node.numerics is not numerics and _differs(graph, node, numerics)
-    ]
+    found = []
+    for node in graph.nodes:
+        if (control := OPS[node.op].control) is not None:
+            for called in control.graphs(node):
+                found += computed_otherwise(called, numerics)
+        elif node.numerics is not numerics and _differs(graph, node, numerics):
+            found.append(node)
+    return found
 
 
 def _differs(graph: Graph, node: Node, numerics: Numerics) -> bool:

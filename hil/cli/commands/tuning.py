@@ -16,6 +16,7 @@ from hil.firmware.sources import parse_sources
 from hil.verify.bench import check_countable
 from hil.verify.tune import tune
 from hilc.artifact.library import ModelLibrary
+from hilc.codegen.control_flow import with_control_flow
 from hilc.errors import InputError
 from hilc.lowering.choice import Choice
 from hilc.schedule.tuning import load_tuning
@@ -51,6 +52,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         api=options.api,
         fold_constant_channels=options.fold_constant_channels,
     )
+    source = replace(source, graph=with_control_flow(source.graph, cpu, options.api))
 
     output = Path(args.output or f"{source.graph.name}.tuning.json")
     check_file(

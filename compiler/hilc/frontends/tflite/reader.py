@@ -21,8 +21,8 @@ Variables become states: those that an operator updates by itself, and resources
 is a view of its value at that point; what initializes resources (CALL_ONCE) is evaluated here, its
 values are what a reset gives.
 
-Only the first subgraph is the model; others are called by it, belong to control flow, which is not
-supported, or to signatures that this one does not call.
+The first subgraph is the model; others are called by it (IF, WHILE, CALL_ONCE), or belong to
+signatures that this one does not call.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from hilc.frontends.tflite.schema import (
     OPERATOR_NAMES,
     OPERATORS,
     TYPE_NAMES,
+    Operator,
     custom_name,
     supported_operators,
 )
@@ -58,10 +59,13 @@ from hilc.ir import (
     Tensor,
 )
 from hilc.ops.cast import CastAttributes
+from hilc.ops.control_flow import IfAttributes, WhileAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.quantize import QuantizeAttributes
+from hilc.ops.verify import verify
 from hilc.ops.views import ReshapeAttributes
-from hilc.transforms.shapes import constant_values
+from hilc.transforms.own_outputs import with_own_outputs
+from hilc.transforms.shapes import constant_values, resolve_shapes
 
 #: Bytes 4 to 8 of every TFLite file.
 IDENTIFIER = b"TFL3"
@@ -184,7 +188,7 @@ class _Variable:
 class _Importer:
     """Translation of a subgraph; tensors are translated when an operator refers to them."""
 
-    def __init__(self, data: bytes, number: int = 0) -> None:
+    def __init__(self, data: bytes, number: int = 0, callers: tuple[int, ...] = ()) -> None:
         if number == 0:
             check(data, MODEL)
         self.model = tflite.Model.GetRootAs(data, 0)
@@ -200,6 +204,8 @@ class _Importer:
         )
         self._data = data
         self._number = number
+        #: The subgraphs that are being read, this one included.
+        self._callers = callers
         self._tensors: dict[int, Tensor] = {}
         #: The variables that operators update, by their index, and the tensor with their value now.
         self._states: dict[int, str] = {}
@@ -242,6 +248,35 @@ class _Importer:
             tuple(self._states.get(i, self.names[i]) for i in outputs),
             tuple(states),
         )
+
+    def _called(self, row: Operator, operator: Any) -> Attributes:
+        """Return the attributes of an operator that calls subgraphs."""
+        numbers = row.read_options(operator, lambda o: [int(getattr(o, c)()) for c in row.calls])
+        graphs = []
+        for number in numbers:
+            if not 0 < number < self.model.SubgraphsLength():
+                raise ModelError(
+                    f"it calls subgraph {number}; the file has {self.model.SubgraphsLength()}"
+                )
+            if number in self._callers:
+                raise UnsupportedError(
+                    f"it calls subgraph {number}, which it is part of", "unroll the recursion"
+                )
+            importer = _Importer(self._data, number, (*self._callers, number))
+            graph = importer.graph(f"subgraph_{number}")
+            if graph.states:
+                raise UnsupportedError(
+                    f"subgraph {number} has the variable {graph.states[0].name!r}; variables are "
+                    "supported in the first subgraph alone",
+                    "hand the value to the subgraph, and assign what it gives",
+                )
+            graph = with_own_outputs(resolve_shapes(graph, importer.open_shapes))
+            verify(graph)
+            graphs.append(graph)
+        first, second = graphs
+        if row.calls[0].startswith("Then"):
+            return IfAttributes(then=first, otherwise=second)
+        return WhileAttributes(condition=first, body=second)
 
     # Variables that are resources ---------------------------------------------------------------
 
@@ -454,7 +489,7 @@ class _Importer:
             input_names[position] = self._states.get(index, self.names[index])
         if code in _LINEAR:
             input_names += [""] * (most - len(input_names))
-        attrs = row.read_attributes(operator)
+        attrs = self._called(row, operator) if row.calls else row.read_attributes(operator)
         if code in _CONVERSIONS:
             # The file gives the type in the output only, which shape inference must not read.
             attrs = _CONVERSIONS[code](dtype=self.tensor(outputs[0]).dtype)

@@ -289,6 +289,8 @@ class Operator:
     read_custom: Callable[[bytes], Attributes] | None = None
     #: Supported only if every operand is a constant, or only its shape matters.
     at_compile_time: bool = False
+    #: The options that name the subgraphs which it calls: its attributes are these graphs.
+    calls: tuple[str, ...] = ()
     #: Kind of an operator on variables, which the reader resolves: it is no node.
     of_variables: bool = False
     #: The inputs that are variables, which it updates: for each the node has one more output, the
@@ -459,6 +461,8 @@ _OPERATORS: dict[str, Operator] = {
     "SPLIT_V": Operator((3, 3), "SplitVOptions", _split),
     "PACK": Operator((1, _MANY), "PackOptions", _pack),
     "UNPACK": Operator((1, 1), "UnpackOptions", _unpack),
+    "IF": Operator((1, _MANY), "IfOptions", calls=("ThenSubgraphIndex", "ElseSubgraphIndex")),
+    "WHILE": Operator((1, _MANY), "WhileOptions", calls=("CondSubgraphIndex", "BodySubgraphIndex")),
     "VAR_HANDLE": Operator((0, 0), "VarHandleOptions", of_variables=True),
     "READ_VARIABLE": Operator((1, 1), of_variables=True),
     "ASSIGN_VARIABLE": Operator((2, 2), of_variables=True),

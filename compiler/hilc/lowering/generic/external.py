@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from hilc.external import ExternalCall
+from hilc.ir import Graph
 from hilc.lowering.registry import Layer, candidates, lowers
+from hilc.ops import OPS
 from hilc.ops.external import ExternalAttributes
+from hilc.target import Cpu
 
 
 @lowers("EXTERNAL")
 def external(layer: Layer) -> ExternalCall:
     """Return the generator's function; it counts the multiply-accumulates of our own kernels."""
     attributes = ExternalAttributes.of(layer.node)
-    graph = attributes.graph
-    macs = sum(
-        candidates(inner, graph.ins(inner), graph.outs(inner), layer.cpu)[0].macs
-        for inner in graph.nodes
-    )
+    macs = _macs(attributes.graph, layer.cpu)
     return ExternalCall(attributes.module, tuple(range(len(layer.node.inputs))), macs)
+
+
+def _macs(graph: Graph, cpu: Cpu) -> int:
+    """Return those of a graph; of the graphs that a node calls, those of the largest, once."""
+    total = 0
+    for node in graph.nodes:
+        if (control := OPS[node.op].control) is not None:
+            total += max(_macs(called, cpu) for called in control.graphs(node))
+        else:
+            total += candidates(node, graph.ins(node), graph.outs(node), cpu)[0].macs
+    return total

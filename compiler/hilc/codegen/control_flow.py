@@ -1,0 +1,215 @@
+"""IF and WHILE as functions that call those of their graphs.
+
+Each graph is planned like a model whose inputs and outputs are the caller's buffers, and becomes a
+C file of its own: its layers, and a main that calls them. The node becomes one of
+:mod:`hilc.external` whose function calls these mains; its scratch is the workspace of the graph
+that needs the most, since only one runs at a time, and, for a loop, what a turn leaves to the next.
+A graph may have such nodes itself: their files are the node's too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hilc.codegen.arguments import main_arguments
+from hilc.codegen.cwriter import c_wrapped
+from hilc.codegen.dialects import CONVENTIONS
+from hilc.codegen.externals import module_source
+from hilc.codegen.naming import make_names
+from hilc.codegen.operators import write_operators
+from hilc.codegen.options import Options
+from hilc.errors import UnsupportedError
+from hilc.external import EXTERNAL, ExternalCall, ExternalModule
+from hilc.ir import Graph, Node, Tensor
+from hilc.memory.allocate import align
+from hilc.memory.plan import Program, plan
+from hilc.ops import OPS
+from hilc.ops.control_flow import branches, parts
+from hilc.ops.external import ExternalAttributes
+from hilc.ops.verify import describe
+from hilc.support.identifiers import sanitise, shorten
+from hilc.target import Cpu
+from hilc.transforms import run_passes
+from hilc.transforms.partition import extract
+
+#: Who makes the functions, where a layer's description names a generator.
+GENERATOR = "control flow"
+
+#: How the graphs' mains are called.
+_OPTIONS = Options(api="unpacked", interface="c", pools="external")
+
+
+def with_control_flow(graph: Graph, cpu: Cpu, api: str) -> Graph:
+    """Return the graph with a call in the place of each node that calls graphs.
+
+    Their layers take the first kernels that there are: the search is about the model's own.
+    """
+    called = [position for position, node in enumerate(graph.nodes) if OPS[node.op].control]
+    if not called:
+        return graph
+    if api != "unpacked":
+        raise UnsupportedError(
+            f"{describe(graph.nodes[called[0]])} is not supported with operators of the packed "
+            "calling convention",
+            "compile with api=unpacked",
+        )
+    nodes = list(graph.nodes)
+    stem = (shorten(sanitise(graph.name)) or "default").lower()
+    for number, position in enumerate(called):
+        node = graph.nodes[position]
+        symbol = f"tvmgen_{stem}_{node.op.lower()}_{number}"
+        subgraph = extract(graph, [position], symbol.removeprefix("tvmgen_"))
+        # All outputs, as the graphs write all of them.
+        subgraph = subgraph.with_(outputs=node.outputs)
+        module = _Writer(subgraph, node, symbol, cpu).module()
+        attrs = ExternalAttributes(graph=subgraph, module=module, generator=GENERATOR, api=api)
+        nodes[position] = Node(EXTERNAL, subgraph.inputs, node.outputs, attrs, node.index)
+    return graph.with_(nodes=tuple(nodes))
+
+
+@dataclass(frozen=True)
+class _Function:
+    """The main of a graph."""
+
+    name: str
+    program: Program
+    #: The C file with it, and those of what it calls.
+    texts: tuple[str, ...]
+    #: Every global function in them.
+    functions: tuple[str, ...]
+    constants_bytes: int
+    prototype: str
+
+    def call(self, inputs: Sequence[str], outputs: Sequence[str], workspace: str) -> str:
+        """Return the C expression of a call."""
+        given = {"input": inputs, "output": outputs}
+        passed = []
+        for argument in main_arguments(self.program, _OPTIONS):
+            if argument.kind in given:
+                passed.append(given[argument.kind][argument.index])
+            else:
+                passed.append(workspace if argument.shape != (0,) else "NULL")
+        return f"{self.name}({', '.join(passed)})"
+
+
+def _places(tensors: Sequence[Tensor]) -> Iterator[int]:
+    """Yield where tensors lie behind each other."""
+    end = 0
+    for tensor in tensors:
+        yield end
+        end = align(end + tensor.nbytes)
+
+
+class _Writer:
+    """Writes the function of a node."""
+
+    def __init__(self, graph: Graph, node: Node, symbol: str, cpu: Cpu) -> None:
+        self._graph = graph
+        self._node = node
+        self._symbol = symbol
+        self._cpu = cpu
+        #: C expressions of the node's inputs.
+        variable = {name: f"input{i}" for i, name in enumerate(graph.inputs)}
+        self._constants = {
+            name: f"{symbol}_constant_{i}"
+            for i, name in enumerate(dict.fromkeys(node.inputs))
+            if graph.tensors[name].is_constant
+        }
+        fixed = {name: f"(void *){constant}" for name, constant in self._constants.items()}
+        self._inputs = [{**variable, **fixed}[name] for name in node.inputs]
+        self._outputs = [f"output{i}" for i in range(len(node.outputs))]
+
+    def module(self) -> ExternalModule:
+        """Return the node's function, with all that it calls."""
+        body, functions, scratch = self._if() if self._node.op == "IF" else self._while()
+        texts = [text for function in functions for text in function.texts]
+        names = [name for function in functions for name in function.functions]
+        parameters = [f"void *input{i}" for i in range(len(self._graph.inputs))]
+        parameters += [f"void *{name}" for name in self._outputs]
+        parameters += ["void *scratch"] * bool(scratch)
+        head = c_wrapped(f"int32_t {self._symbol}(", parameters, ") {\n")
+        prototypes = "".join(f"{function.prototype};\n" for function in functions)
+        source = f"#include <stddef.h>\n#include <string.h>\n\n{prototypes}\n{head}{body}}}\n"
+        data = {n: self._graph.tensors[n].data for n in self._constants}
+        return ExternalModule(
+            self._symbol,
+            source=source,
+            constants={self._constants[n]: a for n, a in data.items() if a is not None},
+            functions=tuple(names),
+            scratch_bytes=scratch,
+            parts=tuple(texts),
+            part_bytes=sum(function.constants_bytes for function in functions),
+        )
+
+    def _if(self) -> tuple[str, list[_Function], int]:
+        functions = [
+            self._function(graph, name)
+            for graph, name in zip(branches(self._node), ("then", "else"), strict=True)
+        ]
+        calls = [f.call(self._inputs[1:], self._outputs, "scratch") for f in functions]
+        used = set(self._inputs)
+        unused = [f"input{i}" for i in range(len(self._graph.inputs)) if f"input{i}" not in used]
+        body = "".join(f"    (void){name};\n" for name in unused)
+        body += (
+            f"    if (*(const uint8_t *){self._inputs[0]} != 0) {{\n        return {calls[0]};\n"
+            f"    }}\n    return {calls[1]};\n"
+        )
+        return body, functions, max(f.program.workspace_bytes for f in functions)
+
+    def _while(self) -> tuple[str, list[_Function], int]:
+        condition, turn = (
+            self._function(graph, name)
+            for graph, name in zip(parts(self._node), ("condition", "body"), strict=True)
+        )
+        variables = [self._graph.tensors[name] for name in self._node.outputs]
+        places = list(_places(variables))
+        flag = align(places[-1] + variables[-1].nbytes) if variables else 0
+        workspace = flag + align(1)
+        following = [f"&memory[{place}]" for place in places]
+        checked = condition.call(self._outputs, [f"&memory[{flag}]"], f"&memory[{workspace}]")
+        turned = turn.call(self._outputs, following, f"&memory[{workspace}]")
+
+        def copies(sources: Sequence[str], indent: str) -> str:
+            return "".join(
+                f"{indent}memcpy({name}, {source}, {tensor.nbytes});\n"
+                for name, source, tensor in zip(self._outputs, sources, variables, strict=True)
+            )
+
+        body = (
+            "    uint8_t *const memory = (uint8_t *)scratch;\n"
+            f"{copies(self._inputs, '    ')}"
+            "    for (;;) {\n"
+            f"        if ({checked} != 0) {{\n            return -1;\n        }}\n"
+            f"        if (memory[{flag}] == 0) {{\n            return 0;\n        }}\n"
+            f"        if ({turned} != 0) {{\n            return -1;\n        }}\n"
+            f"{copies(following, '        ')}    }}\n"
+        )
+        most = max(f.program.workspace_bytes for f in (condition, turn))
+        return body, [condition, turn], workspace + most
+
+    def _function(self, graph: Graph, name: str) -> _Function:
+        """Return the main of a graph that the node calls."""
+        named = graph.with_(name=f"{self._graph.name}_{name}")
+        prepared = with_control_flow(run_passes(named), self._cpu, "unpacked")
+        program = plan(prepared, self._cpu)
+        names = make_names(program)
+        source = write_operators(program, names, _OPTIONS)
+        inner, texts = list[ExternalModule](), [source.text]
+        for step in program.steps:
+            if isinstance(step.call, ExternalCall):
+                module = step.call.module
+                inner.append(module)
+                texts += [module_source(program, step, module), *module.parts]
+        own = [operator.function for operator in source.operators]
+        prototype = CONVENTIONS["unpacked"].main_prototype(
+            names.main, main_arguments(program, _OPTIONS)
+        )
+        return _Function(
+            name=names.main,
+            program=program,
+            texts=tuple(texts),
+            functions=(names.main, *own, *(n for m in inner for n in m.global_names)),
+            constants_bytes=source.constants_bytes + sum(m.part_bytes for m in inner),
+            prototype=prototype,
+        )

@@ -1,0 +1,148 @@
+"""IF and WHILE: graphs that are called by what a tensor holds.
+
+IF takes a bool and what both branches take; it gives what the branch gives. WHILE takes and gives
+the variables of a loop: as long as its condition, a graph of them, gives true, the body, another
+graph, makes the next variables of them.
+
+Graphs are called with a workspace in the scratch of the node, and may have such nodes themselves. A
+loop has no bound: on a board it ends when its condition says so, or the host gives the run up
+(``run_timeout_s``). Layer by layer, such a node is one layer. Variables are supported outside of
+the graphs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hilc.errors import HilError
+from hilc.ir import Array, Attributes, Graph, Node, Tensor
+from hilc.ops.opdef import Control, OpDef, RunGraph, Signature
+from hilc.ops.operands import invalid, operand, require_dtype
+
+#: Turns after which the interpreter takes a loop for endless.
+MOST_TURNS = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class IfAttributes(Attributes):
+    #: The graph that runs where the condition holds.
+    then: Graph
+    #: The graph that runs where it does not.
+    otherwise: Graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhileAttributes(Attributes):
+    #: Whether there is another turn: a graph from the variables to one bool.
+    condition: Graph
+    #: A turn: a graph from the variables to the next ones.
+    body: Graph
+
+
+def branches(node: Node) -> tuple[Graph, ...]:
+    """Return the graphs of an IF."""
+    attributes = IfAttributes.of(node)
+    return attributes.then, attributes.otherwise
+
+
+def parts(node: Node) -> tuple[Graph, ...]:
+    """Return the graphs of a WHILE: condition and body."""
+    attributes = WhileAttributes.of(node)
+    return attributes.condition, attributes.body
+
+
+def _infer_if(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    condition = operand(node, ins, 0)
+    _require_bool(node, condition)
+    for graph in branches(node):
+        _require_inputs(node, graph, ins[1:])
+    then, otherwise = branches(node)
+    _require_alike(node, "its branches", _outputs(then), _outputs(otherwise))
+    return [(t.shape, t.dtype) for t in _outputs(then)]
+
+
+def _infer_while(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    condition, body = parts(node)
+    for graph in (condition, body):
+        _require_inputs(node, graph, ins)
+    results = _outputs(condition)
+    if len(results) != 1:
+        invalid(node, f"has a condition of {len(results)} outputs; it must be one")
+    _require_bool(node, results[0])
+    variables = [body.tensors[name] for name in body.inputs]
+    _require_alike(node, "inputs and outputs of its body", variables, _outputs(body))
+    return [(t.shape, t.dtype) for t in variables]
+
+
+def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    graph = branches(node)[0] if node.op == "IF" else parts(node)[1]
+    _require_alike(node, "it and its graph", outs, _outputs(graph))
+
+
+def _outputs(graph: Graph) -> list[Tensor]:
+    return [graph.tensors[name] for name in graph.outputs]
+
+
+def _require_bool(node: Node, tensor: Tensor) -> None:
+    require_dtype(node, tensor, ("bool",))
+    if tensor.size != 1:
+        invalid(
+            node, f"has the condition {tensor.name!r} of {tensor.size} elements; it must be one"
+        )
+
+
+def _require_inputs(node: Node, graph: Graph, ins: Sequence[Tensor | None]) -> None:
+    if graph.states:
+        invalid(node, f"calls {graph.name!r}, which has states; only a model has")
+    given = [tensor for tensor in ins if tensor is not None]
+    wanted = [graph.tensors[name] for name in graph.inputs]
+    if len(given) != len(ins) or len(given) != len(wanted):
+        invalid(node, f"hands {len(given)} tensors to {graph.name!r}, which takes {len(wanted)}")
+    _require_alike(node, f"it and {graph.name!r}", given, wanted)
+
+
+def _require_alike(
+    node: Node, what: str, first: Sequence[Tensor], second: Sequence[Tensor]
+) -> None:
+    kinds = [[(t.shape, t.dtype, t.quant) for t in tensors] for tensors in (first, second)]
+    if kinds[0] != kinds[1]:
+        shown = " and ".join(
+            str([f"{dtype}{list(shape)}" for shape, dtype, _ in kind]) for kind in kinds
+        )
+        invalid(node, f"has other tensors, or other scales, in {what}: {shown}")
+
+
+def _run_if(node: Node, operands: Sequence[Array | None], run: RunGraph) -> list[Array]:
+    condition, *given = operands
+    assert condition is not None
+    then, otherwise = branches(node)
+    return run(then if condition.item() else otherwise, given)
+
+
+def _run_while(node: Node, operands: Sequence[Array | None], run: RunGraph) -> list[Array]:
+    condition, body = parts(node)
+    variables = [value for value in operands if value is not None]
+    for _ in range(MOST_TURNS):
+        (goes_on,) = run(condition, variables)
+        if not goes_on.item():
+            return variables
+        variables = run(body, variables)
+    raise HilError(
+        f"{node.op} {node.name!r} has not ended after {MOST_TURNS} turns",
+        "look for a condition that never becomes false",
+    )
+
+
+def _reference(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], values: Sequence[Array | None]
+) -> list[Array]:
+    raise AssertionError("the interpreter runs the graphs")
+
+
+IF = OpDef(
+    _infer_if, _reference, _check, attributes=IfAttributes, control=Control(branches, _run_if)
+)
+WHILE = OpDef(
+    _infer_while, _reference, _check, attributes=WhileAttributes, control=Control(parts, _run_while)
+)

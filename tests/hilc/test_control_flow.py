@@ -1,0 +1,189 @@
+"""IF and WHILE against TFLite Micro, in the interpreter and in the code for this machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from control_flow import FILES, recursive_file
+from stateful import samples
+from tflm import needs_tflm
+
+import hilc
+from hilc.codegen.control_flow import with_control_flow
+from hilc.errors import HilError, ModelError, UnsupportedError
+from hilc.frontends import load_model
+from hilc.interpreter import Interpreter
+from hilc.ir import Array, Graph, Node, Numerics, Tensor
+from hilc.ops.control_flow import IfAttributes, WhileAttributes
+from hilc.ops.verify import verify
+from hilc.references.tflm import TflmModel
+from hilc.source import graph_digest
+from hilc.target import get_cpu
+from hilc.transforms.numerics import with_numerics
+
+RUNS = 20
+
+
+def inputs_of(graph: Graph) -> list[dict[str, Array]]:
+    """Random values; loops begin at a few turns before their end, or behind it."""
+    found = samples(graph, RUNS)
+    for index, values in enumerate(found):
+        if "start" in values:
+            values["start"] = np.array(index % 8 - 1, np.int32)
+    return found
+
+
+@needs_tflm
+@pytest.mark.parametrize("name", FILES)
+def test_results_equal_tflite_micro(name: str) -> None:
+    graph, reference = load_model(FILES[name]), TflmModel(FILES[name])
+    interpreter, seen = Interpreter(graph), set()
+    for values in inputs_of(graph):
+        expected = reference.run([values[n] for n in graph.inputs], outputs=len(graph.outputs))
+        got = interpreter.run(values)
+        for output, theirs in zip(graph.outputs, expected, strict=True):
+            np.testing.assert_array_equal(got[output], theirs.reshape(got[output].shape))
+        seen.add(got[graph.outputs[-1]].tobytes())
+    assert len(seen) > RUNS // 2
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "c": {},
+    "in_pool": {"io_in_pool": True},
+    "external": {"pools": "external", "constants": "external"},
+    "calls": {"pools": "calls"},
+    "packed": {"interface": "packed"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((name, "c") for name in FILES), *(("nested_int8", options) for options in OPTIONS)],
+)
+def test_code_equals_the_interpreter(name: str, options: str) -> None:
+    graph = load_model(FILES[name])
+    interpreter = Interpreter(graph)
+    with hilc.host.load(hilc.compile(graph, cpu="host", **OPTIONS[options])) as model:
+        for values in inputs_of(graph)[:10]:
+            for by_layer in (False, True):
+                for input_name, value in values.items():
+                    model.set_input(input_name, value)
+                if by_layer:
+                    list(model.layer_outputs())
+                else:
+                    model.run()
+                expected = interpreter.run(values)
+                for output in graph.outputs:
+                    np.testing.assert_array_equal(model.get_output(output), expected[output])
+
+
+def test_a_graph_takes_its_workspace_of_the_nodes_scratch() -> None:
+    """Of two branches the larger one's; a loop keeps the next variables beside it."""
+    cpu = get_cpu("cortex-m4")
+    for name, scratch in (("if_int8", 0), ("while_int8", 48)):
+        graph = with_control_flow(load_model(FILES[name]), cpu, "unpacked")
+        (module,) = [n.attrs.module for n in graph.nodes if n.op == "EXTERNAL"]  # type: ignore[attr-defined]
+        assert module.scratch_bytes == scratch
+        assert len(module.parts) == 2
+        assert module.part_bytes > 0
+
+
+def test_constants_of_called_graphs_are_counted() -> None:
+    module = hilc.compile(FILES["if_int8"], cpu="host").modules[0]
+    # The branches' own, and one that both take and a layer reads too.
+    assert module.constants_bytes >= 3 * 16
+    assert [layer.op for layer in module.layers] == ["MUL", "EXTERNAL", "ADD"]
+
+
+def test_names_of_two_models_stay_apart() -> None:
+    libraries = [
+        hilc.compile(FILES["nested_int8"], cpu="host", name=name) for name in ("one", "two")
+    ]
+    merged = hilc.artifact.library.merge(libraries)
+    assert [module.name for module in merged.modules] == ["one", "two"]
+    with hilc.host.load(merged, "two") as model:
+        model.run()
+
+
+def test_operators_of_the_packed_convention_cannot_call_graphs() -> None:
+    with pytest.raises(UnsupportedError, match="packed calling convention") as caught:
+        hilc.compile(FILES["if_int8"], cpu="host", api="packed", interface="packed")
+    assert caught.value.hint == "compile with api=unpacked"
+
+
+def test_a_digest_tells_called_graphs_apart() -> None:
+    graph = load_model(FILES["if_int8"])
+    (node,) = [n for n in graph.nodes if n.op == "IF"]
+    attrs = IfAttributes.of(node)
+    swapped = replace(node, attrs=IfAttributes(then=attrs.otherwise, otherwise=attrs.then))
+    other = graph.with_(nodes=tuple(swapped if n is node else n for n in graph.nodes))
+    assert graph_digest(graph) != graph_digest(other)
+
+
+def test_called_graphs_are_computed_by_the_models_definition() -> None:
+    graph = with_numerics(load_model(FILES["nested_int8"]), Numerics.LITERT)
+    (loop,) = graph.nodes
+    (choice,) = [n for n in WhileAttributes.of(loop).body.nodes if n.op == "IF"]
+    inner = IfAttributes.of(choice).then.nodes
+    assert {node.numerics for node in (loop, choice, *inner)} == {Numerics.LITERT}
+
+
+def test_recursion_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="it calls subgraph 2, which it is part of"):
+        load_model(recursive_file())
+
+
+def test_the_interpreter_ends_an_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hilc.ops.control_flow.MOST_TURNS", 100)
+    graph = load_model(FILES["while_float32"])
+    (node,) = graph.nodes
+    attrs = WhileAttributes.of(node)
+    # A body that does not count.
+    body = attrs.body.with_(outputs=attrs.body.outputs)
+    kept = replace(body.tensors["more"], name="same")
+    nodes = (*body.nodes, Node("COPY", ("i",), ("same",)))
+    body = body.with_(tensors={**body.tensors, "same": kept}, nodes=nodes, outputs=("same", "next"))
+    endless = replace(node, attrs=WhileAttributes(condition=attrs.condition, body=body))
+    with pytest.raises(HilError, match="has not ended after 100 turns"):
+        Interpreter(graph.with_(nodes=(endless,))).run(
+            {"start": np.array(0, np.int32), "x": np.zeros((1, 8), np.float32)}
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        ("condition type", "IF does not support float32 input 'c'"),
+        ("condition size", "the condition 'c' of 2 elements"),
+        ("too few", "hands 1 tensors to 'subgraph_1', which takes 2"),
+        ("other shape", "in it and 'subgraph_1'"),
+        ("other results", "in its branches"),
+    ],
+)
+def test_graphs_that_do_not_fit_their_call_are_refused(change: str, fact: str) -> None:
+    graph = load_model(FILES["if_float32"])
+    (node,) = [n for n in graph.nodes if n.op == "IF"]
+    tensors = dict(graph.tensors)
+    match change:
+        case "condition type":
+            tensors["c"] = Tensor("c", (1,), "float32")
+        case "condition size":
+            tensors["c"] = Tensor("c", (2,), "bool")
+        case "too few":
+            changed = replace(node, inputs=node.inputs[:2])
+        case "other shape":
+            tensors["x8"] = Tensor("x8", (2, 4), "float32")
+            changed = replace(node, inputs=("c", "x8", *node.inputs[2:]))
+        case "other results":
+            attrs = IfAttributes.of(node)
+            wide = attrs.then.with_(outputs=(*attrs.then.outputs, "t"))
+            changed = replace(node, attrs=IfAttributes(then=wide, otherwise=attrs.otherwise))
+    if change.startswith("condition"):
+        changed = node
+    nodes = tuple(changed if n is node else n for n in graph.nodes)
+    inputs = (*graph.inputs, *(["x8"] if change == "other shape" else []))
+    with pytest.raises((ModelError, UnsupportedError), match=fact):
+        verify(graph.with_(tensors=tensors, nodes=nodes, inputs=inputs))
