@@ -569,6 +569,29 @@ def _mean(rng: Random, dtype: str) -> Draft:
     return Draft([x, index_tensor(axes, "axes")], quant, attrs)
 
 
+def _of_axes(rng: Random, dtype: str) -> Draft:
+    draft = _mean(rng, dtype)
+    return Draft(draft.ins, draft.ins[0].quant, draft.attrs)
+
+
+def _product(rng: Random, dtype: str) -> Draft:
+    draft = _of_axes(rng, dtype)
+    if dtype == "float32":
+        # Signs and powers of two, whose products are exact in every order.
+        values = rng.choice([1.0, -1.0, 2.0, 0.5], draft.ins[0].shape).astype(np.float32)
+        return replace(draft, values={"x": values})
+    return draft
+
+
+def _arg(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 7)), 5))
+    rank = len(x.shape)
+    axis = index_tensor(int(rng.integers(-rank, rank)), "axis")
+    # Many of a value.
+    values = (rng.integers(-3, 3, x.shape) * 20).astype(dtype)
+    return Draft([x, axis], attrs={"dtype": "int32"}, values={"x": values})
+
+
 def _quantize(rng: Random, dtype: str) -> Draft:
     shape = shape_of(rng, int(rng.integers(1, 6)))
     targets = {
@@ -1040,6 +1063,14 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "SUB": _difference,
     "MUL": _mul,
     "MEAN": _mean,
+    "SUM": _mean,
+    "REDUCE_MAX": _of_axes,
+    "REDUCE_MIN": _of_axes,
+    "REDUCE_PROD": _product,
+    "REDUCE_ANY": _of_axes,
+    "REDUCE_ALL": _of_axes,
+    "ARG_MAX": _arg,
+    "ARG_MIN": _arg,
     "RELU": _rescaled,
     "RELU6": _relu6,
     "RELU_0_TO_1": _unary,
@@ -1154,6 +1185,14 @@ KINDS: Sequence[tuple[str, str]] = [
         "QUANTIZE": ("int8", "uint8", "int16", "int32", "float32"),
         "DEQUANTIZE": ("int8", "uint8", "int16"),
         "HARD_SWISH": ("int8", "float32"),
+        "SUM": (*ARITHMETIC, "int32", "int64"),
+        "REDUCE_MAX": MOVABLE,
+        "REDUCE_MIN": MOVABLE,
+        "REDUCE_PROD": ("int32", "int64", "float32"),
+        "REDUCE_ANY": ("bool",),
+        "REDUCE_ALL": ("bool",),
+        "ARG_MAX": MOVABLE[:-1],
+        "ARG_MIN": MOVABLE[:-1],
         "RELU_0_TO_1": ("int8", "float32"),
         "RELU_N1_TO_1": ("int8", "float32"),
         "SVDF": ("int8", "float32"),

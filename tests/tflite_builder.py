@@ -133,6 +133,13 @@ _OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "EXPAND_DIMS": ("ExpandDimsOptions", {}),
     "GATHER": ("GatherOptions", {"axis": "Axis", "batch_dims": "BatchDims"}),
     "REDUCE_PROD": ("ReducerOptions", {"keep_dims": "KeepDims"}),
+    "REDUCE_ALL": ("ReducerOptions", {"keep_dims": "KeepDims"}),
+    "REDUCE_ANY": ("ReducerOptions", {"keep_dims": "KeepDims"}),
+    "REDUCE_MIN": ("ReducerOptions", {"keep_dims": "KeepDims"}),
+    "REDUCE_MAX": ("ReducerOptions", {"keep_dims": "KeepDims"}),
+    "SUM": ("ReducerOptions", {"keep_dims": "KeepDims"}),
+    "ARG_MAX": ("ArgMaxOptions", {"dtype": "OutputType"}),
+    "ARG_MIN": ("ArgMinOptions", {"dtype": "OutputType"}),
     "PAD": ("PadOptions", {}),
     "PADV2": ("PadV2Options", {}),
     "MIRROR_PAD": ("MirrorPadOptions", {"mode": "Mode"}),
@@ -428,7 +435,12 @@ def file_of(graph: Graph) -> bytes:
         builder.output(name)
     for node in graph.nodes:
         # What the file says by the output's type alone.
-        attrs = {n: v for n, v in vars(node.attrs).items() if n != "dtype" and v is not None}
+        written = _OPTIONS.get(node.op, ("", {}))[1]
+        attrs = {
+            n: v
+            for n, v in vars(node.attrs).items()
+            if v is not None and (n != "dtype" or n in written)
+        }
         outputs = [name for name in node.outputs if name not in states]
         inputs: Sequence[str] = node.inputs
         if node.op == "UNIDIRECTIONAL_SEQUENCE_LSTM":
@@ -549,6 +561,8 @@ def _write_options(fbb: flatbuffers.Builder, operator: _Operator) -> tuple[int, 
     for attr, value in operator.attrs.items():
         if attr == "activation":
             value = _ACTIVATIONS[value]
+        elif attr == "dtype":
+            value = _TYPES[value]
         elif attr == "padding":
             value = _PADDINGS[value]
         elif attr == "mode":

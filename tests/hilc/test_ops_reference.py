@@ -7,6 +7,7 @@ import zlib
 from dataclasses import replace
 from typing import Any
 
+import kernel_runner
 import litert_ref
 import numpy as np
 import pytest
@@ -55,6 +56,9 @@ NOT_IN_LITERT = {
     *((op, "int16") for op in ("SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "TILE", "ONE_HOT")),
     *(("DYNAMIC_UPDATE_SLICE", dtype) for dtype in ("uint8", "int16")),
     *(("EMBEDDING_LOOKUP", dtype) for dtype in ("int16", "int32", "int64", "bool")),
+    *((op, dtype) for op in ("ARG_MAX", "ARG_MIN") for dtype in ("int16", "int64")),
+    # It sums quantized numbers up otherwise, which nobody asked for.
+    *(("SUM", dtype) for dtype in ("int8", "int16")),
     ("UNPACK", "int64"),
 }  # fmt: skip
 #: What TFLM's kernels do not take.
@@ -94,6 +98,13 @@ NOT_IN_TFLM = {
     *each("EMBEDDING_LOOKUP", "uint8", "int16", "int32", "int64", "bool"),
     *each("DYNAMIC_UPDATE_SLICE", "uint8", "int64", "bool"),
     *each("ONE_HOT", *MOVABLE),
+    *each("SUM", "int32", "int64"),
+    *each("REDUCE_MAX", "uint8", "int16", "int32", "int64", "bool"),
+    *each("REDUCE_MIN", "uint8", "int16", "int32", "int64", "bool"),
+    *each("REDUCE_PROD", "int32", "int64", "float32"),
+    *each("REDUCE_ANY", "bool"),
+    *each("ARG_MAX", "uint8", "int16", "int32", "int64"),
+    *each("ARG_MIN", "uint8", "int16", "int32", "int64"),
 }
 #: What of others it refuses, as a part of what it says.
 LIMITS_OF_TFLM = {
@@ -320,6 +331,38 @@ def test_space_to_batch_pads_with_the_zero_point_where_tflm_reads_what_it_finds(
         OPS[node.op].check(node, ins, (out,))
     values = np.arange(30, dtype=np.int8).reshape(x.shape), block, pads
     check(SingleOp(node, ins, (out,), values))
+
+
+@litert_ref.needs_litert_ref
+@pytest.mark.parametrize("op", ["ARG_MAX", "ARG_MIN"])
+def test_positions_in_64_bits(op):
+    rng = generator("positions", op)
+    x = Tensor("x", (3, 7, 2), "float32")
+    for axis in (0, 1, 2):
+        check(finish(rng, op, Draft([x, index_tensor(axis, "axis")], attrs={"dtype": "int64"})))
+
+
+@tflm.needs_tflm
+@pytest.mark.parametrize("op", ["REDUCE_MAX", "REDUCE_MIN", "ARG_MAX", "ARG_MIN"])
+def test_the_largest_of_what_is_no_number(op):
+    rng = generator("nan", op)
+    x = Tensor("x", (40, 4), "float32")
+    values = rng.choice(np.array([np.nan, np.inf, -np.inf, 1, 2], np.float32), x.shape)
+    attrs = {"dtype": "int32"} if op.startswith("ARG") else {"keep_dims": False}
+    axis = index_tensor(1, "axis")
+    single = finish(rng, op, Draft([x, axis], attrs=attrs), [values, np.array(1, np.int32)])
+    check(single, BOTH[0])
+    (expected,) = single.reference()
+    ((out,),) = kernel_runner.run(
+        [
+            kernel_runner.Case(
+                kernel_runner.kernel_call(single.node, single.ins, single.outs),
+                [values],
+                [(expected.shape, expected.dtype.name)],
+            )
+        ]
+    )
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("run_time", RUN_TIMES)

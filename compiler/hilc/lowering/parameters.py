@@ -2670,6 +2670,39 @@ class HilRequantizeWide(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilReduce(Parameters):
+    """The fields of ``struct hil_reduce``."""
+
+    KERNEL: ClassVar[str] = "hil_reduce"
+
+    mean: HilMean
+    #: of the values, of enum hil_cast_type
+    type: int
+    #: how they are reduced, of enum hil_reduce_way
+    way: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilArg(Parameters):
+    """The fields of ``struct hil_arg``."""
+
+    KERNEL: ClassVar[str] = "hil_arg"
+
+    #: of outputs
+    rows: int
+    #: values of which the least or largest is looked for
+    count: int
+    #: outputs of a row, as many as elements from a value to the next
+    columns: int
+    #: of the values, of enum hil_cast_type
+    type: int
+    #: 1: the least; 0: the largest
+    least: int
+    #: 1: outputs are int64; 0: int32
+    wide: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilSelect(Parameters):
     """The fields of ``struct hil_select``."""
 

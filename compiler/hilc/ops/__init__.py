@@ -46,6 +46,7 @@ from hilc.ops.rearrange import (
     SPACE_TO_DEPTH,
     TILE,
 )
+from hilc.ops.reduce import ARG, REDUCE, REDUCE_PROD
 from hilc.ops.selection import SELECTION
 from hilc.ops.softmax import SOFTMAX
 from hilc.ops.spectrum import (
@@ -73,6 +74,14 @@ _OPS: dict[str, OpDef] = {
     "SUB": SUB,
     "MUL": MUL,
     "MEAN": MEAN,
+    "SUM": MEAN,
+    "REDUCE_MAX": REDUCE,
+    "REDUCE_MIN": REDUCE,
+    "REDUCE_PROD": REDUCE_PROD,
+    "REDUCE_ANY": REDUCE,
+    "REDUCE_ALL": REDUCE,
+    "ARG_MAX": ARG,
+    "ARG_MIN": ARG,
     "RELU": RELU,
     "RELU6": RELU6,
     "RELU_0_TO_1": UNARY,

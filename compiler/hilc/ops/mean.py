@@ -1,9 +1,10 @@
-"""MEAN over any axes.
+"""MEAN and SUM over any axes.
 
 Inputs: the tensor and the constant axes.
 
 int8 divides by the count within the multiplier: it is raised by as many bits as leave it and
-its shift in range, divided by the count and truncated; the sum is then rescaled once.
+its shift in range, divided by the count and truncated; the sum is then rescaled once. SUM is that
+without the division. LiteRT 1.2 computes another SUM of quantized numbers, which is not supported.
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ from math import prod
 
 import numpy as np
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Node, Numerics, Tensor
+from hilc.ir.dtypes import INDEX_TYPES
 from hilc.numerics.requantize import Multiplier, requantize
 from hilc.ops.attributes import ReductionAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
+    ARITHMETIC,
     constant_ints,
     multiplier,
     operand,
     quantization,
     require_counts,
     require_dtype,
+    require_same_quantization,
     require_symmetric,
     resolve_axis,
     undefined,
@@ -45,7 +49,7 @@ def reduced_axes(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=2)
     x = operand(node, ins, 0)
-    require_dtype(node, x)
+    require_dtype(node, x, (*ARITHMETIC, *INDEX_TYPES) if node.op == "SUM" else ARITHMETIC)
     if x.element.quantized:
         require_symmetric(node, x)
     axes = reduced_axes(node, ins)
@@ -55,25 +59,44 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     if count > most:
         unsupported(
             node,
-            f"averages {count} values, more than {most}",
-            "average in two steps, along one axis each",
+            f"reduces {count} values, more than {most}",
+            "reduce in two steps, along one axis each",
         )
+    return [(reduced_shape(node, ins), x.dtype)]
+
+
+def reduced_shape(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
+    """Return the shape of what is left."""
+    shape, axes = operand(node, ins, 0).shape, reduced_axes(node, ins)
     if ReductionAttributes.of(node).keep_dims:
-        shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
-    else:
-        shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
-    return [(shape, x.dtype)]
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def divisor(node: Node, count: int) -> float:
+    """Return what the sum of ``count`` real numbers is divided by."""
+    return 1.0 if node.op == "SUM" else float(count)
 
 
 def mean_scale(node: Node, x: Tensor, out: Tensor, count: int) -> Multiplier:
     scale = multiplier(node, quantization(node, x)[0] / quantization(node, out)[0])
+    if node.op == "SUM":
+        return scale
     raised = min(count.bit_length() - 1, 32, 31 + scale.shift)
     return Multiplier((scale.multiplier << raised) // count, scale.shift - raised)
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    if outs[0].element.quantized:
-        x = operand(node, ins, 0)
+    x = operand(node, ins, 0)
+    if not x.element.quantized:
+        require_same_quantization(node, x, outs[0])
+    else:
+        if node.op == "SUM" and node.numerics is Numerics.LITERT:
+            unsupported(
+                node,
+                f"sums up {x.dtype}, which is supported as TensorFlow Lite Micro does it",
+                "compile with the reference tflm",
+            )
         count = x.size // outs[0].size
         require_symmetric(node, outs[0])
         # Of int8 the sum is below 2^9 times the count, and its mean times 2^22 stays within 31
@@ -96,11 +119,13 @@ def _reference(
     assert x is not None
     count = source.size // out.size
     axes = reduced_axes(node, ins)
+    if source.dtype in INDEX_TYPES:
+        return [x.sum(axes, dtype=x.dtype).reshape(out.shape)]
     if not source.element.quantized:
         # One value after another in memory order, as the reference adds.
         moved = np.moveaxis(x, axes, range(len(axes))).reshape(count, -1)
         total = np.cumsum(moved, axis=0, dtype=np.float32)[-1]
-        return [(total / np.float32(count)).reshape(out.shape)]
+        return [(total / np.float32(divisor(node, count))).reshape(out.shape)]
     total_q = x.sum(axes, dtype=np.int64) - quantization(node, source)[1] * count
     mean = requantize(total_q, *mean_scale(node, source, out, count)) + quantization(node, out)[1]
     return [np.clip(mean, *out.element.bounds).astype(out.dtype).reshape(out.shape)]
@@ -121,6 +146,12 @@ def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
     return [] if len(x.shape) - 1 in reduced_axes(node, ins) else [in_step(x, out)]
 
 
+def _by_numerics(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> bool:
+    """Return that both definitions are one; raise where a node has but one."""
+    _check(node, ins, outs)
+    return True
+
+
 MEAN = OpDef(
     _infer,
     _reference,
@@ -129,4 +160,5 @@ MEAN = OpDef(
     bounds=ascending,
     whole_height=whole_height,
     links=_links,
+    by_numerics=_by_numerics,
 )

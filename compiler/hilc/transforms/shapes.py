@@ -17,7 +17,6 @@ import numpy as np
 from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.ops import OPS
-from hilc.ops.attributes import ReductionAttributes
 from hilc.ops.verify import check_attributes, check_tensor, describe, located
 from hilc.transforms.fold_constants import fold_node
 
@@ -120,12 +119,6 @@ def _require_few(size: int) -> None:
         raise ValueError(f"it has {size} elements; at most {_MAX_SIZE} are accepted")
 
 
-def _reduce_prod(node: Node, x: Array, axes: Array) -> Array:
-    keep_dims = ReductionAttributes.of(node).keep_dims
-    product: Array = x.prod(tuple(np.atleast_1d(axes).tolist()), dtype=x.dtype, keepdims=keep_dims)
-    return product
-
-
 def _range(node: Node, start: Array, limit: Array, delta: Array) -> Array:
     if not np.issubdtype(start.dtype, np.integer):
         raise UnsupportedError(f"it has operands of type {start.dtype}", "integers are supported")
@@ -143,7 +136,6 @@ def _fill(node: Node, shape: Array, value: Array) -> Array:
 CONSTANT_OPERATORS: Mapping[str, Callable[..., Array]] = {
     "SHAPE": lambda node, x: x,
     "RANK": lambda node, x: x,
-    "REDUCE_PROD": _reduce_prod,
     "RANGE": _range,
     "FILL": _fill,
 }

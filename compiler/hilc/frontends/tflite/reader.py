@@ -62,6 +62,7 @@ from hilc.ops.cast import CastAttributes
 from hilc.ops.control_flow import IfAttributes, WhileAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.quantize import QuantizeAttributes
+from hilc.ops.reduce import ArgAttributes
 from hilc.ops.verify import verify
 from hilc.ops.views import ReshapeAttributes
 from hilc.transforms.own_outputs import with_own_outputs
@@ -78,6 +79,8 @@ _PACKED, _UNPACKED = "int4", "int8"
 _LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 #: Operators that are stated by the type of their output.
 _CONVERSIONS: Mapping[str, Callable[..., Attributes]] = {
+    "ARG_MAX": ArgAttributes,
+    "ARG_MIN": ArgAttributes,
     "CAST": CastAttributes,
     "QUANTIZE": QuantizeAttributes,
 }

@@ -355,6 +355,7 @@ _NO_FIELDS_START = 4
 
 _MANY = 1 << 16
 
+_REDUCTION = Operator((2, 2), "ReducerOptions", _reduction)
 _POOL = Operator((1, 1), "Pool2DOptions", _pooling)
 
 _OPERATORS: dict[str, Operator] = {
@@ -402,7 +403,15 @@ _OPERATORS: dict[str, Operator] = {
     "PAD": Operator((2, 2)),
     "PADV2": Operator((3, 3)),
     "MIRROR_PAD": Operator((2, 2), "MirrorPadOptions", _mirror_pad),
-    "MEAN": Operator((2, 2), "ReducerOptions", _reduction),
+    "MEAN": _REDUCTION,
+    "SUM": _REDUCTION,
+    "REDUCE_MAX": _REDUCTION,
+    "REDUCE_MIN": _REDUCTION,
+    "REDUCE_PROD": _REDUCTION,
+    "REDUCE_ANY": _REDUCTION,
+    "REDUCE_ALL": _REDUCTION,
+    "ARG_MAX": Operator((2, 2)),
+    "ARG_MIN": Operator((2, 2)),
     "CONCATENATION": Operator((1, _MANY), "ConcatenationOptions", _concatenation),
     "RELU": Operator((1, 1)),
     "RELU6": Operator((1, 1)),
@@ -470,7 +479,6 @@ _OPERATORS: dict[str, Operator] = {
     # Evaluated by hilc.transforms.shapes.
     "SHAPE": _computed((1, 1)),
     "RANK": _computed((1, 1)),
-    "REDUCE_PROD": _computed((2, 2), "ReducerOptions", _reduction),
     "RANGE": _computed((3, 3)),
     "FILL": _computed((2, 2)),
 }

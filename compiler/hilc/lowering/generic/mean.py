@@ -1,4 +1,4 @@
-"""MEAN."""
+"""MEAN and SUM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hilc.lowering.parameters import (
 )
 from hilc.lowering.registry import Layer, adds_rows, lowers
 from hilc.lowering.strides import contiguous_strides, nest, walk
-from hilc.ops.mean import mean_scale, reduced_axes
+from hilc.ops.mean import divisor, mean_scale, reduced_axes
 from hilc.ops.operands import (
     ARITHMETIC,
     operand,
@@ -26,9 +26,8 @@ from hilc.ops.operands import (
 )
 
 
-@lowers("MEAN", dtypes=ARITHMETIC)
-def portable(layer: Layer) -> KernelCall:
-    """Return the mean over any axes."""
+def walk_of_values(layer: Layer) -> HilMean:
+    """Return the walk over the outputs of a reduction, and for each over its values."""
     node, ins = layer.node, layer.ins
     x, out = layer.operand(0), layer.out
     axes = reduced_axes(node, ins)
@@ -36,9 +35,8 @@ def portable(layer: Layer) -> KernelCall:
     kept = [i for i in range(len(x.shape)) if i not in axes]
     outer = nest([x.shape[i] for i in kept], [strides[i] for i in kept])
     *inner, last = nest([x.shape[i] for i in axes], [strides[i] for i in axes])
-    count = x.size // out.size
     over, within = walk(node, outer), walk(node, inner)
-    mean = HilMean(
+    return HilMean(
         size=out.size,
         counts=over.counts,
         jumps=over.jumps[0],
@@ -48,8 +46,15 @@ def portable(layer: Layer) -> KernelCall:
         length=last.count,
         step=last.steps[0],
     )
+
+
+@lowers("MEAN", "SUM", dtypes=ARITHMETIC)
+def portable(layer: Layer) -> KernelCall:
+    """Return the mean or the sum over any axes."""
+    node, x, out, mean = layer.node, layer.operand(0), layer.out, walk_of_values(layer)
+    count = x.size // out.size
     if not x.element.quantized:
-        return KernelCall(HilMeanF32(mean=mean, count=float(count)))
+        return KernelCall(HilMeanF32(mean=mean, count=divisor(node, count)))
     multiplier, shift = mean_scale(node, x, out, count)
     if x.element.symmetric:
         return KernelCall(HilMeanS16(mean=mean, multiplier=multiplier, shift=shift))
@@ -63,6 +68,7 @@ def portable(layer: Layer) -> KernelCall:
     return KernelCall(parameters)
 
 
+@adds_rows("SUM")
 @adds_rows("MEAN")
 def add_rows(
     node: Node,
@@ -72,7 +78,7 @@ def add_rows(
     first: bool,
     last: bool,
 ) -> KernelCall:
-    """Return the call of MEAN over the pixels of an image, which comes ``rows`` rows at a time.
+    """Return the call of MEAN or SUM over an image, which comes ``rows`` rows at a time.
 
     ``first`` and ``last`` say whether these are the image's first and last rows.
     """
@@ -82,7 +88,8 @@ def add_rows(
         first=int(first), last=int(last), pixels=rows * x.shape[2], channels=x.shape[3]
     )
     if not x.element.quantized:
-        return KernelCall(HilMeanRowsF32(mean_rows=mean_rows, count=float(count)))
+        of_floats = HilMeanRowsF32(mean_rows=mean_rows, count=divisor(node, count))
+        return KernelCall(of_floats)
     multiplier, shift = mean_scale(node, x, out, count)
     if x.element.symmetric:
         of_rows = HilMeanRowsS16(mean_rows=mean_rows, multiplier=multiplier, shift=shift)

@@ -1,4 +1,5 @@
-/* Means over any axes: a walk over the outputs, and for each a walk over what it averages. */
+/* Means and sums over any axes: a walk over the outputs, and for each a walk over what it averages.
+ */
 #ifndef HIL_KERNELS_GENERIC_MEAN_H
 #define HIL_KERNELS_GENERIC_MEAN_H
 
@@ -17,8 +18,9 @@
     int32_t length;                     /* values of a row */                                      \
     int32_t step                        /* from one value of a row to the next */
 
-/* Writes out[] = finish(p, total), where total starts at `initial` and adds up the values. */
-#define HIL_MEAN_WALK(p, in, out, accumulator, initial, finish)                                    \
+/* Writes out[] = finish(p, total), where total starts at `initial` and takes in each value by
+ * fold(p, total, value). */
+#define HIL_REDUCE_WALK(p, in, out, accumulator, initial, fold, finish)                            \
     do {                                                                                           \
         int32_t index[HIL_WALK_LOOPS] = {0};                                                       \
         int32_t first = 0;                                                                         \
@@ -29,7 +31,7 @@
             for (int32_t row = 0; row < (p)->rows; row++) {                                        \
                 int32_t i = start;                                                                 \
                 for (int32_t n = 0; n < (p)->length; n++) {                                        \
-                    total += (in)[i];                                                              \
+                    total = fold((p), total, (in)[i]);                                             \
                     i += (p)->step;                                                                \
                 }                                                                                  \
                 start += (p)->row_jumps[hil_walk_next(row_index, (p)->row_counts)];                \
@@ -38,6 +40,11 @@
             first += (p)->jumps[hil_walk_next(index, (p)->counts)];                                \
         }                                                                                          \
     } while (0)
+
+#define HIL_MEAN_FOLD(p, total, value) ((total) + (value))
+
+#define HIL_MEAN_WALK(p, in, out, accumulator, initial, finish)                                    \
+    HIL_REDUCE_WALK(p, in, out, accumulator, initial, HIL_MEAN_FOLD, finish)
 
 /*@kernel
 name = "hil_mean_s8"

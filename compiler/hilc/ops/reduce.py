@@ -1,0 +1,133 @@
+"""REDUCE_MAX, REDUCE_MIN, REDUCE_PROD, REDUCE_ANY and REDUCE_ALL over any axes, ARG_MAX and ARG_MIN
+over one.
+
+Inputs: the tensor and the constant axes. Of equal numbers ARG_MAX and ARG_MIN take the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
+from hilc.ir.dtypes import INDEX_TYPES
+from hilc.ops.attributes import ReductionAttributes
+from hilc.ops.mean import reduced_axes, reduced_shape
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import (
+    constant_int,
+    invalid,
+    operand,
+    require_counts,
+    require_dtype,
+    require_same_quantization,
+    resolve_axis,
+)
+from hilc.ops.traits import Link, ascending, in_step
+
+_ORDERED = tuple(ELEMENT_TYPES)
+_DTYPES: Mapping[str, tuple[str, ...]] = {
+    "REDUCE_MAX": _ORDERED,
+    "REDUCE_MIN": _ORDERED,
+    "REDUCE_PROD": (*INDEX_TYPES, "float32"),
+    "REDUCE_ANY": ("bool",),
+    "REDUCE_ALL": ("bool",),
+    "ARG_MAX": tuple(name for name in _ORDERED if name != "bool"),
+    "ARG_MIN": tuple(name for name in _ORDERED if name != "bool"),
+}
+
+
+def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=2)
+    x = operand(node, ins, 0)
+    require_dtype(node, x, _DTYPES[node.op])
+    return [(reduced_shape(node, ins), x.dtype)]
+
+
+def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    require_same_quantization(node, operand(node, ins, 0), outs[0])
+
+
+def _reference(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    source, x, axes = operand(node, ins, 0), values[0], reduced_axes(node, ins)
+    assert x is not None
+    low, high = source.element.low, source.element.high
+    if node.op in ("REDUCE_MAX", "REDUCE_MIN"):
+        largest = node.op == "REDUCE_MAX"
+        first = x.dtype.type(low if largest else high)
+        # Numbers that are none are passed over.
+        function = (np.fmax if largest else np.fmin) if x.dtype.kind == "f" else None
+        found = (function or (np.maximum if largest else np.minimum)).reduce(x, axes, initial=first)
+    elif node.op == "REDUCE_PROD":
+        moved = np.moveaxis(x, axes, range(len(axes))).reshape(x.size // outs[0].size, -1)
+        # One factor after another in memory order.
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            found = np.cumprod(moved, axis=0, dtype=x.dtype)[-1]
+    else:
+        found = (np.any if node.op == "REDUCE_ANY" else np.all)(x, axes)
+    return [np.asarray(found, x.dtype).reshape(outs[0].shape)]
+
+
+def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+    x = operand(node, ins, 0)
+    return [] if len(x.shape) - 1 in reduced_axes(node, ins) else [in_step(x, out)]
+
+
+# ARG_MAX and ARG_MIN ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArgAttributes(Attributes):
+    #: Type of the output.
+    dtype: Literal["int32", "int64"] = "int32"
+
+
+def searched_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
+    rank = len(operand(node, ins, 0).shape)
+    return resolve_axis(node, constant_int(node, operand(node, ins, 1)), rank)
+
+
+def _infer_arg(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=2)
+    x = operand(node, ins, 0)
+    require_dtype(node, x, _DTYPES[node.op])
+    axis = searched_axis(node, ins)
+    return [((*x.shape[:axis], *x.shape[axis + 1 :]), ArgAttributes.of(node).dtype)]
+
+
+def _check_arg(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    if outs[0].quant is not None:
+        invalid(node, f"counts in {outs[0].name!r}, which has a scale")
+
+
+def _arg(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    x = values[0]
+    assert x is not None
+    parts = np.moveaxis(x, searched_axis(node, ins), 0)
+    better = np.less if node.op == "ARG_MIN" else np.greater
+    best, found = parts[0], np.zeros(parts.shape[1:], outs[0].dtype)
+    for place, part in enumerate(parts[1:], 1):
+        # A number that is none is never better, and nothing is better than it.
+        changed = better(part, best)
+        best, found = np.where(changed, part, best), np.where(changed, place, found)
+    return [np.asarray(found, outs[0].dtype)]
+
+
+REDUCE = OpDef(
+    _infer, _reference, _check, attributes=ReductionAttributes, bounds=ascending, links=_links
+)
+REDUCE_PROD = OpDef(_infer, _reference, _check, attributes=ReductionAttributes)
+ARG = OpDef(_infer_arg, _arg, _check_arg, attributes=ArgAttributes)
