@@ -1,7 +1,35 @@
 /* Depthwise 3x3 convolution of int16 images with int8 weights on Helium, a channel's plane at a
- * time: a vector holds four outputs next to each other, of two lines at a time, and each tap of the
- * filter is a multiplication with a scalar. Outputs next to each other lie along a row, or, where
- * that fills vectors better, along a column: lines are then columns. */
+ * time: a vector holds four outputs next to each other, and each tap of the filter is a
+ * multiplication with a scalar. Outputs next to each other lie along a row, or, where that fills
+ * vectors better, along a column: lines are then columns.
+ *
+ * Tile: 4 outputs x 4 lines x 1 channel, or 2 lines.
+ *
+ *   line of inputs   0      1      2      3      4      5         q0 to q3: sums of the lines
+ *   sums             q0     q0 q1  q0-q2  q1-q3  q2 q3  q3        q4: four inputs
+ *
+ * Registers, at the top of a tile: r0 inputs, two lines below the tile's first; r1 outputs; r2 r3
+ * r4, r5 r6 r8, r9 r10 r11 weights line by line; r12 multiplier; lr tiles left; q5 bias, q6 low, q7
+ * high. On the stack: +0 places of the outputs of the first two lines, +16 of the last two.
+ *
+ * Data: by the Helium family's `_depthwise()`: int8 [channels][3 lines][3] weights, int32
+ * [channels][2] bias and multiplier; planes in scratch, int16 [lines][line], zeros around.
+ *
+ * Order: of `rows` rows of outputs, channel by channel, the inputs are read, then outputs written.
+ *
+ * Bounds: vmla adds modulo 2^32; sums, bias included, are below 2^31 (`narrow_sums()`). Loads reach
+ * 254 bytes: 2 * (3 * 40 + 2) = 244. Places are 16 bits, which `_depthwise()` checks.
+ *
+ * Output: that of blocks_s16.h.
+ *
+ * Scratch: the plane of one channel; `rows` trades it for instructions.
+ *
+ * Cost: 79 instructions for 144 MACs, 43 for 72; about 6 for eight elements of the plane. Measured
+ * by `python ci/wide.py` (docs/reference/wide.md).
+ *
+ * Tests: no twin in C; the same tile in C, hil_mve_lines_s16_tile, serves other distances, and the
+ * numpy reference gives what must come out (tests/board/test_sixteen_bits.py).
+ */
 #ifndef HIL_KERNELS_MVE_DEPTHWISE_3X3_S16_H
 #define HIL_KERNELS_MVE_DEPTHWISE_3X3_S16_H
 
@@ -89,6 +117,152 @@ HIL_INLINE void hil_mve_lines_s16_tile(const struct hil_depthwise_3x3_s16_mve *p
                                         vcmpcsq_u16(vdupq_n_u16((uint16_t)(count - 1)), ranks));
 }
 
+#if defined(__OPTIMIZE__) && !defined(__clang__)
+
+/* What the assembly reads beside its registers: the places of a tile's outputs, in elements, of its
+ * first two lines and of its last two, and the vectors of a line. */
+struct hil_mve_lines_s16_places {
+    uint16_t pairs[2][8];
+    int16_t bounds[2][8];
+};
+
+/* clang-format off */
+
+/* A tap of four inputs: line `y` counted from that at r0, and what it is multiplied with. */
+#define HIL_MVE_TAP_S16(y, x) "vldrh.s32 q4, [r0, #2 * (" #y " * %c[line] + " #x ")]\n\t"
+#define HIL_MVE_MUL_S16(sum, w) "vmla.s32 " sum ", q4, " w "\n\t"
+
+/* A line of inputs into one, two or three lines of sums. */
+#define HIL_MVE_ONE_S16(y, a, w0, w1, w2)                                                          \
+    HIL_MVE_TAP_S16(y, 0) HIL_MVE_MUL_S16(a, w0)                                                   \
+    HIL_MVE_TAP_S16(y, 1) HIL_MVE_MUL_S16(a, w1)                                                   \
+    HIL_MVE_TAP_S16(y, 2) HIL_MVE_MUL_S16(a, w2)
+#define HIL_MVE_TWO_S16(y, a, w0, w1, w2, b, v0, v1, v2)                                           \
+    HIL_MVE_TAP_S16(y, 0) HIL_MVE_MUL_S16(a, w0) HIL_MVE_MUL_S16(b, v0)                            \
+    HIL_MVE_TAP_S16(y, 1) HIL_MVE_MUL_S16(a, w1) HIL_MVE_MUL_S16(b, v1)                            \
+    HIL_MVE_TAP_S16(y, 2) HIL_MVE_MUL_S16(a, w2) HIL_MVE_MUL_S16(b, v2)
+#define HIL_MVE_THREE_S16(y, a, b, c)                                                              \
+    HIL_MVE_TAP_S16(y, 0) HIL_MVE_MUL_S16(a, "r9") HIL_MVE_MUL_S16(b, "r5") HIL_MVE_MUL_S16(c, "r2")  \
+    HIL_MVE_TAP_S16(y, 1) HIL_MVE_MUL_S16(a, "r10") HIL_MVE_MUL_S16(b, "r6") HIL_MVE_MUL_S16(c, "r3") \
+    HIL_MVE_TAP_S16(y, 2) HIL_MVE_MUL_S16(a, "r11") HIL_MVE_MUL_S16(b, "r8") HIL_MVE_MUL_S16(c, "r4")
+
+/* Two lines of sums to outputs; q4 has their places. */
+#define HIL_MVE_OUT_S16(a, b, at)                                                                  \
+    "vqrdmulh.s32 " a ", " a ", r12\n\t"                                                           \
+    "vqrdmulh.s32 " b ", " b ", r12\n\t"                                                           \
+    "vldrh.u16 q4, [sp, #" at "]\n\t"                                                              \
+    "vqmovnb.s32 " a ", " a "\n\t"                                                                 \
+    "vqmovnt.s32 " a ", " b "\n\t"                                                                 \
+    "vmax.s16 " a ", " a ", q6\n\t"                                                                \
+    "vmin.s16 " a ", " a ", q7\n\t"                                                                \
+    "vstrh.16 " a ", [r1, q4, uxtw #1]\n\t"
+
+#define HIL_MVE_FOUR_LINES_S16                                                                     \
+    "vmov q0, q5\n\t"                                                                              \
+    "vmov q1, q5\n\t"                                                                              \
+    "vmov q2, q5\n\t"                                                                              \
+    "vmov q3, q5\n\t"                                                                              \
+    HIL_MVE_ONE_S16(-2, "q0", "r2", "r3", "r4")                                                    \
+    HIL_MVE_TWO_S16(-1, "q0", "r5", "r6", "r8", "q1", "r2", "r3", "r4")                            \
+    HIL_MVE_THREE_S16(0, "q0", "q1", "q2")                                                         \
+    HIL_MVE_THREE_S16(1, "q1", "q2", "q3")                                                         \
+    HIL_MVE_TWO_S16(2, "q2", "r9", "r10", "r11", "q3", "r5", "r6", "r8")                           \
+    HIL_MVE_ONE_S16(3, "q3", "r9", "r10", "r11")                                                   \
+    HIL_MVE_OUT_S16("q0", "q1", "0") HIL_MVE_OUT_S16("q2", "q3", "16")
+
+#define HIL_MVE_TWO_LINES_S16                                                                      \
+    "vmov q0, q5\n\t"                                                                              \
+    "vmov q1, q5\n\t"                                                                              \
+    HIL_MVE_ONE_S16(-2, "q0", "r2", "r3", "r4")                                                    \
+    HIL_MVE_TWO_S16(-1, "q0", "r5", "r6", "r8", "q1", "r2", "r3", "r4")                            \
+    HIL_MVE_TWO_S16(0, "q0", "r9", "r10", "r11", "q1", "r5", "r6", "r8")                           \
+    HIL_MVE_ONE_S16(1, "q1", "r9", "r10", "r11")                                                   \
+    HIL_MVE_OUT_S16("q0", "q1", "0")
+
+/* Tiles next to each other. r7, in which a compiler may keep its frame, is not touched. */
+#define HIL_MVE_LINES_S16_LOOP(TILE)                                                               \
+    __asm__ volatile("sub sp, sp, #64\n\t"                                                         \
+                     "vldrh.u16 q0, [%[places]]\n\t"                                               \
+                     "vldrh.u16 q1, [%[places], #16]\n\t"                                          \
+                     "vldrh.u16 q6, [%[places], #32]\n\t"                                          \
+                     "vldrh.u16 q7, [%[places], #48]\n\t"                                          \
+                     "vstrh.u16 q0, [sp]\n\t"                                                      \
+                     "vstrh.u16 q1, [sp, #16]\n\t"                                                 \
+                     "vdup.32 q5, r12\n\t"                                                         \
+                     "ldrsb r2, [r3]\n\t"                                                          \
+                     "ldrsb r4, [r3, #2]\n\t"                                                      \
+                     "ldrsb r5, [r3, #3]\n\t"                                                      \
+                     "ldrsb r6, [r3, #4]\n\t"                                                      \
+                     "ldrsb r8, [r3, #5]\n\t"                                                      \
+                     "ldrsb r9, [r3, #6]\n\t"                                                      \
+                     "ldrsb r10, [r3, #7]\n\t"                                                     \
+                     "mov r12, r11\n\t"                                                            \
+                     "ldrsb r11, [r3, #8]\n\t"                                                     \
+                     "ldrsb r3, [r3, #1]\n\t"                                                      \
+                     "dls lr, lr\n\t"                                                              \
+                     "1:\n\t" TILE                                                                 \
+                     "adds r0, #8\n\t"                                                             \
+                     "addw r1, r1, #%c[step]\n\t"                                                  \
+                     "le lr, 1b\n\t"                                                               \
+                     "add sp, sp, #64\n\t"                                                         \
+                     : "+r"(at), "+r"(to), "+r"(weights), "+r"(bias), "+r"(multiplier),            \
+                       "+r"(turns), [places] "+r"(places)                                          \
+                     : [line] "i"(p->line), [step] "i"(8 * step)                                   \
+                     : "r4", "r5", "r6", "r8", "r9", "r10", "q0", "q1", "q2", "q3", "q4", "q5",    \
+                       "q6", "q7", "cc", "memory")
+
+/* clang-format on */
+
+/* Whether instructions can hold all distances; they are constants, as in a body for one layer. */
+HIL_INLINE int hil_mve_lines_s16_fit(const struct hil_depthwise_3x3_s16_mve *p) {
+    return __builtin_constant_p(p->line) && __builtin_constant_p(p->in_c) &&
+           __builtin_constant_p(p->out_w) && __builtin_constant_p(p->upright) && p->stride == 1 &&
+           p->line <= 40 && 8 * (p->upright ? p->out_w * p->in_c : p->in_c) <= 4095;
+}
+
+/* Four outputs, `vectors` times, of four lines or of two. */
+HIL_INLINE void hil_mve_lines_s16_vectors(const struct hil_depthwise_3x3_s16_mve *p,
+                                          const struct hil_mve_lines_s16_places *tile, int32_t four,
+                                          int32_t channel, const int16_t *from, int32_t vectors,
+                                          int16_t *out) {
+    const int32_t step = p->upright ? p->out_w * p->in_c : p->in_c;
+    register const int16_t *at __asm__("r0") = from + 2 * p->line;
+    register int16_t *to __asm__("r1") = out;
+    register const struct hil_mve_lines_s16_places *places __asm__("r2") = tile;
+    register const int8_t *weights __asm__("r3") = p->weights + 9 * channel;
+    register int32_t multiplier __asm__("r11") = p->scales[2 * channel + 1];
+    register int32_t bias __asm__("r12") = p->scales[2 * channel];
+    register int32_t turns __asm__("lr") = vectors;
+    if (four) {
+        HIL_MVE_LINES_S16_LOOP(HIL_MVE_FOUR_LINES_S16);
+    } else {
+        HIL_MVE_LINES_S16_LOOP(HIL_MVE_TWO_LINES_S16);
+    }
+}
+
+/* All outputs of a channel, of which there are four at least in each of two lines at least: the
+ * last ones of a line, and the last lines, may be computed twice. */
+HIL_INLINE void hil_mve_lines_s16_all(const struct hil_depthwise_3x3_s16_mve *p,
+                                      const struct hil_mve_lines_s16 *all,
+                                      const struct hil_mve_lines_s16_places *tile, int32_t channel,
+                                      const int16_t *plane, int16_t *out) {
+    for (int32_t line = 0; line < all->lines;) {
+        const int32_t left = all->lines - line;
+        const int32_t four = left >= 4;
+        line = left == 1 ? line - 1 : line;
+        const int16_t *const from = plane + line * p->line;
+        int16_t *const to = out + line * all->line_step;
+        hil_mve_lines_s16_vectors(p, tile, four, channel, from, all->outputs / 4, to);
+        if (all->outputs % 4 != 0) {
+            const int32_t x = all->outputs - 4;
+            hil_mve_lines_s16_vectors(p, tile, four, channel, from + x, 1, to + x * all->step);
+        }
+        line += four ? 4 : 2;
+    }
+}
+
+#endif
+
 /* The outputs of a channel from its plane. */
 HIL_INLINE void hil_mve_lines_s16_channel(const struct hil_depthwise_3x3_s16_mve *p,
                                           const struct hil_mve_lines_s16 *all, int32_t channel,
@@ -152,6 +326,17 @@ HIL_INLINE void hil_depthwise_3x3_s16_mve(const struct hil_depthwise_3x3_s16_mve
             for (int32_t i = 0; i < p->line * p->lines + 8; i += 8) {
                 vstrhq_s16(plane + i, vdupq_n_s16(0));
             }
+#if defined(__OPTIMIZE__) && !defined(__clang__)
+            const int32_t fast = hil_mve_lines_s16_fit(p) && all.outputs >= 4 && all.lines >= 2;
+            struct hil_mve_lines_s16_places tile;
+            for (int32_t i = 0; i < 8; i++) {
+                const int32_t place = i / 2 * all.step + i % 2 * all.line_step;
+                tile.pairs[0][i] = (uint16_t)place;
+                tile.pairs[1][i] = (uint16_t)(place + 2 * all.line_step);
+                tile.bounds[0][i] = (int16_t)p->out_min;
+                tile.bounds[1][i] = (int16_t)p->out_max;
+            }
+#endif
             for (int32_t channel = 0; channel < p->in_c; channel++) {
                 const int16_t *from = in + first * in_row + channel;
                 int16_t *to = plane + at;
@@ -172,6 +357,13 @@ HIL_INLINE void hil_depthwise_3x3_s16_mve(const struct hil_depthwise_3x3_s16_mve
                     from += line_step;
                     to += p->line;
                 }
+#if defined(__OPTIMIZE__) && !defined(__clang__)
+                if (fast) {
+                    hil_mve_lines_s16_all(p, &all, &tile, channel, plane,
+                                          out + y * out_row + channel);
+                    continue;
+                }
+#endif
                 hil_mve_lines_s16_channel(p, &all, channel, plane, out + y * out_row + channel);
             }
         }
