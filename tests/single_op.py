@@ -1053,6 +1053,55 @@ def _signal_pcan(rng: Random, dtype: str) -> Draft:
     return Draft([x, _row(dtype, x.size, "noise"), table], attrs=attrs, values={"noise": levels})
 
 
+def _prelu(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(1, 5)), 5)
+    slopes = pick(rng, shape, shape[-1:], (1,) * len(shape), (1,))
+    x, alpha = activation_tensor(rng, dtype, shape), activation_tensor(rng, dtype, slopes, "a")
+    if rng.random() < 0.7:
+        alpha = replace(alpha, data=content(rng, alpha))
+    return Draft([x, alpha], quantized(rng, dtype))
+
+
+def _add_n(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(0, 7)), 4)
+    parts = _parts(rng, dtype, [shape] * int(rng.integers(2, 6)))
+    return Draft(parts, quantized(rng, dtype, 0.1))
+
+
+def _cumsum(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6)), 5))
+    axis = index_tensor(int(rng.integers(-len(x.shape), len(x.shape))), "axis")
+    attrs = {"exclusive": bool(rng.integers(2)), "reverse": bool(rng.integers(2))}
+    return Draft([x, axis], quantized(rng, dtype, 0.2), attrs)
+
+
+def _fill(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, ())
+    return Draft([index_tensor(shape_of(rng, int(rng.integers(1, 6))), "dims"), x], x.quant)
+
+
+def _broadcast_to(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(1, 6)))
+    own = tuple(1 if rng.random() < 0.5 else n for n in shape[int(rng.integers(2)) :])
+    x = activation_tensor(rng, dtype, own)
+    return Draft([x, index_tensor(shape, "shape")], x.quant)
+
+
+def _log_softmax(rng: Random, dtype: str) -> Draft:
+    draft = _softmax(rng, dtype)
+    quant = Quant((16 / 256,), (127,)) if dtype == "int8" else None
+    if dtype == "float32":
+        # The largest is within a few of the others, so that its logarithm keeps its digits.
+        values = {"x": content(rng, draft.ins[0]).clip(-2, 2)}
+        return Draft(draft.ins, quant, values=values)
+    return Draft(draft.ins, quant)
+
+
+def _l2_normalization(rng: Random, dtype: str) -> Draft:
+    draft = _softmax(rng, dtype)
+    return Draft(draft.ins, Quant((1 / 128,), (0,)) if dtype == "int8" else None)
+
+
 _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "TRANSPOSE_CONV": _transpose_conv,
     "BATCH_MATMUL": _batch_matmul,
@@ -1114,6 +1163,13 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "NOT_EQUAL": _comparison,
     "SELECT": _select,
     "SELECT_V2": _select_v2,
+    "ADD_N": _add_n,
+    "BROADCAST_TO": _broadcast_to,
+    "CUMSUM": _cumsum,
+    "FILL": _fill,
+    "L2_NORMALIZATION": _l2_normalization,
+    "LOG_SOFTMAX": _log_softmax,
+    "PRELU": _prelu,
     "QUANTIZE": _quantize,
     "DEQUANTIZE": _dequantize,
     "RESHAPE": _reshape,
@@ -1181,6 +1237,10 @@ KINDS: Sequence[tuple[str, str]] = [
         **dict.fromkeys(("ADD", "SUB", "MUL"), (*ARITHMETIC, "int32", "int64")),
         **dict.fromkeys(("SELECT", "SELECT_V2"), MOVABLE),
         **SIGNAL_DTYPES,
+        **dict.fromkeys(("SELECT", "SELECT_V2", "BROADCAST_TO", "FILL"), MOVABLE),
+        "ADD_N": ("int8", "int32", "float32"),
+        **dict.fromkeys(("CUMSUM", "PRELU"), ("int8", "float32")),
+        **dict.fromkeys(("L2_NORMALIZATION", "LOG_SOFTMAX"), ("int8", "float32")),
         "CAST": MOVABLE,
         "QUANTIZE": ("int8", "uint8", "int16", "int32", "float32"),
         "DEQUANTIZE": ("int8", "uint8", "int16"),

@@ -43,7 +43,9 @@ NOT_IN_LITERT = {
     *((op, dtype) for op, dtypes in SIGNAL_DTYPES.items() for dtype in dtypes),
     *(("CEIL", "float32"), ("ROUND", "float32"), ("ELU", "int8"), ("ELU", "float32")),
     *(("ZEROS_LIKE", dtype) for dtype in ("int8", "uint8", "int16", "bool")),
-    *(("DIV", "int8"), ("SQUARED_DIFFERENCE", "int16")),
+    *(("DIV", "int8"), ("SQUARED_DIFFERENCE", "int16"), ("ADD_N", "int8"), ("FILL", "uint8")),
+    *(("CUMSUM", "int8"), ("CUMSUM", "float32")),
+    *(("BROADCAST_TO", dtype) for dtype in MOVABLE),
     # It interpolates inverse roots, and does not saturate all floats.
     *(("RSQRT", "int16"), ("CAST", "float32")),
     *(
@@ -92,6 +94,8 @@ NOT_IN_TFLM = {
     *((op, "int16") for op in ("EQUAL", "LESS", "GREATER_EQUAL")),
     *(("POW", dtype) for dtype in ("int32", "float32")),
     *(("SELECT", dtype) for dtype in MOVABLE),
+    *(("FILL", dtype) for dtype in ("uint8", "int16", "int64", "bool")),
+    ("ADD_N", "int32"),
     *(("SELECT_V2", dtype) for dtype in ("uint8", "int32", "int64", "bool")),
     *each("GATHER", "uint8", "int16", "int32", "int64", "bool"),
     *each("GATHER_ND", "uint8", "int16", "int32", "int64", "bool"),

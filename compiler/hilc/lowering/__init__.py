@@ -6,6 +6,7 @@ which they are asked.
 
 from hilc.lowering import armv7m, dsp, helium, small
 from hilc.lowering.generic import (
+    accumulate,
     arithmetic,
     cast,
     concat_split,
@@ -17,7 +18,9 @@ from hilc.lowering.generic import (
     linear,
     lstm,
     mean,
+    normalization,
     pooling,
+    prelu,
     products,
     quantize,
     reduce,
@@ -35,6 +38,7 @@ __all__ = [
     "KernelCall",
     "Layer",
     "Rank",
+    "accumulate",
     "arithmetic",
     "armv7m",
     "candidates",
@@ -51,7 +55,9 @@ __all__ = [
     "lowers",
     "lstm",
     "mean",
+    "normalization",
     "pooling",
+    "prelu",
     "products",
     "quantize",
     "reduce",

@@ -144,6 +144,36 @@ class HilDspColumnsS16(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilAccumulateS8(FieldGroup):
+    """The fields of ``HIL_ACCUMULATE_S8_FIELDS``."""
+
+    #: the input that stands for 0.0
+    in_zero_point: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: of a raised sum, in Q0.31
+    multiplier: int
+    #: of that product, to the left; 0 or less
+    shift: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCumsum(FieldGroup):
+    """The fields of ``HIL_CUMSUM_FIELDS``."""
+
+    #: blocks around the axis
+    outer: int
+    #: of the axis
+    length: int
+    #: elements from one along the axis to the next
+    inner: int
+    #: 1: a sum leaves the element at its place out
+    exclusive: int
+    #: 1: the sums begin at the end
+    reverse: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilAverageRows(FieldGroup):
     """The fields of ``HIL_AVERAGE_ROWS_FIELDS``."""
 
@@ -429,6 +459,16 @@ class HilMean(FieldGroup):
     length: int
     #: from one value of a row to the next
     step: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilNormalized(FieldGroup):
+    """The fields of ``HIL_NORMALIZED_FIELDS``."""
+
+    #: that each are normalized by themselves
+    rows: int
+    #: elements of a row
+    depth: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -983,6 +1023,62 @@ class HilDspWinograd3x3S8(Parameters):
     stream: npt.NDArray[np.int32]
     #: a pixel outside the image
     border: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAddNS32(Parameters):
+    """The fields of ``struct hil_add_n_s32``."""
+
+    KERNEL: ClassVar[str] = "hil_add_n_s32"
+
+    #: elements
+    size: int
+    #: inputs
+    parts: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAddNF32(Parameters):
+    """The fields of ``struct hil_add_n_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_add_n_f32"
+
+    #: elements
+    size: int
+    #: inputs
+    parts: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAddNS8(Parameters):
+    """The fields of ``struct hil_add_n_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_add_n_s8"
+
+    #: elements
+    size: int
+    #: inputs
+    parts: int
+    accumulate_s8: HilAccumulateS8
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCumsumF32(Parameters):
+    """The fields of ``struct hil_cumsum_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_cumsum_f32"
+
+    cumsum: HilCumsum
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCumsumS8(Parameters):
+    """The fields of ``struct hil_cumsum_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_cumsum_s8"
+
+    cumsum: HilCumsum
+    accumulate_s8: HilAccumulateS8
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -2482,6 +2578,62 @@ class HilSpaceToBatch(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilLogSoftmaxS8(Parameters):
+    """The fields of ``struct hil_log_softmax_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_log_softmax_s8"
+
+    normalized: HilNormalized
+    #: distances to the row's maximum below this have an exponential
+    near: int
+    #: of minus the distance, in Q0.31; of others nothing is left
+    exponentials: npt.NDArray[np.int32]
+    #: of a difference, in Q0.31, to Q5.26
+    multiplier: int
+    #: of that product, to the left; 0 or more
+    shift: int
+    #: from Q5.26 back to a difference, in Q0.31
+    inverse_multiplier: int
+    #: of that product, to the left; 0 or less
+    inverse_shift: int
+    #: the first difference that does not count
+    least: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLogSoftmaxF32(Parameters):
+    """The fields of ``struct hil_log_softmax_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_log_softmax_f32"
+
+    normalized: HilNormalized
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilL2NormalizationS8(Parameters):
+    """The fields of ``struct hil_l2_normalization_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_l2_normalization_s8"
+
+    normalized: HilNormalized
+    #: the input that stands for 0.0
+    in_zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilL2NormalizationF32(Parameters):
+    """The fields of ``struct hil_l2_normalization_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_l2_normalization_f32"
+
+    normalized: HilNormalized
+    #: that a row is divided by
+    least: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilAveragePoolS8(Parameters):
     """The fields of ``struct hil_average_pool_s8``."""
 
@@ -2557,6 +2709,38 @@ class HilMaxPoolF32(Parameters):
     low: float
     #: the largest output
     high: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilPreluF32(Parameters):
+    """The fields of ``struct hil_prelu_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_prelu_f32"
+
+    binary: HilBinary
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilPreluS8(Parameters):
+    """The fields of ``struct hil_prelu_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_prelu_s8"
+
+    binary: HilBinary
+    #: the input that stands for 0.0
+    in_zero_point: int
+    #: the slope that stands for 0.0
+    slope_zero_point: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: of numbers from 0 on, in Q0.31
+    positive_multiplier: int
+    #: of that product, to the left; below 0 to the right
+    positive_shift: int
+    #: of products with a slope, in Q0.31
+    product_multiplier: int
+    #: of that product, likewise
+    product_shift: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

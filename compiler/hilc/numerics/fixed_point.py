@@ -72,7 +72,7 @@ def _twice_reciprocal(x: Int64Array) -> Int64Array:
     return y
 
 
-def _saturating_left(x: Int64Array, bits: int) -> Int64Array:
+def _saturating_left(x: Int64Array, bits: Int64Array | int) -> Int64Array:
     raised: Int64Array = np.clip(x << bits, INT32_MIN, INT32_MAX)
     return raised
 
@@ -108,3 +108,44 @@ def inverse_sqrt(x: Int64Array) -> tuple[Int64Array, Int64Array]:
         y = _saturating_left(doubling_high_mul(y, _THREE_HALVES) - doubling_high_mul(half, cube), 3)
     root = doubling_high_mul(y, _SQRT_HALF) << np.maximum(-right, 0)
     return np.where(small, INT32_MAX, root), np.where(small, 0, -np.maximum(right, 0))
+
+
+#: Constants of :func:`log_of_sum` in Q0.31: ln(2), sqrt(sqrt(1/2)), and the coefficients of a
+#: rational approximation around 1.
+_LOG_2 = 1488522236
+_FOURTH_ROOT_HALF = 1805811301
+_LOG_NUMERATOR = 117049297
+_LOG_DENOMINATOR = (127690142, 1057819769, 638450708)
+#: Integer bits of a sum of exponentials, of its logarithm, and of the terms of that.
+_SUM_BITS = 12
+_LOG_BITS = 5
+_TERM_BITS = _LOG_BITS + 1
+
+
+def log_of_sum(x: Int64Array) -> Int64Array:
+    """Return log(x) in Q5.26, for x from 1 on in Q12.19."""
+    zeros = leading_zeros(x)
+    quarter = rounding_divide_by_pot(np.int64(1 << 29) + np.zeros_like(x), _TERM_BITS)
+    a = _saturating_left(doubling_high_mul(x << (zeros - 1), _SQRT_HALF), 1)
+    a_power = _saturating_left(_SUM_BITS - zeros, 31 - _TERM_BITS) + quarter
+    halved = leading_zeros(doubling_high_mul(x, _SQRT_HALF)) - 1
+    b = _saturating_left(x, halved)
+    b_power = _saturating_left(_SUM_BITS - halved, 31 - _TERM_BITS) - quarter
+    r, power = np.minimum(a, b), np.maximum(a_power, b_power)
+
+    p = (r + _FOURTH_ROOT_HALF + 1) >> 1
+    q = 2 * (r - _FOURTH_ROOT_HALF)
+    square = doubling_high_mul(q, q)
+    numerator = doubling_high_mul(q, r)
+    numerator += doubling_high_mul(doubling_high_mul(q, square), _LOG_NUMERATOR)
+    quadratic, one, linear = _LOG_DENOMINATOR
+    inner = one + q + doubling_high_mul(square, quadratic)
+    denominator = doubling_high_mul(p, inner) + doubling_high_mul(q, linear)
+    term = rounding_divide_by_pot(numerator, _TERM_BITS)
+    log = doubling_high_mul(power, _LOG_2) + doubling_high_mul(term, reciprocal(denominator))
+    return _saturating_left(log, _TERM_BITS - _LOG_BITS)
+
+
+def leading_zeros(x: Int64Array) -> Int64Array:
+    """Return the leading zeros of 32-bit numbers above 0."""
+    return 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)

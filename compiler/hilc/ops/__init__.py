@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from hilc.errors import InputError
 from hilc.external import EXTERNAL
+from hilc.ops.accumulate import ADD_N, CUMSUM
 from hilc.ops.arithmetic import BINARY, CHOICE, DIV
 from hilc.ops.batch_matmul import BATCH_MATMUL
 from hilc.ops.cast import CAST
@@ -22,6 +23,7 @@ from hilc.ops.data_movement import PAD, PADV2, STRIDED_SLICE, TRANSPOSE
 from hilc.ops.depthwise_conv2d import DEPTHWISE_CONV_2D
 from hilc.ops.elementwise import ADD, MUL, SUB
 from hilc.ops.external import EXTERNAL_NODE
+from hilc.ops.fill import BROADCAST_TO, FILL
 from hilc.ops.filter_bank import (
     SIGNAL_FILTER_BANK,
     SIGNAL_FILTER_BANK_LOG,
@@ -33,8 +35,10 @@ from hilc.ops.functions import FUNCTION, GELU
 from hilc.ops.gather import DYNAMIC_UPDATE_SLICE, EMBEDDING_LOOKUP, GATHER, GATHER_ND, ONE_HOT
 from hilc.ops.lstm import LSTM
 from hilc.ops.mean import MEAN
+from hilc.ops.normalization import L2_NORMALIZATION, LOG_SOFTMAX
 from hilc.ops.opdef import OpDef
 from hilc.ops.pooling import AVERAGE_POOL_2D, MAX_POOL_2D
+from hilc.ops.prelu import PRELU
 from hilc.ops.quantize import DEQUANTIZE, QUANTIZE
 from hilc.ops.rearrange import (
     BATCH_TO_SPACE_ND,
@@ -125,6 +129,13 @@ _OPS: dict[str, OpDef] = {
     "NOT_EQUAL": COMPARISON,
     "SELECT": SELECTION,
     "SELECT_V2": SELECTION,
+    "ADD_N": ADD_N,
+    "BROADCAST_TO": BROADCAST_TO,
+    "CUMSUM": CUMSUM,
+    "FILL": FILL,
+    "L2_NORMALIZATION": L2_NORMALIZATION,
+    "LOG_SOFTMAX": LOG_SOFTMAX,
+    "PRELU": PRELU,
     "QUANTIZE": QUANTIZE,
     "DEQUANTIZE": DEQUANTIZE,
     "RESHAPE": RESHAPE,

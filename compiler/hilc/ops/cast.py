@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hilc.ir import DTYPES, ELEMENT_TYPES, Array, Attributes, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
 from hilc.ops.opdef import OpDef, Signature
-from hilc.ops.operands import operand, require_counts, unsupported
+from hilc.ops.operands import operand, require_counts, require_dtype, unsupported
 from hilc.ops.traits import SameRows, channelwise
+
+#: The types that it takes and gives.
+CASTABLE = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +28,11 @@ class CastAttributes(Attributes):
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1)
-    target = CastAttributes.of(node).dtype
-    if target not in DTYPES:
-        unsupported(node, f"casts to {target}", f"supported: {', '.join(DTYPES)}")
-    return [(operand(node, ins, 0).shape, target)]
+    x, target = operand(node, ins, 0), CastAttributes.of(node).dtype
+    require_dtype(node, x, CASTABLE)
+    if target not in CASTABLE:
+        unsupported(node, f"casts to {target}", f"supported: {', '.join(CASTABLE)}")
+    return [(x.shape, target)]
 
 
 def _reference(

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Attributes, Node, Tensor
-from hilc.numerics.fixed_point import exp_of_negative, reciprocal
+from hilc.numerics.fixed_point import exp_of_negative, leading_zeros, reciprocal
 from hilc.numerics.libm import expf
 from hilc.numerics.requantize import (
+    Multiplier,
     doubling_high_mul,
     quantize_multiplier,
     rounding_divide_by_pot,
@@ -43,7 +44,7 @@ Int64Array = npt.NDArray[np.int64]
 _DIFFERENCE_BITS = 5
 SUM_BITS = 12
 #: What 12 integer bits hold when every exponential is one.
-_MAX_DEPTH = (1 << SUM_BITS) - 1
+MAX_DEPTH = (1 << SUM_BITS) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +69,14 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
         )
     if x.element.quantized:
         quantization(node, x)
-        most = _MAX_DEPTH if x.element.tabled else MOST_CLASSES
+        most = MAX_DEPTH if x.element.tabled else MOST_CLASSES
         if x.shape[-1] > most:
             unsupported(
                 node,
                 f"normalizes {x.shape[-1]} classes, more than the {most} that {x.dtype} defines",
             )
         if x.element.tabled:
-            exponentials(node, x)
+            exponentials(node, x, beta)
         else:
             softmax_scale(node, x, beta)
     return [(x.shape, x.dtype)]
@@ -97,32 +98,32 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
         )
 
 
-def exponentials(node: Node, x: Tensor) -> npt.NDArray[np.int32]:
-    """Return exp(-scale * beta * d) in Q0.31 for each distance d to the maximum, 0 where it
-    vanishes.
+def difference_scale(node: Node, x: Tensor, beta: float) -> tuple[Multiplier, int]:
+    """Return the factor that brings a difference of int8 inputs to Q5.26, and the largest distance
+    that counts.
     """
-    scale = quantization(node, x)[0]
-    real = (
-        float(np.float32(SoftmaxAttributes.of(node).beta)) * scale * (1 << (31 - _DIFFERENCE_BITS))
-    )
+    real = float(np.float32(beta)) * quantization(node, x)[0] * (1 << (31 - _DIFFERENCE_BITS))
     if real <= 1:
         unsupported(
             node,
             f"scales its input {x.name!r} by {real / (1 << 26):g}: no two values differ",
             "check the quantization of the model",
         )
-    multiplier, shift = quantize_multiplier(min(real, 2.0**31 - 1))
-    largest = ((1 << _DIFFERENCE_BITS) - 1) * 2.0 ** (31 - _DIFFERENCE_BITS) / 2.0**shift
+    scale = quantize_multiplier(min(real, 2.0**31 - 1))
+    largest = ((1 << _DIFFERENCE_BITS) - 1) * 2.0 ** (31 - _DIFFERENCE_BITS) / 2.0**scale.shift
+    return scale, int(largest)
+
+
+def exponentials(node: Node, x: Tensor, beta: float) -> npt.NDArray[np.int32]:
+    """Return exp(-scale * beta * d) in Q0.31 for each distance d to the maximum, 0 where it
+    vanishes.
+    """
+    (multiplier, shift), largest = difference_scale(node, x, beta)
     distance = np.arange(256, dtype=np.int64)
-    counted = distance <= int(largest)
+    counted = distance <= largest
     raised = np.where(counted, -distance, 0) << shift
     exponentials = exp_of_negative(doubling_high_mul(raised, multiplier), _DIFFERENCE_BITS)
     return np.where(counted, exponentials, 0).astype(np.int32)
-
-
-def _leading_zeros(x: Int64Array) -> Int64Array:
-    """Return the leading zeros of 32-bit numbers above 0."""
-    return 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
 def _reference(
@@ -142,9 +143,10 @@ def _reference(
         beta = SoftmaxAttributes.of(node).beta
         return [softmax(x, softmax_scale(node, source, beta))]
     widened = x.astype(np.int64)
-    powers = exponentials(node, source)[widened.max(-1, keepdims=True) - widened].astype(np.int64)
+    by_distance = exponentials(node, source, SoftmaxAttributes.of(node).beta)
+    powers = by_distance[widened.max(-1, keepdims=True) - widened].astype(np.int64)
     total = rounding_divide_by_pot(powers, SUM_BITS).sum(-1, keepdims=True)
-    zeros = _leading_zeros(total)
+    zeros = leading_zeros(total)
     scale = reciprocal((total << zeros) - (1 << 31))
     # Beyond 31 nothing is left; the reference stops the process there.
     shift = 31 - 8 + SUM_BITS - zeros

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
-from math import prod
 
 import numpy as np
 
@@ -127,9 +126,8 @@ def _range(node: Node, start: Array, limit: Array, delta: Array) -> Array:
     return np.array(taken, start.dtype)
 
 
-def _fill(node: Node, shape: Array, value: Array) -> Array:
-    _require_few(prod(shape.tolist()))
-    return np.full(tuple(shape.tolist()), value.item(), value.dtype)
+def _broadcast_args(node: Node, a: Array, b: Array) -> Array:
+    return np.array(np.broadcast_shapes(tuple(a.tolist()), tuple(b.tolist())), a.dtype)
 
 
 #: Operators on constants.
@@ -137,5 +135,5 @@ CONSTANT_OPERATORS: Mapping[str, Callable[..., Array]] = {
     "SHAPE": lambda node, x: x,
     "RANK": lambda node, x: x,
     "RANGE": _range,
-    "FILL": _fill,
+    "BROADCAST_ARGS": _broadcast_args,
 }

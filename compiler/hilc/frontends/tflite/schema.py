@@ -19,6 +19,7 @@ from flatbuffers import flexbuffers
 from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends.tflite.flatbuffer import ANY_TABLE, STRING, Table, Vector
 from hilc.ir import Attributes
+from hilc.ops.accumulate import CumsumAttributes
 from hilc.ops.attributes import (
     Activation,
     ActivationAttributes,
@@ -212,13 +213,26 @@ def _reduction(options: Any) -> ReductionAttributes:
     return ReductionAttributes(keep_dims=options.KeepDims())
 
 
-def _concatenation(options: Any) -> ConcatenationAttributes:
+def _without_activation(options: Any) -> None:
     if (activation := _activation(options)) != "NONE":
         raise UnsupportedError(
             f"its fused activation {activation} is not supported",
             "put the activation behind it as an operator of its own",
         )
+
+
+def _concatenation(options: Any) -> ConcatenationAttributes:
+    _without_activation(options)
     return ConcatenationAttributes(axis=options.Axis())
+
+
+def _cumsum(options: Any) -> CumsumAttributes:
+    return CumsumAttributes(exclusive=options.Exclusive(), reverse=options.Reverse())
+
+
+def _l2_normalization(options: Any) -> Attributes:
+    _without_activation(options)
+    return Attributes()
 
 
 def _strided_slice(options: Any) -> StridedSliceAttributes:
@@ -424,7 +438,14 @@ _OPERATORS: dict[str, Operator] = {
         (1, 1), "LeakyReluOptions", lambda o: LeakyReluAttributes(alpha=o.Alpha())
     ),
     "ABS": Operator((1, 1)),
+    "ADD_N": Operator((1, _MANY)),
+    "BROADCAST_TO": Operator((2, 2)),
     "CAST": Operator((1, 1)),
+    "CUMSUM": Operator((2, 2), "CumsumOptions", _cumsum),
+    "FILL": Operator((2, 2)),
+    "L2_NORMALIZATION": Operator((1, 1), "L2NormOptions", _l2_normalization),
+    "LOG_SOFTMAX": Operator((1, 1)),
+    "PRELU": Operator((2, 2)),
     "CEIL": Operator((1, 1)),
     "COS": Operator((1, 1)),
     "ELU": Operator((1, 1)),
@@ -480,7 +501,7 @@ _OPERATORS: dict[str, Operator] = {
     "SHAPE": _computed((1, 1)),
     "RANK": _computed((1, 1)),
     "RANGE": _computed((3, 3)),
-    "FILL": _computed((2, 2)),
+    "BROADCAST_ARGS": _computed((2, 2)),
 }
 
 

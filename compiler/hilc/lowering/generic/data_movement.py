@@ -13,7 +13,14 @@ from hilc.ir import Node, Tensor
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilGather, HilPad, HilPadElements, HilSpaceToBatch, HilTake
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.strides import OUTER_LOOPS, Loop, contiguous_strides, nest, walk
+from hilc.lowering.strides import (
+    OUTER_LOOPS,
+    Loop,
+    broadcast_strides,
+    contiguous_strides,
+    nest,
+    walk,
+)
 from hilc.ops.data_movement import (
     itemsize,
     padding_element,
@@ -22,6 +29,7 @@ from hilc.ops.data_movement import (
     sliced_shape,
     slices,
 )
+from hilc.ops.fill import OPERANDS, repeated
 from hilc.ops.places import Axis, Places
 from hilc.ops.rearrange import REARRANGED, blocks, fill_between
 
@@ -187,3 +195,12 @@ def space_to_batch(layer: Layer) -> KernelCall:
         fill=fill_between(layer.node, layer.ins, layer.outs) & 0xFF,
     )
     return KernelCall(parameters)
+
+
+@lowers("FILL", "BROADCAST_TO")
+def repeat(layer: Layer) -> KernelCall:
+    """Return the call that reads elements as often as the output repeats them."""
+    node, x = layer.node, repeated(layer.node, layer.ins)
+    strides = broadcast_strides(x.shape, layer.out.shape)
+    call = _gather(node, x, layer.out.shape, strides, 0)
+    return replace(call, inputs=(OPERANDS[node.op][0],))

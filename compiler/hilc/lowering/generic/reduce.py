@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import prod
 
 from hilc.ir.dtypes import INDEX_TYPES
-from hilc.lowering.generic.cast import TYPES
 from hilc.lowering.generic.mean import walk_of_values
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilArg, HilReduce
 from hilc.lowering.registry import Layer, lowers
+from hilc.ops.cast import CASTABLE
 from hilc.ops.reduce import searched_axis
 
 #: ``enum hil_reduce_way`` of ``hil/kernels/generic/reduce.h``.
@@ -29,7 +29,7 @@ def reduced(layer: Layer) -> KernelCall:
     """Return the call that makes one number of all along some axes."""
     parameters = HilReduce(
         mean=walk_of_values(layer),
-        type=TYPES.index(layer.dtype),
+        type=CASTABLE.index(layer.dtype),
         way=_WAYS[layer.node.op],
     )
     return KernelCall(parameters)
@@ -43,7 +43,7 @@ def searched(layer: Layer) -> KernelCall:
         rows=prod(x.shape[:axis]),
         count=x.shape[axis],
         columns=prod(x.shape[axis + 1 :]),
-        type=TYPES.index(x.dtype),
+        type=CASTABLE.index(x.dtype),
         least=int(layer.node.op == "ARG_MIN"),
         wide=int(layer.out.dtype == "int64"),
     )

@@ -38,7 +38,7 @@ def portable(layer: Layer) -> KernelCall:
                 reciprocals=RECIPROCALS,
             )
         )
-    powers = exponentials(node, x)
+    powers = exponentials(node, x, SoftmaxAttributes.of(node).beta)
     # What adds nothing to the sum is also too little for a share.
     summands = rounding_divide_by_pot(powers.astype(np.int64), SUM_BITS)
     near = 1 + int(np.flatnonzero(summands)[-1])

@@ -59,4 +59,34 @@ HIL_INLINE int32_t hil_inverse_sqrt(int32_t x, int *shift) {
     return y;
 }
 
+/* log(x) in Q5.26, for x from 1 on in Q12.19. */
+HIL_INLINE int32_t hil_log_of_sum(int32_t x) {
+    const int32_t sqrt_half = 1518500250;
+    const int32_t fourth_root_half = 1805811301;
+    /* Terms have six integer bits. */
+    const int32_t quarter = INT32_C(1) << 23;
+    /* x = 2^power * r in two ways, of which the one with the smaller r is nearer to 1. */
+    const int zeros = __builtin_clz((uint32_t)x);
+    const int32_t a = hil_saturating_left(hil_doubling_high_mul(x << (zeros - 1), sqrt_half), 1);
+    const int32_t a_power = hil_saturating_left(12 - zeros, 25) + quarter;
+    const int halved = __builtin_clz((uint32_t)hil_doubling_high_mul(x, sqrt_half)) - 1;
+    const int32_t b = hil_saturating_left(x, halved);
+    const int32_t b_power = hil_saturating_left(12 - halved, 25) - quarter;
+    const int32_t r = a < b ? a : b;
+    const int32_t power = a_power > b_power ? a_power : b_power;
+
+    const int32_t p = (int32_t)(((int64_t)r + fourth_root_half + 1) >> 1);
+    const int32_t q = 2 * (r - fourth_root_half);
+    const int32_t square = hil_doubling_high_mul(q, q);
+    const int32_t numerator = hil_doubling_high_mul(q, r) +
+                              hil_doubling_high_mul(hil_doubling_high_mul(q, square), 117049297);
+    const int32_t inner = 1057819769 + q + hil_doubling_high_mul(square, 127690142);
+    const int32_t denominator =
+        hil_doubling_high_mul(p, inner) + hil_doubling_high_mul(q, 638450708);
+    const int32_t term = hil_rounding_divide_by_pot(numerator, 6);
+    const int32_t log = hil_doubling_high_mul(power, 1488522236) +
+                        hil_doubling_high_mul(term, hil_reciprocal(denominator));
+    return hil_saturating_left(log, 1);
+}
+
 #endif

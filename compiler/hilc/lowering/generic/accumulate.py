@@ -1,0 +1,59 @@
+"""ADD_N and CUMSUM."""
+
+from __future__ import annotations
+
+from math import prod
+
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import (
+    HilAccumulateS8,
+    HilAddNF32,
+    HilAddNS8,
+    HilAddNS32,
+    HilCumsum,
+    HilCumsumF32,
+    HilCumsumS8,
+)
+from hilc.lowering.registry import Layer, lowers
+from hilc.ops.accumulate import CumsumAttributes, cumsum_axis, sum_scale
+from hilc.ops.operands import quantization
+
+_PLAIN = {"int32": HilAddNS32, "float32": HilAddNF32}
+
+
+def _scaled(layer: Layer) -> HilAccumulateS8:
+    node, x, out = layer.node, layer.operand(0), layer.out
+    multiplier, shift = sum_scale(node, x, out)
+    return HilAccumulateS8(
+        in_zero_point=quantization(node, x)[1],
+        out_zero_point=quantization(node, out)[1],
+        multiplier=multiplier,
+        shift=shift,
+    )
+
+
+@lowers("ADD_N")
+def add_n(layer: Layer) -> KernelCall:
+    """Return the call that adds all inputs."""
+    size, parts = layer.out.size, len(layer.ins)
+    order = tuple(range(parts))
+    if layer.out.element.quantized:
+        return KernelCall(HilAddNS8(size=size, parts=parts, accumulate_s8=_scaled(layer)), order)
+    return KernelCall(_PLAIN[layer.out.dtype](size=size, parts=parts), order)
+
+
+@lowers("CUMSUM")
+def cumsum(layer: Layer) -> KernelCall:
+    """Return the call that adds along an axis."""
+    node, shape = layer.node, layer.out.shape
+    stated, axis = CumsumAttributes.of(node), cumsum_axis(node, layer.ins)
+    lines = HilCumsum(
+        outer=prod(shape[:axis]),
+        length=shape[axis],
+        inner=prod(shape[axis + 1 :]),
+        exclusive=int(stated.exclusive),
+        reverse=int(stated.reverse),
+    )
+    if layer.out.element.quantized:
+        return KernelCall(HilCumsumS8(cumsum=lines, accumulate_s8=_scaled(layer)))
+    return KernelCall(HilCumsumF32(cumsum=lines))

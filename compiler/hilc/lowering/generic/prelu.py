@@ -1,0 +1,30 @@
+"""PRELU."""
+
+from __future__ import annotations
+
+from hilc.lowering.generic.elementwise import binary_walk
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import HilPreluF32, HilPreluS8
+from hilc.lowering.registry import Layer, lowers
+from hilc.ops.operands import quantization
+from hilc.ops.prelu import prelu_scales
+
+
+@lowers("PRELU")
+def portable(layer: Layer) -> KernelCall:
+    """Return the call with slopes that are broadcast to the input."""
+    node, x, slopes, out = layer.node, layer.operand(0), layer.operand(1), layer.out
+    if not out.element.quantized:
+        return KernelCall(HilPreluF32(binary=binary_walk(layer)), (0, 1))
+    scales = prelu_scales(node, x, slopes, out)
+    parameters = HilPreluS8(
+        binary=binary_walk(layer),
+        in_zero_point=quantization(node, x)[1],
+        slope_zero_point=quantization(node, slopes)[1],
+        out_zero_point=quantization(node, out)[1],
+        positive_multiplier=scales.positive.multiplier,
+        positive_shift=scales.positive.shift,
+        product_multiplier=scales.product.multiplier,
+        product_shift=scales.product.shift,
+    )
+    return KernelCall(parameters, (0, 1))

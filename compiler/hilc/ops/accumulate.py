@@ -1,0 +1,157 @@
+"""ADD_N, the sum of several tensors, and CUMSUM, the sums of all elements so far along an axis.
+
+int8 values, all of one scale, are raised by 19 bits and added; a sum is requantized once. As those
+of TFLM, the sums start at the number 0, not at the zero point, and what exceeds 32 bits, that is
+more than 16 values at one end, wraps around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.numerics.requantize import Int64Array, Multiplier, requantize
+from hilc.ops.broadcast import broadcast_links
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import (
+    constant_int,
+    invalid,
+    multiplier,
+    operand,
+    quantization,
+    require_counts,
+    require_dtype,
+    resolve_axis,
+    undefined,
+    unsupported,
+)
+from hilc.ops.traits import BroadcastRows
+
+#: The types that an operator takes.
+ADD_N_DTYPES = ("int8", "int32", "float32")
+CUMSUM_DTYPES = ("int8", "float32")
+#: Bits by which int8 values are raised.
+HEADROOM_BITS = 19
+
+
+@dataclass(frozen=True, kw_only=True)
+class CumsumAttributes(Attributes):
+    #: A sum leaves the element at its own place out.
+    exclusive: bool = False
+    #: The sums begin at the end.
+    reverse: bool = False
+
+
+def sum_scale(node: Node, x: Tensor, out: Tensor) -> Multiplier:
+    """Return the factor of a sum of raised int8 values."""
+    in_scale, out_scale = (quantization(node, tensor)[0] for tensor in (x, out))
+    scale = multiplier(node, 2 * in_scale / ((1 << (HEADROOM_BITS + 1)) * out_scale))
+    if scale.shift > 0:
+        undefined(
+            node, f"has output scale {out_scale}, more than 2^19 times finer than its inputs'"
+        )
+    return scale
+
+
+def _requantized(node: Node, total: Int64Array, x: Tensor, out: Tensor) -> Array:
+    start = -quantization(node, x)[1]
+    raised = ((total + start) << HEADROOM_BITS).astype(np.int32).astype(np.int64)
+    scaled = requantize(raised, *sum_scale(node, x, out)) + quantization(node, out)[1]
+    return np.clip(scaled, *out.element.bounds).astype(out.dtype)
+
+
+def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    x = operand(node, ins, 0)
+    if x.element.quantized:
+        sum_scale(node, x, outs[0])
+
+
+# ADD_N ------------------------------------------------------------------------------------------
+
+
+def _infer_add_n(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=(2, max(len(ins), 2)))
+    tensors = [operand(node, ins, index) for index in range(len(ins))]
+    first = tensors[0]
+    require_dtype(node, first, ADD_N_DTYPES)
+    for other in tensors[1:]:
+        if (other.shape, other.dtype) != (first.shape, first.dtype):
+            invalid(
+                node,
+                f"adds {other.dtype}{list(other.shape)} to {first.dtype}{list(first.shape)}",
+            )
+        if first.element.quantized and quantization(node, other) != quantization(node, first):
+            unsupported(
+                node,
+                f"adds {other.name!r} to {first.name!r}, whose quantizations differ",
+                "give all of them the same scale and zero point, or use ADD",
+            )
+    return [(first.shape, first.dtype)]
+
+
+def _add_n(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    x = operand(node, ins, 0)
+    present = [value for value in values if value is not None]
+    if not x.element.quantized:
+        total = present[0]
+        for value in present[1:]:
+            total = total + value
+        return [total]
+    zero_point = quantization(node, x)[1]
+    steps = sum(value.astype(np.int64) - zero_point for value in present)
+    return [_requantized(node, np.asarray(steps), x, outs[0])]
+
+
+# CUMSUM -----------------------------------------------------------------------------------------
+
+
+def cumsum_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
+    """Return the axis along which the elements are added, counted from the front."""
+    axis = constant_int(node, operand(node, ins, 1))
+    return resolve_axis(node, axis, len(operand(node, ins, 0).shape))
+
+
+def _infer_cumsum(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=2)
+    x = operand(node, ins, 0)
+    require_dtype(node, x, CUMSUM_DTYPES)
+    cumsum_axis(node, ins)
+    if x.element.quantized:
+        quantization(node, x)
+    return [(x.shape, x.dtype)]
+
+
+def _cumsum(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    source, x = operand(node, ins, 0), values[0]
+    assert x is not None
+    stated, axis = CumsumAttributes.of(node), cumsum_axis(node, ins)
+    if source.element.quantized:
+        x = x.astype(np.int64) - quantization(node, source)[1]
+    if stated.reverse:
+        x = np.flip(x, axis)
+    total = np.cumsum(x, axis, dtype=x.dtype)
+    if stated.exclusive:
+        total = np.roll(total, 1, axis)
+        total[(slice(None),) * axis + (0,)] = 0
+    if stated.reverse:
+        total = np.flip(total, axis)
+    if source.element.quantized:
+        total = _requantized(node, total, source, outs[0])
+    return [np.ascontiguousarray(total)]
+
+
+ADD_N = OpDef(_infer_add_n, _add_n, _check, rows=BroadcastRows(), links=broadcast_links)
+CUMSUM = OpDef(_infer_cumsum, _cumsum, _check, attributes=CumsumAttributes)
