@@ -12,9 +12,8 @@ option it runs on the boards of its marker, or on the emulated default board; a 
 is not installed is skipped.
 
 Boards that exist once (of a lab: ``--hil-board cpu=cortex-m4``; behind probes or ports of this
-machine) are shared by the workers of ``pytest -n``, each by one worker at a time. A test that fails
-since its board, probe or link failed runs again on another board; what the board computed is never
-asked twice.
+machine) are shared by the workers of ``pytest -n``, each by one worker at a time. If a board, probe
+or link fails, the test runs again on another board; a wrong result is never a reason for that.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,17 +31,17 @@ import _pytest._code
 import pytest
 from _pytest.runner import runtestprotocol
 
-# This module is imported by every pytest run of the environment; what it needs of the harness is
-# imported by the tests that use it.
+# Every pytest run of the environment imports this module, so it imports the harness only in tests
+# that use it.
 if TYPE_CHECKING:
     from hil.board import Board
     from hil.device import Device
     from hil.lab.pool import Pool, Unit
     from hilc.artifact.library import ModelLibrary
 
-_MARKER = "hil(model=PATH, boards=[NAME, ...]): the model that the test runs, and the boards for it"
+_MARKER = "hil(model=PATH, boards=[NAME, ...]): the model of the test, and its boards"
 _KEYWORDS = ("model", "boards")
-#: Properties of a report, which JUnit files carry, too.
+#: Names of properties of a report, also in JUnit files.
 _BOARD, _INFRASTRUCTURE = "hil_board", "hil_infrastructure"
 
 
@@ -73,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=2,
         metavar="N",
-        help="run a test N more times, on other boards, where board or link failed (default: 2)",
+        help="repeat a test up to N times on other boards if board or link failed (default: 2)",
     )
 
 
@@ -93,7 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
         for board in boards:
             try:
                 load_plugins()
-                # The workers of xdist ask for what their controller has checked.
+                # The controller of xdist has asked the lab already, so its workers need not.
                 _check_board(board, ask_lab=not hasattr(config, "workerinput"))
             except HilError as error:
                 raise pytest.UsageError(f"--hil-board: {error}") from None
@@ -113,9 +113,9 @@ def _check_board(spec: str, ask_lab: bool) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Report the reference of :func:`hil.verify.oracle.reference_of` where it is another one."""
+    """Report that a fallback replaces the default reference."""
     if not config.getoption("--hil-board"):
-        return None  # nothing of the harness is loaded for runs that may not need it
+        return None  # do not load the harness for runs that may not need it
     from hil.verify.oracle import installed_reference
 
     _, fallback = installed_reference()
@@ -124,7 +124,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Return a worker that waits for a board must not sit on tests that another could run."""
+    """Return a work-stealing scheduler: a worker may wait for a board while others are idle."""
     if config.getoption("dist") != "load" or not config.getoption("--hil-board"):
         return None
     from xdist.scheduler import WorkStealingScheduling
@@ -133,12 +133,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each board."""
+    """Parametrize the test with its boards."""
     if "hil_board" not in metafunc.fixturenames:
         return
     marker = metafunc.definition.get_closest_marker("hil")
+    if problem := _marker_problem(marker):
+        # The test fails: an error here would end the whole session.
+        metafunc.parametrize("hil_board", [_WrongMarker(problem)], ids=["marker"], indirect=True)
+        return
     selected = list(dict.fromkeys(metafunc.config.getoption("--hil-board")))
-    wanted = _marker_boards(metafunc.definition.nodeid, marker)
+    wanted = _marker_boards(marker)
     boards = _narrowed(selected, wanted) if selected and wanted else (selected or wanted)
     params: list[Any] = list(boards or ([] if selected else [_default_board()]))
     if not params:
@@ -148,7 +152,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _narrowed(selected: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Of the selected boards those that the test is for: by name, or by a lab's tag ``board``."""
+    """Return the selected boards that the marker names, or whose lab tag ``board`` it names."""
     from hil.lab import Selector, parse_selector
 
     boards: list[str] = []
@@ -170,12 +174,14 @@ def hil_board(request: pytest.FixtureRequest, _hil_session: _Session) -> Board:
     from hil.errors import ProbeError
     from hil.lab.errors import NoPlaceError
 
+    if isinstance(request.param, _WrongMarker):
+        pytest.fail(f"{request.node.nodeid}: {request.param.problem}", pytrace=False)
     try:
         return _hil_session.board(request.param)
     except NoPlaceError as error:
         pytest.skip(str(error))
     except ProbeError as error:
-        # A board that only the marker names may be on other desks; one that was asked for is due.
+        # A board that only the marker names may be absent; a selected one has to be there.
         if request.config.getoption("--hil-board"):
             raise
         pytest.skip(str(error))
@@ -193,7 +199,7 @@ def hil_library(
             "hil_library needs @pytest.mark.hil(model=PATH), or a hil_library fixture of your own",
             pytrace=False,
         )
-    # A path in a test file is relative to that file, wherever pytest was started.
+    # A path in a test file is relative to that file.
     return _hil_session.library(request.path.parent / os.fspath(model), hil_board)
 
 
@@ -203,7 +209,7 @@ def hil_device(
 ) -> Iterator[Device]:
     """Yield a device that runs the library; tests with the same board and library share it.
 
-    What an earlier test set or computed is forgotten: inputs are zeros until the test sets them.
+    Values of earlier tests are cleared: inputs are zeros until the test sets them.
     """
     device = _hil_session.device(hil_library)
     device.forget()
@@ -217,7 +223,7 @@ def _hil_session(request: pytest.FixtureRequest) -> _Session:
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Run a test of a shared board, again on another one where the first failed as a board."""
+    """Run a test of a shared board; repeat it on another board if the board failed."""
     session = item.config.stash[_SESSION]
     spec = _spec(item)
     if spec is None or not session.is_shared(spec):
@@ -233,7 +239,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         if not failure or not left or item.session.shouldstop:
             break
         session.retreat(spec)
-        # As pytest itself does before it runs an item: no fixture's value is left.
+        # Clear the fixtures' values, as pytest does before it runs an item.
         item._initrequest()  # type: ignore[attr-defined]
     item.user_properties.append((_BOARD, session.unit_name(spec)))
     _mark(reports, item)
@@ -245,10 +251,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def _mark(reports: Sequence[pytest.TestReport], item: pytest.Item) -> None:
-    """Say in the test's own report what failed before, or at last."""
+    """Add the failures of boards to the test's reports."""
     failures = [str(text) for name, text in item.user_properties if name == _INFRASTRUCTURE]
     for report in reports:
-        # Those of the last attempt too, which came after its reports were made.
+        # Include the last failure, which was recorded after the reports were made.
         report.user_properties = [(name, str(value)) for name, value in item.user_properties]
         if failures and report.when == "call":
             report.sections.append(("hil infrastructure", "\n".join(failures)))
@@ -258,9 +264,9 @@ def _mark(reports: Sequence[pytest.TestReport], item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, Any, None]:
-    """Note that it was the board which failed, not the test; tells the harness's errors."""
+    """Record failures of the board, and shorten the report of the harness's errors."""
     report: pytest.TestReport = (yield).get_result()
-    # Only what the harness raised needs it, and that it is loaded then is certain.
+    # If the harness raised the error, its module is loaded.
     errors = sys.modules.get("hil.errors")
     if not report.failed or call.excinfo is None or errors is None:
         return
@@ -272,9 +278,7 @@ def pytest_runtest_makereport(
 
 
 def _told(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> Any:
-    """Return an error of the harness as its sentences, below the lines of the user's that led to
-    it.
-    """
+    """Return the report of a harness error: its message below the lines of the user's code."""
     own = []
     for entry in failure.traceback:
         package = str(entry.frame.f_globals.get("__name__", "")).partition(".")[0]
@@ -284,7 +288,7 @@ def _told(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> An
             own.append(entry)
     if not own:
         return str(failure.value)
-    # Written to where pytest keeps it, since it shows the traceback that is there.
+    # pytest prints the traceback that is stored here.
     failure.traceback = _pytest._code.Traceback(own)
     style = item.config.getoption("tbstyle")
     return failure.getrepr(
@@ -296,13 +300,13 @@ def _told(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> An
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Report the boards that failed, whatever the outcome of their tests."""
+    """Report the boards that failed, also if their tests passed at last."""
     lines = []
     for outcome, reports in terminalreporter.stats.items():
         for report in reports:
             properties = getattr(report, "user_properties", ())
             failures = [text for name, text in properties if name == _INFRASTRUCTURE]
-            # A setup or teardown that passed has no outcome of its own.
+            # A setup or teardown that passed has no outcome.
             if not outcome or not failures:
                 continue
             lines += [f"{report.nodeid}: {text.splitlines()[0]}" for text in failures]
@@ -322,15 +326,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _spec(item: pytest.Item) -> str | None:
-    """Return what the test's board was chosen by; None where it needs no board."""
-    spec: str | None = getattr(item, "callspec", None) and item.callspec.params.get(  # type: ignore[attr-defined]
-        "hil_board"
-    )
-    return spec
+    """Return the name or lab selector of the test's board; None if it needs no board."""
+    callspec = getattr(item, "callspec", None)
+    spec = callspec.params.get("hil_board") if callspec else None
+    return spec if isinstance(spec, str) else None
 
 
 class _Session:
-    """The compiled libraries, the boards that are ours and their open devices, one a board."""
+    """The compiled libraries, the held boards and their open devices, one per board."""
 
     def __init__(self, ports: tuple[str, ...], probes: tuple[str, ...]) -> None:
         self._ports = ports
@@ -338,10 +341,10 @@ class _Session:
         self._libraries: dict[tuple[Path, str], ModelLibrary] = {}
         self._pools: dict[str, Pool | None] = {}
         self._boards: dict[str, Board] = {}
-        #: The shared board that is ours, by what was asked for: one at most, or two workers could
-        #: wait for each other's.
+        #: The held shared board, with its selection. At most one, since two workers that each
+        #: hold one and wait for the other would block.
         self._unit: tuple[str, Unit] | None = None
-        self._since = 0.0  # by the monotonic clock
+        self._since = 0.0  # monotonic clock
         self._current = ""
         self._devices: dict[str, tuple[ModelLibrary, Device, ExitStack]] = {}
 
@@ -356,13 +359,13 @@ class _Session:
         return self._libraries[key]
 
     def is_shared(self, spec: str) -> bool:
-        """Return whether the boards that ``spec`` asks for exist once, for all workers."""
+        """Return whether workers share the boards of ``spec``."""
         from hil.errors import HilError
 
         try:
             return self._pool(spec) is not None
         except HilError:
-            return False  # the fixture raises it where it is seen
+            return False  # the fixture raises the error in the test
 
     def _pool(self, spec: str) -> Pool | None:
         from hil.lab.pool import open_pool
@@ -372,9 +375,7 @@ class _Session:
         return self._pools[spec]
 
     def board(self, spec: str) -> Board:
-        """Return the board for a test, ours from now on; skips where its emulator is not
-        installed.
-        """
+        """Return the board for a test and hold it; skip if its emulator is not installed."""
         from hil.board import load_board
         from hil.cli.doctor import missing_for_runner
         from hil.plugins import load_plugins
@@ -400,7 +401,7 @@ class _Session:
         return self._unit[1].name if self._unit and self._unit[0] == spec else str(spec)
 
     def retreat(self, spec: str) -> None:
-        """Leave the board that failed for another one of the same pool."""
+        """Replace the board that failed by another one of the same pool."""
         from hil.errors import HilError
         from hil.lab.pool import another
 
@@ -408,14 +409,15 @@ class _Session:
         pool = self._pool(spec)
         if self._unit is not None and pool is not None:
             failed, self._unit = self._unit[1], None
-            # Without a board the next attempt asks for one itself, and fails with the reason.
+            # If there is none, the next attempt tries to acquire one and reports the error.
             with suppress(HilError):
                 self._unit = (spec, another(pool, failed))
                 self._since = time.monotonic()
 
     def rest(self, keep: bool) -> None:
-        """After a test: gives the shared board back, unless the next test needs it and nobody else
-        waits, or not for long.
+        """Release the shared board after a test, or keep it for the next test.
+
+        It is kept if the next test needs it and no other worker waits, or was acquired just now.
         """
         from hil.lab.pool import SLICE_S
 
@@ -431,7 +433,7 @@ class _Session:
             unit.release()
 
     def device(self, library: ModelLibrary) -> Device:
-        """Return the device of the test's board, with this library on it."""
+        """Return the device of the test's board running this library."""
         import hil
 
         spec = self._current
@@ -451,7 +453,7 @@ class _Session:
         return device
 
     def close_if_broken(self) -> None:
-        """Close a device that does not answer, so that the next test starts the firmware anew."""
+        """Close a device that does not answer, so that the next test restarts the firmware."""
         from hil.errors import DeviceError
 
         try:
@@ -460,7 +462,7 @@ class _Session:
             self._close(self._current)
 
     def close(self) -> None:
-        # Every device is closed, whatever closing another one raises.
+        # Close every device, even if closing one raises.
         with ExitStack() as everything:
             for pool in self._pools.values():
                 if pool is not None:
@@ -479,17 +481,41 @@ class _Session:
 
 
 _SESSION = pytest.StashKey[_Session]()
-#: How the board failed in the present attempt, empty where it did not.
+#: The failure of the board in the current attempt; empty if it did not fail.
 _FAILURE = pytest.StashKey[str]()
 
 
-def _marker_boards(where: str, marker: pytest.Mark | None) -> Sequence[str]:
+@dataclass(frozen=True)
+class _WrongMarker:
+    """Stands for the board of a test whose marker has wrong arguments."""
+
+    problem: str
+
+
+def _marker_problem(marker: pytest.Mark | None) -> str:
+    """Return the error in the marker's arguments; empty if there is none."""
     if marker is None:
-        return ()
+        return ""
     unknown = [name for name in marker.kwargs if name not in _KEYWORDS]
-    if marker.args or unknown:
-        raise pytest.UsageError(f"{where}: the marker is {_MARKER}")
-    boards = marker.kwargs.get("boards") or ()
+    model, boards = (marker.kwargs.get(name) for name in _KEYWORDS)
+    names = [boards] if boards is None or isinstance(boards, str) else boards
+    if marker.args:
+        fact = f"positional argument {marker.args[0]!r}"
+    elif unknown:
+        fact = f"unknown argument {unknown[0]!r}"
+    elif model is not None and not isinstance(model, str | os.PathLike):
+        fact = f"model={model!r} is not a path"
+    elif not isinstance(names, Sequence) or not all(
+        name is None or isinstance(name, str) for name in names
+    ):
+        fact = f"boards={boards!r} is not a list of names"
+    else:
+        return ""
+    return f"@pytest.mark.hil: {fact}; the marker is {_MARKER}"
+
+
+def _marker_boards(marker: pytest.Mark | None) -> Sequence[str]:
+    boards = (marker.kwargs.get("boards") if marker else None) or ()
     return (boards,) if isinstance(boards, str) else tuple(boards)
 
 

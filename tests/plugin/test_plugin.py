@@ -154,18 +154,26 @@ def test_a_firmware_that_runs_already(suite: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("marker", "message"),
     [
-        ('hil(modle="x")', "*the marker is hil(model=PATH, boards=*"),
-        ('hil("x.tflite")', "*the marker is hil(model=PATH, boards=*"),
+        (
+            'hil(modle="x")',
+            "*test_it*: unknown argument 'modle'; the marker is hil(model=PATH, bo*",
+        ),
+        ('hil("x.tflite")', "*test_it*: positional argument 'x.tflite'; the marker is hil(model=*"),
+        ("hil(model=5)", "*test_it*: model=5 is not a path; the marker is *"),
+        ("hil(boards=[5])", "*test_it*: boards=[[]5] is not a list of names; the marker is *"),
         ("hil()", "*hil_library needs @pytest.mark.hil(model=PATH)*"),
         ('hil(model="missing.tflite")', "*missing.tflite*"),
     ],
 )
-def test_wrong_markers(suite: pytest.Pytester, marker: str, message: str) -> None:
+def test_a_wrong_marker_fails_its_test_alone(
+    suite: pytest.Pytester, marker: str, message: str
+) -> None:
     suite.makepyfile(
         f"import pytest\n\n@pytest.mark.{marker}\ndef test_it(hil_device):\n    pass\n"
+        "\ndef test_other():\n    pass\n"
     )
     result = run(suite, "--hil-board=native")
-    assert result.ret != pytest.ExitCode.OK
+    result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines([message])
 
 
