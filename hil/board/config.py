@@ -28,7 +28,7 @@ from hil.errors import InputError
 from hilc.support.inputs import check_regular
 from hilc.support.outputs import OutputError, write_file
 from hilc.support.suggest import listed, nearest
-from hilc.support.toml import tomllib
+from hilc.support.toml import parse_toml
 
 #: Keys of a board's table, and of its table ``power``, with their types.
 _BOARD_KEYS: Mapping[str, type] = {"probe": str, "port": str, "power": dict}
@@ -96,16 +96,13 @@ def read_config() -> dict[str, dict[str, Any]]:
     path = config_path()
     check_regular(path, "set HIL_CONFIG to a file")
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{path} cannot be read: {why}", "correct or delete it") from None
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not valid TOML: {error}", "correct or delete it") from None
+    except OSError as error:
+        fact = f"{path} cannot be read: {error.strerror}"
+        raise InputError(fact, "correct or delete it") from None
+    values = parse_toml(data, path, InputError, "correct or delete it")
     _check(path, "", values, {"boards": dict})
     boards: dict[str, dict[str, Any]] = values.get("boards", {})
     for name, board in boards.items():

@@ -28,7 +28,7 @@ from hil.errors import BoardError
 from hilc.support.inputs import check_regular
 from hilc.support.resources import data_dir
 from hilc.support.suggest import like, nearest
-from hilc.support.toml import tomllib
+from hilc.support.toml import parse_toml
 
 Kind = Literal["board", "chip", "family"]
 
@@ -140,15 +140,13 @@ class _File:
     @classmethod
     def read(cls, path: Path, kind: Kind) -> _File:
         try:
-            return cls(path, kind, tomllib.loads(path.read_text(encoding="utf-8")))
+            data = path.read_bytes()
         except OSError as error:
             raise BoardError(
                 f"{path} cannot be read: {error.strerror}", "give another file"
             ) from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise BoardError(
-                f"{path}: not valid TOML: {error}", "see docs/reference/board-files.md"
-            ) from None
+        remedy = "see docs/reference/board-files.md"
+        return cls(path, kind, parse_toml(data, path, BoardError, remedy))
 
     def error(self, key: str, problem: str, hint: str = "") -> BoardError:
         return BoardError(f"{self.path}: {key}: {problem}", hint)
@@ -164,7 +162,9 @@ class _File:
         """Return the file of the chip or family that this file names."""
         name = self.values[kind]
         if not isinstance(name, str) or not name.strip():
-            raise self.error(kind, f"{name!r} is not the name of a {kind}")
+            raise self.error(
+                kind, f"{name!r} is not the name of a {kind}", f'write {kind} = "NAME"'
+            )
         if name.endswith(".toml") or "/" in name:
             path = self.path.parent / name
             check_regular(path, f"give the path of the {kind}'s .toml file")

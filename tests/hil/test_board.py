@@ -237,3 +237,23 @@ def test_every_key_is_documented() -> None:
             else:
                 used.add(key)
     assert used <= documented
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"# caf\xe9\n", "line 1 is not UTF-8 text: it contains byte 0xe9\n\nhint: save the file"),
+        (b"a = 1\nb = '\xff'\n", "line 2 is not UTF-8 text: it contains byte 0xff"),
+        (b"chip = 5\n", '5 is not the name of a chip\n\nhint: write chip = "NAME"'),
+        (VALID.replace('"a board"', "1").encode(), 'hint: write description = "..."'),
+        (VALID.replace('["qemu"]', "3").encode(), 'write runners = ["...", "..."]'),
+    ],
+)
+def test_wrong_encodings_and_types_have_remedies(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "b.toml"
+    path.write_bytes(content)
+    with pytest.raises(BoardError) as caught:
+        load_board(path)
+    assert message in str(caught.value)

@@ -538,6 +538,7 @@ def test_foreign_files(data: bytes, message: str, tmp_path: Path) -> None:
         load_model(path)
     assert caught.value.fact.startswith(f"{path}: ")
     assert message in caught.value.fact
+    assert caught.value.hint
     with pytest.raises(ModelError):
         load_model(data)
 

@@ -90,7 +90,9 @@ def load_tuning(path: str | Path) -> Tuning:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise InputError(f"the tuning log {path} cannot be read: {error.strerror}") from None
+        raise InputError(
+            f"the tuning log {path} cannot be read: {error.strerror}", _REMEDY
+        ) from None
     value = parse_json(data, str(path), _REMEDY)
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         found = value.get("format") if isinstance(value, dict) else None

@@ -9,10 +9,22 @@ from typing import Any
 
 from hilc.errors import HilError
 from hilc.support.suggest import like, nearest
-from hilc.support.toml import tomllib
+from hilc.support.toml import parse_toml
 
 _ADDRESS_SPACE = 1 << 32
 _SIZE = re.compile(r"([0-9]+) ?([KM])\Z")
+_BYTES_EXAMPLE = '65536, "64K" or "4M"'
+#: Valid values by the kind of value that an error names.
+_EXAMPLES = {
+    "a string": '{key} = "..."',
+    "an integer": "{key} = 1, without quotes",
+    "true or false": "{key} = true or {key} = false, without quotes",
+    "a number of bytes": f"{{key}} = {_BYTES_EXAMPLE}",
+    "a list of strings": '{key} = ["...", "..."]',
+    "a list of integers": "{key} = [1, 2]",
+    "a table": "its keys below [{table}]",
+    "a list of tables": "each entry below [[{table}]]",
+}
 _SIZE_UNIT = {"K": 1024, "M": 1024 * 1024}
 
 
@@ -39,10 +51,8 @@ class Table:
     @classmethod
     def read(cls, path: Path, error: type[HilError]) -> Table:
         """Return the top-level table of a file."""
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-            raise error(f"{path}: not valid TOML: {problem}") from None
+        remedy = "correct the file; docs/reference/core-files.md describes it"
+        values = parse_toml(path.read_bytes(), path, error, remedy)
         return cls(lambda key: f"{path}: {key}", "", values, error)
 
     def error(self, key: str, problem: str, hint: str = "") -> HilError:
@@ -67,8 +77,12 @@ class Table:
         value = self._values[key]
         # bool is an int in Python, but not in a description.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise self.error(key, f"{value!r} is not {kind_name}")
+            raise self._wrong_type(key, value, kind_name)
         return value
+
+    def _wrong_type(self, key: str, value: object, kind_name: str) -> HilError:
+        example = _EXAMPLES[kind_name].format(key=key, table=self._key(key))
+        return self.error(key, f"{value!r} is not {kind_name}", f"write {example}")
 
     def string(self, key: str, default: str | None = None) -> str:
         text: str = self._get(key, str, "a string", default)
@@ -107,7 +121,7 @@ class Table:
             match = _SIZE.match(value)
             if not match:
                 raise self.error(
-                    key, f"{value!r} is not a number of bytes", 'write 65536, "64K" or "4M"'
+                    key, f"{value!r} is not a number of bytes", f"write {_BYTES_EXAMPLE}"
                 )
             value = int(match[1]) * _SIZE_UNIT[match[2]]
         if isinstance(value, bool) or not 0 < value <= _ADDRESS_SPACE:
@@ -117,13 +131,13 @@ class Table:
     def strings(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         values = self._get(key, (list, tuple), "a list of strings", default)
         if not all(isinstance(value, str) for value in values):
-            raise self.error(key, f"{values!r} is not a list of strings")
+            raise self._wrong_type(key, values, "a list of strings")
         return tuple(values)
 
     def integers(self, key: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
         values = self._get(key, (list, tuple), "a list of integers", default)
         if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-            raise self.error(key, f"{values!r} is not a list of integers")
+            raise self._wrong_type(key, values, "a list of integers")
         return tuple(values)
 
     def table(self, key: str) -> Table:
@@ -132,7 +146,7 @@ class Table:
     def tables(self, key: str) -> tuple[Table, ...]:
         entries = self._get(key, list, "a list of tables", ())
         if not all(isinstance(entry, dict) for entry in entries):
-            raise self.error(key, f"{entries!r} is not a list of tables")
+            raise self._wrong_type(key, entries, "a list of tables")
         return tuple(
             Table(self._place, f"{self._key(key)}[{index}]", entry, self._error)
             for index, entry in enumerate(entries)

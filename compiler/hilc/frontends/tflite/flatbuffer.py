@@ -56,6 +56,10 @@ def check(data: bytes, root: Table) -> None:
     checker.table(checker.follow(0, root.name), root, root.name)
 
 
+def _damaged(fact: str) -> ModelError:
+    return ModelError(f"the file is damaged or cut short: {fact}", "copy or export the model again")
+
+
 class _Checker:
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -71,7 +75,7 @@ class _Checker:
                 continue
             width = kind if isinstance(kind, Scalar) else 4
             if offset + width > frame.size:
-                raise ModelError(f"the file is damaged: {where}.{name} is outside of its table")
+                raise _damaged(f"{where}.{name} is outside of its table")
             self._field(start + offset, kind, f"{where}.{name}")
 
     def follow(self, place: int, where: str) -> int:
@@ -88,8 +92,8 @@ class _Checker:
         count = self._read("<I", start, where)
         width = item if isinstance(item, Scalar) else 4
         if start + 4 + count * width > len(self._data):
-            raise ModelError(
-                f"the file is damaged or cut short: {where} has {count} entries from byte {start} "
+            raise _damaged(
+                f"{where} has {count} entries from byte {start} "
                 f"on, but the file has only {len(self._data)} bytes"
             )
         if isinstance(item, Table):
@@ -100,24 +104,19 @@ class _Checker:
     def _frame(self, start: int, where: str) -> _Frame:
         self._tables_left -= 1
         if self._tables_left < 0:
-            raise ModelError(
-                f"the file is damaged: it refers to more tables than it can hold ({where})"
-            )
+            raise _damaged(f"it refers to more tables than it can hold ({where})")
         vtable = start - self._read("<i", start, where)
         vtable_size = self._read("<H", vtable, where)
         size = self._read("<H", vtable + 2, where)
         if vtable_size < 4 or vtable_size % 2 or vtable + vtable_size > len(self._data):
-            raise ModelError(f"the file is damaged: {where} has no valid table header")
+            raise _damaged(f"{where} has no valid table header")
         if size < 4 or start + size > len(self._data):
-            raise ModelError(f"the file is damaged or cut short: {where} extends beyond its end")
+            raise _damaged(f"{where} extends beyond its end")
         offsets = struct.unpack_from(f"<{vtable_size // 2 - 2}H", self._data, vtable + 4)
         return _Frame(start, size, offsets)
 
     def _read(self, layout: str, place: int, where: str) -> int:
         if not 0 <= place <= len(self._data) - struct.calcsize(layout):
-            raise ModelError(
-                f"the file is damaged or cut short: {where} points to byte {place} "
-                f"of {len(self._data)}"
-            )
+            raise _damaged(f"{where} points to byte {place} of {len(self._data)}")
         value: int = struct.unpack_from(layout, self._data, place)[0]
         return value
