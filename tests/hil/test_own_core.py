@@ -13,6 +13,8 @@ import hil
 import hilc
 from hil.board import load_board
 from hil.cli import main
+from hil.errors import BuildError
+from hil.firmware.toolchain import compiler_version
 from hilc import interpreter
 from hilc.errors import InputError
 from hilc.frontends import load_model
@@ -129,3 +131,19 @@ def test_every_shipped_core_is_valid(name: str) -> None:
     cpu = get_cpu(name)
     assert cpu.word == name
     assert cpu.is_host == (name == "host")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('["mul32"]', '["mul32", "div", "fpu"]', "features: 'fpu' contradicts cflags: with -march"),
+        ("-march=rv32im", "-march=rv32i", "features: 'mul32' contradicts cflags"),
+        ("-march=rv32im", "-march=rv99", "rejects the flags -march=rv99"),
+    ],
+)
+def test_features_that_contradict_the_flags_are_named_before_the_build(
+    board: Path, core: Path, old: str, new: str, message: str
+) -> None:
+    core.write_text(DESCRIPTION.replace(old, new))
+    with pytest.raises(BuildError, match=message):
+        compiler_version(load_board(board))
