@@ -1,1 +1,1 @@
-"""Debug probes: which one belongs to a board, who may open it, programming through it."""
+"""Debug probes: selection for a board, permissions, programming."""

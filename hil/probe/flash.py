@@ -1,7 +1,7 @@
-"""Puts a firmware into a board's memory through a debug probe, and proves that it is there.
+"""Program a firmware through a debug probe, and verify it.
 
-What the board has already is read back first, so an unchanged image is not programmed again; what
-was programmed is read back always, since some flash algorithms report success for nothing.
+The memory is read first, so an unchanged image is not programmed again. A programmed image is
+always read back, since some flash algorithms report success although they wrote nothing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from hil.board import Board
 
-#: Called with the part done, 0 to 1.
+#: Called with the programmed fraction, 0 to 1.
 Progress = Callable[[float], None]
 
-# Of a flash that was erased: enough to tell, little enough to read at once.
+# Bytes compared to detect an erased flash, few enough to read at once.
 _ERASED_LOOK_BYTES = 1024
-# The halted state of a Cortex-M with nothing pending, in Thumb state.
+# xPSR of a core without pending exceptions, in Thumb state.
 _XPSR_THUMB = 1 << 24
 
 
@@ -35,7 +35,7 @@ _XPSR_THUMB = 1 << 24
 class Flashed:
     """Result of :func:`program`."""
 
-    #: False where the board had the image already.
+    #: False if the board already had the image.
     programmed: bool
     nbytes: int
     seconds: float
@@ -50,7 +50,7 @@ def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator
     from pyocd.core.exceptions import Error
     from pyocd.core.helpers import ConnectHelper
 
-    # pyOCD reports on its own log what it also raises.
+    # pyOCD logs the errors that it also raises.
     logging.getLogger("pyocd").setLevel(logging.CRITICAL)
     options = {
         "target_override": board.pyocd.target if board.pyocd else "cortex_m",
@@ -73,30 +73,30 @@ def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator
     except Error as error:
         raise _probe_error(f"the probe {uid} on {board.name} failed", error) from None
     finally:
-        # The board may be gone: what cannot be closed in order is let go.
+        # The board may be disconnected: ignore errors while closing.
         with contextlib.suppress(Error, OSError):
             session.close()
 
 
 def check_core(board: Board, part_number: int, uid: str) -> None:
-    """Raise :class:`ProbeError` where the probe found a core that is not the board's."""
+    """Raise :class:`ProbeError` if the probe found a core that is not the board's."""
     from pyocd.coresight.core_ids import CORE_TYPE_NAME
 
     names = {part: name for (_, part), name in CORE_TYPE_NAME.items()}
     expected = board.cpu.debug.part_numbers
-    # A core that nobody knows yet may be right.
+    # An unknown part number may be right.
     if expected and part_number in names and part_number not in expected:
         raise ProbeError(
-            f"the probe {uid} is on a {names[part_number]}, and {board.name} has a "
+            f"the probe {uid} is on a {names[part_number]}, but {board.name} has a "
             f"{board.cpu.name}",
-            "choose the probe of this board with --probe UID, or the --board that is connected",
+            "choose this board's probe with --probe UID, or the connected board with --board",
         )
 
 
 def program(
     session: Session, image: Sequence[Segment], progress: Progress | None = None
 ) -> Flashed:
-    """Bring ``image`` into the board's memory unless it is there; the core is left halted."""
+    """Program ``image`` unless the board has it already; leave the core halted."""
     start = time.monotonic()
     nbytes = sum(len(segment.data) for segment in image)
     target = session.target
@@ -123,14 +123,14 @@ def program(
         address, expected, found = wrong
         raise FlashError(
             f"{address:#010x} reads {found:#04x} after {expected:#04x} was programmed",
-            "erase the board (hil erase) and try again; check its supply and its protection",
+            "erase the board (hil erase) and repeat; check its supply and its write protection",
             mend=Mend.FLASH,
         )
     return Flashed(True, nbytes, time.monotonic() - start)
 
 
 def _is_there(session: Session, image: Sequence[Segment]) -> bool:
-    """Return whether the board has the image; some erased flash, as the LPC55's, cannot be read."""
+    """Return whether the board has the image; erased flash of some parts cannot be read."""
     from pyocd.core.exceptions import TransferFaultError
 
     try:
@@ -140,7 +140,7 @@ def _is_there(session: Session, image: Sequence[Segment]) -> bool:
 
 
 def first_difference(session: Session, image: Sequence[Segment]) -> tuple[int, int, int] | None:
-    """Address, byte of the image and byte on the board where they first differ."""
+    """Return address, image byte and board byte of the first difference; None if equal."""
     for segment in image:
         found = bytes(session.target.read_memory_block8(segment.address, len(segment.data)))
         if found != segment.data:
@@ -150,9 +150,9 @@ def first_difference(session: Session, image: Sequence[Segment]) -> tuple[int, i
 
 
 def start_image(session: Session, image: Sequence[Segment], *, halted: bool = False) -> None:
-    """Reset the board and let it run, or leave it ``halted`` before its first instruction.
+    """Reset the board and run it, or leave it ``halted`` before its first instruction.
 
-    An image in RAM is entered through its vectors.
+    An image in RAM is started through its own vector table.
     """
     target = session.target
     if any(_is_flash(session, segment) for segment in image):
@@ -179,16 +179,16 @@ _VTOR = 0xE000_ED08
 def erase(session: Session) -> int:
     """Erase the whole flash of the board's controller; return its bytes.
 
-    Raises :class:`InputError` where there is no flash, :class:`FlashError` where it does not read
-    erased afterwards.
+    Raise :class:`InputError` if there is no flash, :class:`FlashError` if it is not erased
+    afterwards.
     """
     from pyocd.flash.eraser import FlashEraser
 
     regions = [region for region in session.target.memory_map if region.is_flash]
     if not regions:
         raise InputError(
-            "the board's pyOCD target has no flash, so nothing to erase",
-            "an image in RAM is gone when the board loses power",
+            "the board's pyOCD target has no flash to erase",
+            "an image in RAM is lost when the board loses power",
         )
     with _as_flash_error():
         FlashEraser(session, FlashEraser.Mode.MASS).erase()
@@ -196,8 +196,8 @@ def erase(session: Session) -> int:
     start = bytes(session.target.read_memory_block8(first.start, _ERASED_LOOK_BYTES))
     if any(byte != first.erased_byte_value for byte in start):
         raise FlashError(
-            f"the flash at {first.start:#010x} does not read erased",
-            "check the board's supply, and whether its flash is protected",
+            f"the flash at {first.start:#010x} is not erased",
+            "check the board's supply and the flash's write protection",
         )
     return sum(int(region.length) for region in regions)
 
@@ -220,7 +220,7 @@ def _as_flash_error() -> Iterator[None]:
     except FlashFailure as error:
         raise FlashError(
             f"programming failed: {error}",
-            "try again; a board that is protected or half programmed needs hil erase first",
+            "repeat it; erase a board that is protected or partly programmed first: hil erase",
             mend=Mend.FLASH,
         ) from None
 
@@ -243,8 +243,8 @@ def _probe_error(what: str, error: Any) -> ProbeError:
     if isinstance(error, exceptions.ProbeDisconnected):
         hint = "the probe was unplugged: plug it in and try again"
     elif isinstance(error, exceptions.TransferFaultError):
-        hint = "the board has no memory there: is it the board of this name?"
+        hint = "the board has no memory at that address: check that --board names this board"
     elif isinstance(error, exceptions.ProbeError) or "busy" in str(error).lower():
-        hint = "another program may hold the probe: close it, or choose another with --probe"
-        mend = None  # the board is not to be switched off under its user
+        hint = "close other programs that use the probe, or choose another with --probe"
+        mend = None  # another user may hold the board: do not switch its power
     return ProbeError(f"{what}: {error or type(error).__name__}", hint, mend=mend)

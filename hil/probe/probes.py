@@ -1,8 +1,8 @@
-"""Which debug probe and which serial port belong to a board.
+"""Selection of a board's debug probe and serial port.
 
-A probe says which board it sits on (its pyOCD board id or the board's name), and a serial port of
-the same USB device has the probe's serial number. What the user chose once is remembered
-(:mod:`hil.board.config`); where nothing decides, the candidates are listed and the user chooses.
+A probe may report the board that it sits on (pyOCD board id or board name). A serial port of the
+same USB device has the probe's serial number. A choice by the user is remembered
+(:mod:`hil.board.config`). If the choice is ambiguous, the error lists the candidates.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProbeInfo:
-    """A probe that is plugged in."""
+    """A connected probe."""
 
     uid: str
     description: str
-    #: Name and pyOCD target of the board that it sits on, where it says so.
+    #: Name and pyOCD target of its board, if reported.
     board: str
     target: str
 
     @property
     def line(self) -> str:
-        """The probe's line in a list of candidates."""
+        """The probe's line in a list of probes."""
         on = f", on {self.board}" if self.board else ""
         return f"{self.uid} ({self.description}{on})"
 
 
 def connected_probes() -> list[ProbeInfo]:
-    """Return the probes that pyOCD finds, virtual ones included."""
+    """Return the probes that pyOCD finds, including virtual ones."""
     from pyocd.core.exceptions import Error
     from pyocd.core.helpers import ConnectHelper
 
@@ -60,44 +60,52 @@ def _describe(probe: Any) -> ProbeInfo:
 
 
 def choose_probe(board: Board, asked: str | None, probes: Sequence[ProbeInfo]) -> ProbeInfo:
-    """Return the probe for ``board``: the one ``asked`` for (part of a uid), remembered, or the
-    only fit.
+    """Return the probe for ``board``: ``asked`` (part of a uid), a remembered one, or the only
+    match.
 
-    Raises :class:`ProbeError` where there is none, with all candidates where there are several.
+    Raise :class:`ProbeError` with the candidates if none or several match.
     """
     wanted = asked or remembered(board.name).get("probe")
     if wanted:
         fits = [probe for probe in probes if wanted.lower() in probe.uid.lower()]
         exact = [probe for probe in fits if probe.uid.lower() == wanted.lower()]
-        return _only(exact or fits, f"the probe {wanted!r}", probes)
-    # The board's name comes first: several may have the same chip or only a generic target, and a
-    # probe may call the chip as a pack does where pyOCD has a target of its own.
+        return _only(exact or fits, f"the probe {wanted!r}", probes, "connect it")
+    # The board's name comes first: several boards may share a chip or have a generic target, and
+    # a probe may use the pack's name of a chip for which pyOCD has a built-in target.
     target = board.pyocd.target if board.pyocd else ""
     fits = [probe for probe in probes if probe.board.lower() == board.name] or [
         probe for probe in probes if target and probe.target.lower() == target.lower()
     ]
-    # A probe on its own says nothing of the board; the only one is taken.
+    # A generic probe does not know its board; it is taken if it is the only one.
     silent = [probe for probe in probes if not probe.target]
-    return _only(fits or silent, f"a probe for {board.name}", probes)
+    remedy = "connect it"
+    if board.default_runner != "pyocd":
+        remedy = (
+            f"{board.name} is emulated: `hil run MODEL --board {board.name}` starts it, "
+            "--probe virtual gives it a virtual probe; or connect a probe"
+        )
+    return _only(fits or silent, f"a probe for {board.name}", probes, remedy)
 
 
-def _only(fits: Sequence[ProbeInfo], what: str, probes: Sequence[ProbeInfo]) -> ProbeInfo:
+def _only(
+    fits: Sequence[ProbeInfo], what: str, probes: Sequence[ProbeInfo], remedy: str
+) -> ProbeInfo:
     if len(fits) == 1:
         return fits[0]
     listed = "\n".join(f"  {probe.line}" for probe in (fits or probes)) or "  none"
     if fits:
         raise ProbeError(
-            f"{what} could be any of {len(fits)} that are connected:\n{listed}",
-            "choose with --probe UID; a choice is remembered for the board",
+            f"{what} is ambiguous: {len(fits)} connected probes match:\n{listed}",
+            "choose with --probe UID; the choice is remembered for the board",
         )
     raise ProbeError(
-        f"{what} is not connected; the probes here:\n{listed}",
-        "plug it in" + (", or choose one of these with --probe UID" if probes else ""),
+        f"{what} is not connected; connected probes:\n{listed}",
+        remedy + (", or choose a connected one with --probe UID" if probes else ""),
     )
 
 
 def choose_port(board: Board, probe: ProbeInfo, asked: str | None) -> str:
-    """Return the serial port of a board: the one ``asked`` for, remembered, or the probe's own."""
+    """Return the board's serial port: ``asked``, a remembered one, or the probe's own."""
     port = asked or remembered(board.name).get("port")
     if port:
         return port
@@ -109,8 +117,8 @@ def choose_port(board: Board, probe: ProbeInfo, asked: str | None) -> str:
     listed = "\n".join(f"  {device}" for device in candidates) or "  none"
     problem = "has several serial ports" if own else "has no serial port of its own"
     raise ProbeError(
-        f"the probe {probe.uid} of {board.name} {problem}; the ports here:\n{listed}",
-        "choose with --port URL; a choice is remembered for the board",
+        f"the probe {probe.uid} of {board.name} {problem}; ports of this machine:\n{listed}",
+        "choose with --port URL; the choice is remembered for the board",
     )
 
 

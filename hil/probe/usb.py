@@ -1,4 +1,4 @@
-"""Debug probes on USB that this user may not open, which pyOCD does not even list."""
+"""Debug probes on USB that this user may not open; pyOCD does not list them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Where Linux describes USB devices, and where their nodes are.
+#: Linux's descriptions of USB devices, and their device files.
 _DEVICES, _NODES = Path("/sys/bus/usb/devices"), Path("/dev/bus/usb")
-#: Vendors of probes, and their products where the vendor makes other devices too. After pyOCD's
-#: udev rules (github.com/pyocd/pyOCD, folder udev) and its drivers' tables.
+#: Vendors of probes, with product ids if the vendor makes other devices too. Sources: pyOCD's udev
+#: rules (github.com/pyocd/pyOCD, folder udev) and the tables of its drivers.
 _PROBES: dict[int, tuple[int, ...] | None] = {
     0x0D28: None,  # Arm DAPLink
     0x1366: None,  # SEGGER J-Link
@@ -29,16 +29,14 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class ForbiddenProbe:
-    """A probe that is plugged in and that this user may not open."""
+    """A connected probe that this user may not open."""
 
     name: str
     node: Path
 
 
 def forbidden_probes(devices: Path = _DEVICES, nodes: Path = _NODES) -> list[ForbiddenProbe]:
-    """Return the probes whose device files this user may not write; none where there is no such
-    folder.
-    """
+    """Return the probes whose device files this user may not write; none without ``devices``."""
     found = []
     for folder in sorted(devices.glob("*")):
         try:
@@ -47,7 +45,7 @@ def forbidden_probes(devices: Path = _DEVICES, nodes: Path = _NODES) -> list[For
             )
             bus, number = (int((folder / key).read_text()) for key in ("busnum", "devnum"))
         except (OSError, ValueError):
-            continue  # an interface, not a device, or one that was just unplugged
+            continue  # an interface instead of a device, or a device that was just unplugged
         products = _PROBES.get(vendor, ())
         node = nodes / f"{bus:03}" / f"{number:03}"
         if products is not None and product not in products:

@@ -1,4 +1,4 @@
-"""A child process that never outlives this one, and whose end can be told."""
+"""A child process that ends with this one at the latest, and whose end is reported."""
 
 from __future__ import annotations
 
@@ -57,23 +57,28 @@ class ChildProcess:
             raise self.end()
 
     def end(self) -> DeviceError:
-        """Return the error that tells how the process ended, which it has done or is about to
-        do.
-        """
+        """Return the error of a process that has ended or is about to end."""
         ended_from_outside = False
         try:
             code = self.process.wait(_TERM_TIMEOUT_S)
             how, ended_from_outside = _describe(code), -code in _FROM_OUTSIDE
         except subprocess.TimeoutExpired:
             how = "it closed its output but still runs"
+        message = self._last_message()
+        if ended_from_outside:
+            hint = "a user, another program or the system (out of memory?) ended it: run it again"
+        elif message:
+            hint = "its last message gives the reason"
+        else:
+            hint = "run it again"
         return DeviceError(
-            f"{self.name} ended: {how}{self._last_words()}",
-            "run it again; if it ends again, its last message tells why",
-            # What somebody ended on purpose is not started again behind their back.
+            f"{self.name} ended: {how}{message}",
+            hint,
+            # A process that was ended on purpose is not restarted automatically.
             mend=None if ended_from_outside else Mend.POWER,
         )
 
-    def _last_words(self) -> str:
+    def _last_message(self) -> str:
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - 4096))
         text = self._stderr.read().decode("utf-8", "replace")
         remarks = (": warning: ", ": info: ")
@@ -83,7 +88,7 @@ class ChildProcess:
         return f", saying {(fatal or lines)[-1]!r}" if lines else ""
 
     def stop(self) -> None:
-        """End the process group, at the latest by force, and collects it."""
+        """End the process group, by SIGKILL if necessary, and reap the process."""
         with contextlib.ExitStack() as stack:
             stack.callback(self._stderr.close)
             for pipe in (self.process.stdin, self.process.stdout):
@@ -95,7 +100,7 @@ class ChildProcess:
             try:
                 self.process.wait(_TERM_TIMEOUT_S)
             except BaseException as error:
-                # Too slow, or somebody is tired of waiting.
+                # The deadline has passed, or the user pressed Ctrl-C.
                 kill_group(self.process, signal.SIGKILL)
                 self.process.wait()
                 if not isinstance(error, subprocess.TimeoutExpired):

@@ -115,7 +115,7 @@ def test_a_foreign_program_is_started_and_not_asked(
 ) -> None:
     elf = foreign_image(tmp_path, 0)
     assert main(["flash", str(elf), "--board", "microbit", "--probe", "virtual"]) == 0
-    assert "none of this project's firmwares" in capsys.readouterr().out
+    assert "is not a firmware of hil" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,19 @@ def test_a_foreign_program_is_started_and_not_asked(
         ("flash beside.elf --board microbit --probe virtual", 2, "where microbit has no memory"),
         ("flash host.elf --board microbit --probe virtual", 2, "is for x64, not for 32-bit Arm"),
         (f"flash beside.elf {DIGITS} --board microbit", 2, "is a firmware image"),
-        ("flash {digits} --board netduinoplus2", 2, "no runner 'pyocd'"),
+        (
+            "flash {digits} --board netduinoplus2",
+            2,
+            "`hil run MODEL --board netduinoplus2` starts it",
+        ),
+        ("flash {digits} --board mps2-an386", 4, "mps2-an386 is emulated: `hil run MODEL --board"),
+        ("erase --board microbit", 4, "`hil run MODEL --board microbit` starts it"),
+        ("reset --board native", 2, "the board is this machine: `hil run"),
         ("flash {digits} --board microbit --probe nowhere", 4, "'nowhere' is not connected"),
         ("flash {digits} --board microbit --transport rtt --port x", 2, "not through a port"),
         ("verify {digits} --board mps2-an386 --transport rtt --port x", 2, "not through a port"),
         ("erase --board native", 2, "no runner 'pyocd', so no debug probe"),
-        ("erase --board mps2-an386 --probe virtual", 2, "no flash, so nothing to erase"),
+        ("erase --board mps2-an386 --probe virtual", 2, "has no flash to erase"),
         ("debug {digits} --board native", 2, "no gdb server for native"),
         ("debug {digits} --board netduinoplus2 --runner pyocd", 2, "no runner 'pyocd'"),
         ("verify {digits} --board mps2-an386 --runner qemu --probe virtual", 2, "uses no probe"),
@@ -201,7 +208,7 @@ def test_probes_are_chosen(board: str, asked: str | None, expected: str) -> None
 def test_ambiguity_lists_the_candidates() -> None:
     with pytest.raises(ProbeError) as caught:
         choose_probe(load_board("microbit"), "0240", PROBES)
-    assert "any of 2" in caught.value.fact
+    assert "ambiguous: 2" in caught.value.fact
     assert "0240aaaa (DAPLink, on frdm-k64f)" in caught.value.fact
     assert "--probe UID" in caught.value.hint
 
@@ -217,7 +224,7 @@ def test_a_probe_on_another_core_is_told() -> None:
     board = load_board("microbit")
     check_core(board, 0xC20, "x")
     check_core(board, 0xABC, "x")  # a core that nobody knows yet
-    with pytest.raises(ProbeError, match="is on a Cortex-M4, and microbit has a cortex-m0"):
+    with pytest.raises(ProbeError, match="is on a Cortex-M4, but microbit has a cortex-m0"):
         check_core(board, 0xC24, "x")
 
 
@@ -229,7 +236,7 @@ def test_a_probe_that_another_program_has_is_told(capsys: pytest.CaptureFixture[
         assert main(["reset", "--board", "microbit", "--probe", uid]) == 4
     err = capsys.readouterr().err
     assert f"cannot connect to microbit through the probe {uid}" in err
-    assert "another program may hold the probe" in err
+    assert "close other programs that use the probe" in err
 
 
 def with_target(tmp_path: Path, target: str, more: str = "") -> Board:

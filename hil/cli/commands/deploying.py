@@ -1,4 +1,4 @@
-"""``hil flash``, ``hil erase``, ``hil reset``, ``hil debug``: a board and its debug probe."""
+"""``hil flash``, ``hil erase``, ``hil reset``, ``hil debug``: commands of the debug probe."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from hil.runners.debug import serve
 
 _ELF_MAGIC = b"\x7fELF"
 _POLL_S = 0.2
-#: Long enough for a firmware that cannot run to be where it stays.
+#: A core without a valid image locks up within this time after a reset.
 _RESET_LOOK_S = 0.1
 
 
 def flash_command(args: argparse.Namespace, console: Console) -> int:
-    """Return a firmware onto a board: programmed, read back, reset, and asked who it is."""
-    board = board_of(args)
+    """Program a board, verify the flash, reset, and check the firmware's build id."""
+    board = _require_probe(board_of(args))
     elf = _image(args, board, console)
     data = flash_image(board, elf, args.probe, args.port, console)
     lines = [f"{board.name}: {data['text']}"]
     if data["build_id"] is None:
-        lines.append(f"{elf} is none of this project's firmwares: started, and not asked anything")
+        lines.append(f"{elf} is not a firmware of hil: started, build id not checked")
     else:
         lines.append(f"runs build {data['build_id']}")
     console.result(data, "\n".join(lines))
@@ -56,7 +56,7 @@ def flash_image(
 
 
 def _image(args: argparse.Namespace, board: Board, console: Console) -> Path:
-    """Return the image that the words name: an ELF file as it is, or models, which are built."""
+    """Return the given ELF file, or build an image of the given models."""
     elfs = [word for word in args.models if is_elf(Path(word))]
     if not elfs:
         _check_probe(args, board)
@@ -69,15 +69,15 @@ def _image(args: argparse.Namespace, board: Board, console: Console) -> Path:
         )
     if args.include_dir or args.source:
         raise InputError(
-            f"{elfs[0]} is a firmware image, to which --include-dir and --source do not apply",
+            f"{elfs[0]} is a firmware image: --include-dir and --source do not apply to it",
             "give the models that it was built from",
         )
     return Path(elfs[0])
 
 
 def _check_probe(args: argparse.Namespace, board: Board) -> None:
-    """Raise before anything is built where the probe is missing that the image needs."""
-    # A gdb server may do without: QEMU has one of its own.
+    """Raise before the build if the debug probe is missing."""
+    # QEMU has its own gdb server, so `hil debug` may run without a probe.
     runner = getattr(args, "runner", "pyocd") or ("pyocd" if args.probe else board.default_runner)
     if runner == "pyocd":
         check_ready(board, runner, Choice(args.probe, args.port, board.is_over_rtt))
@@ -91,10 +91,10 @@ def is_elf(path: Path) -> bool:
 
 
 def erase_command(args: argparse.Namespace, console: Console) -> int:
-    """Return the whole flash of a board."""
+    """Erase the whole flash of a board."""
     from hil.runners.pyocd import reached
 
-    board = _with_probe(args)
+    board = _require_probe(load_board(args.board))
     start = time.monotonic()
     with (
         reached(board, args.probe) as chosen,
@@ -115,10 +115,10 @@ def erase_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def reset_command(args: argparse.Namespace, console: Console) -> int:
-    """Return a board from the start, whatever it does."""
+    """Reset a board through its probe; report the state of the core afterwards."""
     from hil.runners.pyocd import reached
 
-    board = _with_probe(args)
+    board = _require_probe(load_board(args.board))
     with (
         reached(board, args.probe) as chosen,
         flash.connected(board, chosen.uid, connect_mode="attach") as session,
@@ -128,7 +128,7 @@ def reset_command(args: argparse.Namespace, console: Console) -> int:
         state = session.target.get_state()
         if state is session.target.State.LOCKUP:
             raise DeviceError(
-                f"{board.name} was reset and locked up: it has no image that can run",
+                f"{board.name} locked up after the reset: it has no valid image",
                 f"program one: hil flash MODEL --board {board.name}",
             )
     name = state.name.lower()
@@ -139,18 +139,21 @@ def reset_command(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _with_probe(args: argparse.Namespace) -> Board:
-    board = load_board(args.board)
+def _require_probe(board: Board) -> Board:
+    """Return ``board``; raise if it can have no debug probe."""
     if "pyocd" not in board.runners:
+        kind = "this machine" if board.is_host else "emulated"
         raise InputError(
             f"board {board.name!r} has no runner 'pyocd', so no debug probe",
-            "add a [pyocd] table to its description, or choose another board",
+            f"the board is {kind}: `hil run MODEL --board {board.name}` starts it"
+            if board.is_host or board.qemu or board.renode
+            else "add a [pyocd] table to its description, or choose another board",
         )
     return board
 
 
 def debug_command(args: argparse.Namespace, console: Console) -> int:
-    """Return a gdb server on a board, until Ctrl-C."""
+    """Serve gdb on a board until Ctrl-C."""
     board = board_of(args)
     elf = _image(args, board, console)
     with console.part_done(f"programming {board.name}") as progress:
@@ -164,7 +167,7 @@ def debug_command(args: argparse.Namespace, console: Console) -> int:
         with serve(board, elf, args.runner, choice) as server:
             lines = [f"halted before the first instruction; connect with\n\n  {server.command}\n"]
             if server.url is not None:
-                lines.append(f"serial line: {server.url} (when gdb lets the board run)")
+                lines.append(f"serial line: {server.url} (active while gdb lets the board run)")
             lines.append("Ctrl-C ends the server")
             console.result(
                 {

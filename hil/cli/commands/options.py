@@ -1,4 +1,4 @@
-"""From a command's arguments to boards and libraries."""
+"""Read boards, libraries and compiler options from a command's arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hilc.target import get_cpu, load_cpu
 def compile_options(
     args: argparse.Namespace, board: Board | None, for_firmware: bool
 ) -> ModelOptions:
-    """Return the compiler's options of a command line; ``--cpu`` wins over the board's core."""
+    """Return the compiler's options of a command line; ``--cpu`` overrides the board's core."""
     memory = parse_memory(args.memory, board) if args.memory else ()
     return ModelOptions(
         cpu=load_cpu(args.cpu).name if args.cpu else board.cpu.name if board else "host",
@@ -57,23 +57,19 @@ def compile_options(
 
 
 def _definition_of(reference: str | None) -> str | None:
-    """Return the value of the option ``reference`` that computes as this reference does; None for
-    any.
-    """
+    """Return the option value that computes as ``reference`` does; None for any."""
     numerics = None if reference is None else numerics_of_reference(reference)
     return None if numerics is None else numerics.value
 
 
 def board_of(args: argparse.Namespace) -> Board:
-    """Return the board that the arguments name, with the serial line that they choose."""
+    """Return the board of the arguments, with the chosen serial line."""
     board = load_board(args.board)
     return board.over_rtt() if args.transport == "rtt" else board
 
 
 def reachable_board(args: argparse.Namespace) -> Board:
-    """Return the board that the arguments name; raise before a build where there is no way to
-    it.
-    """
+    """Return the board of the arguments; raise before a build if it cannot be reached."""
     board = board_of(args)
     choice = Choice(
         args.probe,
@@ -87,7 +83,7 @@ def reachable_board(args: argparse.Namespace) -> Board:
 
 
 def parse_pins(words: Sequence[str], memory: Sequence[PoolSpec]) -> dict[str, Pin]:
-    """Return where ``--pin TENSOR=[REGION:]OFFSET`` puts inputs and outputs."""
+    """Return the position of each input and output of ``--pin TENSOR=[REGION:]OFFSET``."""
     pins: dict[str, Pin] = {}
     for word in words:
         name, separator, place = word.rpartition("=")
@@ -99,8 +95,8 @@ def parse_pins(words: Sequence[str], memory: Sequence[PoolSpec]) -> dict[str, Pi
         regions = [pool.name for pool in memory]
         if region and region not in regions:
             raise InputError(
-                f"--pin {word!r} names the region {region!r}, in which no pool is planned",
-                f"choose one of {', '.join(regions)}" if regions else "name it with --memory",
+                f"--pin {word!r} names the region {region!r}, which has no pool",
+                f"choose one of {', '.join(regions)}" if regions else f"add --memory {region}",
             )
         if name in pins:
             raise InputError(f"--pin names {name!r} twice", "name it once")
@@ -109,9 +105,7 @@ def parse_pins(words: Sequence[str], memory: Sequence[PoolSpec]) -> dict[str, Pi
 
 
 def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
-    """Return the pools of ``--memory REGION[:BYTES],...``: one a region, which gives it its
-    name.
-    """
+    """Return the pools of ``--memory REGION[:BYTES],...``, one per region and named after it."""
     pools: list[PoolSpec] = []
     for entry in text.split(","):
         name, separator, size = entry.strip().partition(":")
@@ -119,12 +113,12 @@ def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
             regions = [region.name for region in board.regions("ram")]
             if name not in regions:
                 raise InputError(
-                    f"{board.name} has no RAM region {name!r}",
-                    f"its RAM regions are {', '.join(regions)}" if regions else "drop --memory",
+                    f"--memory: {board.name} has no RAM region {name!r}",
+                    f"choose from {', '.join(regions)}" if regions else "drop --memory",
                 )
         elif not re.fullmatch(r"[a-z][a-z0-9_]*", name):
             raise InputError(
-                f"--memory {text!r} names the region {name!r}", "write REGION or REGION:BYTES"
+                f"--memory {text!r}: {name!r} is not a region name", "write REGION or REGION:BYTES"
             )
         if name in [pool.name for pool in pools]:
             raise InputError(f"--memory names the region {name!r} twice", "name it once")
@@ -141,36 +135,37 @@ def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
 def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> list[ModelLibrary]:
     """Return the models that the arguments name, compiled for the board's core.
 
-    Archives are what they are: a note says of those for another core that they are not at their
-    best. What the core could not execute, the build refuses.
+    Archives are not compiled again: raise if one is for a core with instructions that the board's
+    core lacks, and warn if one is for another core otherwise.
     """
     libraries = compiled(args, compile_options(args, board, for_firmware=True), console)
     for library in libraries:
         for module in library.modules:
-            if not _suits(module, board):
-                console.warn(
-                    f"{module.name} was compiled for {module.cpu}, {board.name} is a "
-                    f"{board.cpu.name}: compile the model again for it"
-                )
+            _check_suits(module, board, console)
     return libraries
 
 
-def _suits(module: Module, board: Board) -> bool:
-    """Return whether the compiler would have made the same of the model for the board's core.
+def _check_suits(module: Module, board: Board, console: Console) -> None:
+    """Compare the cores of an archive and a board.
 
-    Code for the host is for no core in particular, and a board that is the host is there to try
-    code for any.
+    Code for the host suits every board, and the host runs code for every core.
     """
     if board.is_host or module.cpu == "host":
-        return True
+        return
     core = get_cpu(module.cpu)
-    return (core.arch, core.features) == (board.cpu.arch, board.cpu.features)
+    if (core.arch, core.features) == (board.cpu.arch, board.cpu.features):
+        return
+    fact = f"{module.name!r} was compiled for {module.cpu}, but {board.name} has a {board.cpu.name}"
+    remedy = f"compile the model file again with --board {board.name}"
+    if core.isa != board.cpu.isa or not core.features <= board.cpu.features:
+        raise InputError(fact, f"{remedy}, or choose a board with a {module.cpu}")
+    console.warn(f"{fact}: {remedy}")
 
 
 def compiled(
     args: argparse.Namespace, options: ModelOptions, console: Console
 ) -> list[ModelLibrary]:
-    """Return the models that the arguments name; long compiles show that they go on."""
+    """Return the models that the arguments name, compiled with a progress bar."""
     with compiling(options, console) as told:
         return load_libraries(args.models, told, args.name)
 
@@ -186,7 +181,7 @@ def compiling(options: ModelOptions, console: Console) -> Iterator[ModelOptions]
 def opened(
     args: argparse.Namespace, board: Board, libraries: list[ModelLibrary], console: Console
 ) -> Iterator[Device]:
-    """Open the device that the arguments name, with its log on stderr."""
+    """Open the device that the arguments name; print its log on stderr."""
     with (
         console.part_done(f"programming {board.name}") as progress,
         hil.open(
