@@ -1,16 +1,16 @@
-"""``python -m hil.lab.board_server BOARD``: puts a board of this machine on the network for a lab.
+"""``python -m hil.lab.board_server BOARD``: offer a board of this machine to a lab.
 
-Two TCP ports: the board's serial line, raw, for one client at a time (labgrid exports it as
-``NetworkSerialPort``), and HTTP for the rest::
+It opens two TCP ports: the board's raw serial line for one client at a time (labgrid exports it as
+``NetworkSerialPort``), and HTTP for control::
 
-    PUT  /firmware   an ELF file: programs and starts it, as the board's runner does
-    POST /reset      starts the same firmware again
-    GET  /status     board, firmware and who uses the line, as JSON
-    GET, PUT /power/0   "0" or "1": labgrid's power driver ``rest`` reads and switches it
+        PUT  /firmware   an ELF file: program and start it with the board's runner
+        POST /reset      restart the same firmware
+        GET  /status     board, firmware and user of the line, as JSON
+        GET, PUT /power/0   "0" or "1", as labgrid's power driver ``rest`` reads and writes it
 
-An emulated board is a QEMU machine that the server starts; a real one is programmed through the
-probe that is plugged in here (``--runner pyocd``), so no probe has to cross the network. Nothing
-here asks who is calling: bind it to a network where labgrid itself may run.
+The server starts a QEMU machine for an emulated board. It programs a real board through the probe
+that is connected to this machine (``--runner pyocd``). Requests are not authenticated: bind it only
+to a network where labgrid itself may run.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from hil.runners import Choice, Running, is_machine, start
 _ELF_MAX_BYTES = 64 << 20
 _BAUDRATE = 115200
 _READ_BYTES = 65536
-#: How long a client may take nothing before it is given up.
+#: Longest time for a client to accept data before its connection is closed.
 _WRITE_TIMEOUT_S = 5.0
-#: A client that comes back may be seen before the end of its last connection is.
+#: Time to wait for the end of a client's last connection when the client connects again.
 _HANDOVER_S = 1.0
-#: A process that closes the line ends a moment later.
+#: Time for a process to end after it closed the line.
 _END_GRACE_S = 1.0
-# A client whose machine lost power never closes its connection; these notice it within
+# A client whose machine lost power never closes its connection; TCP keepalive detects it within
 # _IDLE_S + _PROBES * _INTERVAL_S seconds.
 _IDLE_S, _INTERVAL_S, _PROBES = 5, 3, 3
 _USES_KEPT = 10_000
@@ -58,7 +58,7 @@ _USES_KEPT = 10_000
 
 @dataclass(frozen=True)
 class Use:
-    """A client had the line; times of this machine's monotonic clock, in seconds."""
+    """One use of the line by a client; times are this machine's monotonic clock in seconds."""
 
     user: str
     begin: float
@@ -71,7 +71,7 @@ class _Image:
 
 
 class BoardServer:
-    """One board, its firmware and its two ports; :meth:`close` ends all of it."""
+    """One board, its firmware and its two ports; :meth:`close` ends everything."""
 
     def __init__(
         self,
@@ -89,12 +89,12 @@ class BoardServer:
         self._probe, self._serial = probe, serial
         if self._runner_name == "native" and not host.startswith("127."):
             raise InputError(
-                f"{board.name} is this machine, which runs no firmware of other machines",
+                f"{board.name} is this machine and cannot run firmware of other machines",
                 "serve it on 127.0.0.1, or serve an emulated board",
             )
         self._stack = contextlib.ExitStack()
         self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="hil-")))
-        #: Held while the firmware is changed.
+        #: Held while the firmware changes.
         self._change = threading.Lock()
         self._firmware = contextlib.ExitStack()
         self._running: Running | None = None
@@ -102,12 +102,12 @@ class BoardServer:
         self._digest = ""
         self._powered = True
         self._failure = ""
-        #: Held while the client is changed.
+        #: Held while the client changes.
         self._entry = threading.Condition()
         self._client: socket.socket | None = None
         self._user = ""
         self._since = 0.0
-        #: The line's last clients, the present one not among them.
+        #: The previous clients of the line.
         self.uses: deque[Use] = deque(maxlen=_USES_KEPT)
         self._starts = self._refused = 0
         self._closing = False
@@ -133,7 +133,7 @@ class BoardServer:
             self._stop()
         self._stack.close()
 
-    # -- what the control port asks for ----------------------------------------------------------
+    # -- requests of the control port ------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
         """Return the server's state, for a lab's operator."""
@@ -151,7 +151,7 @@ class BoardServer:
         }
 
     def flash(self, elf: bytes, user: str) -> Flashed:
-        """Program and start ``elf``; raise :class:`BusyError` while a client has the line."""
+        """Program and start ``elf``; raise :class:`BusyError` while a client uses the line."""
         begin = time.monotonic()
         with self._change:
             self._check_free()
@@ -162,18 +162,18 @@ class BoardServer:
             self._digest = ""
             path = self._folder / "firmware.elf"
             path.write_bytes(elf)
-            path.chmod(0o700)  # the native board runs it itself
+            path.chmod(0o700)  # the native board executes the file
             self._user = user
             done = self._start()
             self._digest = digest
         return done or Flashed(is_new, len(elf), time.monotonic() - begin)
 
     def reset(self) -> None:
-        """Start the firmware again; a client keeps the line."""
+        """Restart the firmware; a client keeps the line."""
         with self._change:
             self._check_power()
             if not self._digest:
-                raise InputError(f"{self.board.name} has no firmware yet", "PUT /firmware first")
+                raise InputError(f"{self.board.name} has no firmware", "PUT /firmware first")
             self._stop()
             self._start()
 
@@ -182,10 +182,10 @@ class BoardServer:
         return self._powered
 
     def power(self, on: bool) -> None:
-        """Switch the emulated board off or on; off loses what is in RAM."""
+        """Switch the emulated board on or off; its RAM is lost when it is off."""
         if not self.is_emulated:
             raise InputError(
-                f"{self.board.name} is a real board, whose supply this server does not switch",
+                f"{self.board.name} is a real board: this server cannot switch its power",
                 "export its power switch as one of labgrid's resources",
             )
         with self._change:
@@ -233,7 +233,8 @@ class BoardServer:
                 target=self._from_board, args=(running, line, ended), daemon=True
             )
             listen.start()
-            # Backwards: the thread ends first, then its line is closed, then the machine ends.
+            # In reverse order: the thread ends first, then its line is closed, then the machine
+            # ends.
             stack.callback(listen.join)
             stack.callback(ended.set)
             self._running, self._line, self._failure = running, line, ""
@@ -248,9 +249,7 @@ class BoardServer:
             firmware.close()
 
     def _from_board(self, running: Running, line: Line, ended: threading.Event) -> None:
-        """Forward the board's bytes to the client; without a client they are lost, as on any
-        cable.
-        """
+        """Forward the board's bytes to the client; drop them if there is no client."""
         try:
             while not ended.is_set():
                 data = line.read()
@@ -260,7 +259,7 @@ class BoardServer:
                 elif client is not None:
                     try:
                         client.sendall(data)
-                    except OSError:  # it went away, or takes nothing
+                    except OSError:  # the client is gone or does not read
                         self._drop_client(client)
         except (HilError, OSError) as error:
             if not ended.is_set():
@@ -278,8 +277,8 @@ class BoardServer:
             with self._entry:
                 self._entry.wait_for(lambda: self._client is None, _HANDOVER_S)
                 if self._client is not None or self._line is None:
-                    # A second client would take half of the other's answers; without a firmware
-                    # there is nothing to talk to.
+                    # A second client would receive half of the first one's answers, and without
+                    # firmware there is no line.
                     self._refused += self._client is not None
                     client.close()
                     continue
@@ -290,14 +289,14 @@ class BoardServer:
     def _from_client(self, client: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := _receive(client):
-                # During a reset there is no line, or it fails: those bytes are lost.
+                # During a reset the line is missing or fails: drop the bytes.
                 if (line := self._line) is not None:
                     with contextlib.suppress(OSError):
                         line.write(data)
         self._drop_client(client)
 
     def _drop_client(self, client: socket.socket | None = None) -> None:
-        """Close the client's connection: that one, or whichever there is."""
+        """Close the connection of ``client``, or of any client if None."""
         with self._entry:
             if self._client is None or (client is not None and client is not self._client):
                 return
@@ -310,7 +309,7 @@ class BoardServer:
 
 
 def _explained(error: Exception, running: Running) -> Exception:
-    """Return the end of the board's process, where that is why the line failed."""
+    """Return the process's error if its end made the line fail, else ``error``."""
     end = time.monotonic() + _END_GRACE_S
     try:
         while isinstance(error, OSError) and time.monotonic() < end:
@@ -322,9 +321,7 @@ def _explained(error: Exception, running: Running) -> Exception:
 
 
 def _receive(client: socket.socket) -> bytes:
-    """Return the next bytes, however late; the socket's timeout is for what is sent to the
-    client.
-    """
+    """Return the next bytes without a deadline; the socket's timeout applies to sending only."""
     while True:
         try:
             return client.recv(_READ_BYTES)
@@ -333,7 +330,7 @@ def _receive(client: socket.socket) -> bytes:
 
 
 def _watch(client: socket.socket) -> None:
-    """Let the kernel notice a client that is gone without a word."""
+    """Enable TCP keepalive, so that a client that vanishes is detected."""
     client.settimeout(_WRITE_TIMEOUT_S)
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -414,24 +411,24 @@ def _handler(server: BoardServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: stdout and stderr tell of the server itself."""
+            """Do nothing: stdout and stderr are for the server's own messages."""
 
     return Handler
 
 
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the end
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # do not interrupt the cleanup
     raise KeyboardInterrupt
 
 
 def main() -> int:
-    """Serve until it is interrupted; prints the ports as one line of JSON."""
+    """Serve until interrupted; print the ports as one line of JSON."""
     parser = argparse.ArgumentParser(prog="python -m hil.lab.board_server")
     parser.add_argument("board", metavar="BOARD", help="a board of `hil boards`, or a .toml file")
     parser.add_argument("--host", default="127.0.0.1", help="address to bind (default: loopback)")
-    parser.add_argument("--port", type=int, default=0, help="of the line (default: any)")
-    parser.add_argument("--control-port", type=int, default=0, help="of HTTP (default: any)")
-    parser.add_argument("--runner", help="how to start it, where the board has several")
+    parser.add_argument("--port", type=int, default=0, help="port of the line (default: any)")
+    parser.add_argument("--control-port", type=int, default=0, help="HTTP port (default: any)")
+    parser.add_argument("--runner", help="how to start the firmware (default: the board's first)")
     parser.add_argument("--probe", metavar="UID", help="the board's probe, or virtual")
     parser.add_argument("--serial", metavar="URL", help="the board's serial port on this machine")
     args = parser.parse_args()

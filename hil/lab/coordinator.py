@@ -1,9 +1,9 @@
-"""A session with labgrid's coordinator: its places and resources, kept up to date; reservations.
+"""A session with labgrid's coordinator: places, resources and reservations.
 
-labgrid ties nothing to a session: a place stays acquired when whoever acquired it is gone. So a
-name that acquires places here is used once and says so (:func:`owner_name`), and its places are
-*touched* every ``BEAT_S``, which the coordinator notes on the place. Whoever waits for a board and
-sees a place of such a name untouched for ``LEASE_S``, by its own clock, gives it back.
+labgrid does not bind an acquired place to a session: it stays acquired when its user is gone. So
+each session acquires places under a unique owner name (:func:`owner_name`) and *touches* them every
+``BEAT_S``; the coordinator records the time. A client that waits for a board releases a place of
+such an owner if the place was not touched for ``LEASE_S`` by the client's own clock.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from hil.errors import DeviceError
 from hil.lab.errors import NoPlaceError
 from hil.lab.selector import Selector
 
-#: Between two touches of an acquired place, and after how long without one it is given back.
+#: Interval between touches of an acquired place, and time without one until it is abandoned.
 BEAT_S, LEASE_S = 3.0, 15.0
 _CALL_LIMIT_S = 12.0  # the coordinator itself waits up to 10 s for an exporter
 _CONNECT_LIMIT_S = 5.0
-#: Between two looks while waiting for a place, for what the coordinator does not tell by itself.
+#: Poll interval while waiting for a place: the coordinator does not announce every change.
 _LOOK_S = 1.0
 _OWNER = re.compile(r"[^/]+/hil\.[^/]+\.\d+\.[0-9a-f]{8}")
 _RESERVATION_WAITING, _RESERVATION_ALLOCATED = 0, 1
@@ -39,21 +39,21 @@ _RESERVATION_WAITING, _RESERVATION_ALLOCATED = 0, 1
 
 @dataclass(frozen=True)
 class Place:
-    """A place as the coordinator last told."""
+    """A place as last reported by the coordinator."""
 
     name: str
     tags: dict[str, str]
-    #: ``host/user``, empty where it is free.
+    #: ``host/user``; empty if the place is free.
     acquired: str
-    #: When it was last touched, by the coordinator's clock.
+    #: Time of the last touch by the coordinator's clock.
     changed: float
     reservation: str
-    #: Parameters of its resources that are there, by class.
+    #: Parameters of its available resources, by class.
     resources: dict[str, dict[str, Any]]
 
 
 class Coordinator:
-    """The session; :func:`connect` makes one."""
+    """A session with the coordinator; :func:`connect` opens one."""
 
     def __init__(self, address: str, owner: str, stub: Any) -> None:
         self.address = address
@@ -64,13 +64,13 @@ class Coordinator:
         self._out: asyncio.Queue[Any] = asyncio.Queue()
         self._synced = asyncio.Event()
         self._changed = asyncio.Event()
-        #: Set when the coordinator is gone.
+        #: Set when the connection to the coordinator is lost.
         self.ended = asyncio.Event()
-        # When this session first saw a place as it is: (owner, touched) -> own clock.
+        # Own clock when this session first saw a place with (owner, touched).
         self._seen: dict[str, tuple[str, float, float]] = {}
 
     def places(self) -> list[Place]:
-        """Return the places, by name."""
+        """Return the places, sorted by name."""
         return [self._place(message) for _, message in sorted(self._places.items())]
 
     def place(self, name: str) -> Place | None:
@@ -90,7 +90,7 @@ class Coordinator:
         )
 
     async def changed(self, limit_s: float) -> None:
-        """Return when something has changed, or after ``limit_s``."""
+        """Return after a change, or after ``limit_s``."""
         self._changed.clear()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._changed.wait(), limit_s)
@@ -98,11 +98,10 @@ class Coordinator:
     # -- acquiring -------------------------------------------------------------------------------
 
     async def acquire(self, selector: Selector, limit_s: float) -> Place:
-        """Return the first place that fits, is free and whose exporter runs, in the order of
-        asking.
-        """
+        """Acquire a free place that matches and whose exporter runs; first come, first served."""
         deadline = time.monotonic() + limit_s
-        # The coordinator gives a place without its exporter, too; held, it is not given again.
+        # The coordinator also assigns a place without exporter; while it is held, it is not
+        # assigned again.
         offline: list[str] = []
         try:
             while True:
@@ -125,35 +124,35 @@ class Coordinator:
                         self._stub.AcquirePlace(pb.AcquirePlaceRequest(placename=name))
                     )
                 except _Refused:
-                    pass  # taken by hand in between, or its exporter does not answer
+                    pass  # acquired by another client meanwhile, or its exporter does not answer
                 else:
                     return await self._fresh(name)
             finally:
-                # The place is ours by its acquisition; a reservation would keep it beyond that.
+                # The acquisition suffices; the reservation would outlast it.
                 with contextlib.suppress(_Refused):
                     cancel = pb.CancelReservationRequest(token=token)
                     await asyncio.shield(self._call(self._stub.CancelReservation(cancel)))
             if time.monotonic() > deadline:
                 raise DeviceError(
-                    f"the place {name} was reserved for this, but could not be acquired",
-                    "see whether its exporter answers: labgrid-client resources -a",
+                    f"the place {name} was reserved, but could not be acquired",
+                    "check whether its exporter answers: labgrid-client resources -a",
                 )
             await asyncio.sleep(_LOOK_S)
 
     async def check_selector(self, selector: Selector) -> None:
-        """Raise :class:`NoPlaceError` when nothing fits, :class:`DeviceError` when all is off."""
-        # The stream may not yet have told of a place that somebody has just defined.
+        """Raise :class:`NoPlaceError` if no place matches, :class:`DeviceError` if all are off."""
+        # A place that was defined just now may not have been announced yet.
         await self.refresh()
         fits = [place for place in self.places() if selector.fits(place.name, place.tags)]
         if fits and not any(place.resources for place in fits):
             raise DeviceError(
                 f"no exporter offers {', '.join(place.name for place in fits)}",
-                "start it on the machine of the board (hil lab serve), or add a match to the place",
+                "start it on the board's machine (hil lab serve), or add a match to the place",
             )
         if not fits:
             raise NoPlaceError(
-                f"the lab at {self.address} has no place that fits {selector}",
-                "see `hil lab list` for the places and their tags",
+                f"the lab at {self.address} has no place that matches {selector}",
+                "`hil lab list` shows the places and their tags",
             )
 
     async def _reserve(self, selector: Selector) -> str:
@@ -184,36 +183,36 @@ class Coordinator:
                     if selector.fits(place.name, place.tags)
                 }
                 raise DeviceError(
-                    f"no board of the lab that fits {selector} became free in time; "
-                    f"they are used by {', '.join(sorted(users))}",
-                    "wait and try again, or ask whoever uses them",
+                    f"no board of the lab that matches {selector} became free in time; "
+                    f"users: {', '.join(sorted(users))}",
+                    "wait and try again, or ask these users",
                 )
 
     async def _fresh(self, name: str) -> Place:
-        """Return the place as it is now, not as the stream last told."""
+        """Return the place's current state, which announcements may not have reported yet."""
         await self.refresh()
         return self._place(self._places[name])
 
     async def refresh(self) -> None:
-        """Update :meth:`places` from the coordinator; the stream lags behind it."""
+        """Update :meth:`places` from the coordinator; announcements lag behind."""
         answer = await self._call(self._stub.GetPlaces(pb.GetPlacesRequest()))
         for message in answer.places:
             self._keep(message)
 
     def _keep(self, message: Any) -> None:
-        """Keep what the coordinator says of a place; answers and stream may overtake each other."""
+        """Store a report of a place; answers and announcements may arrive in any order."""
         known = self._places.get(message.name)
         if known is None or message.changed >= known.changed:
             self._places[message.name] = message
 
     async def release(self, name: str, owner: str | None = None) -> None:
-        """Give the place back if ``owner``, this session by default, still has it."""
+        """Release the place if ``owner``, this session by default, still holds it."""
         request = pb.ReleasePlaceRequest(placename=name, fromuser=owner or self.owner)
         with contextlib.suppress(_Refused):
             await self._call(self._stub.ReleasePlace(request))
 
     async def define(self, name: str, tags: dict[str, str], match: str) -> None:
-        """Make a place with these tags and resources (``exporter/group/*``), or brings it here."""
+        """Define or move a place with these tags and resources (``exporter/group/*``)."""
         with contextlib.suppress(_Refused):
             await self._call(self._stub.AddPlace(pb.AddPlaceRequest(name=name)))
         await self._call(self._stub.SetPlaceTags(pb.SetPlaceTagsRequest(placename=name, tags=tags)))
@@ -225,7 +224,7 @@ class Coordinator:
         await self._call(self._stub.SetPlaceTags(pb.SetPlaceTagsRequest(placename=name)))
 
     async def is_contended(self, name: str) -> bool:
-        """Return whether a client waits for a place that this one could be."""
+        """Return whether a client waits for a place like this one."""
         place = self.place(name)
         answer = await self._call(self._stub.GetReservations(pb.GetReservationsRequest()))
         return place is not None and any(
@@ -235,9 +234,9 @@ class Coordinator:
         )
 
     async def reap(self, selector: Selector | None = None) -> list[str]:
-        """Give back places whose users are gone; return their names.
+        """Release abandoned places; return their names.
 
-        Call it again and again: a place counts as abandoned after ``LEASE_S`` of this session.
+        A place counts as abandoned after ``LEASE_S`` of this session, so repeat the call.
         """
         freed = []
         now = time.monotonic()
@@ -251,7 +250,7 @@ class Coordinator:
             elif now - since > LEASE_S and (
                 selector is None or selector.fits(place.name, place.tags)
             ):
-                # Only that user's acquisition: in the meantime another may have it.
+                # Only that owner's acquisition: another client may hold the place by now.
                 await self.release(place.name, place.acquired)
                 freed.append(place.name)
         return freed
@@ -320,14 +319,14 @@ class Coordinator:
 
 
 class _Refused(DeviceError):
-    """The coordinator's answer is no."""
+    """Error for a request that the coordinator refused."""
 
 
 @contextlib.asynccontextmanager
 async def connect(address: str, owner: str) -> AsyncIterator[Coordinator]:
-    """Open a session as ``owner``; raise :class:`DeviceError` if there is no coordinator."""
+    """Open a session as ``owner``; raise :class:`DeviceError` if the coordinator is missing."""
     options = [
-        # A coordinator whose machine is gone is noticed after some 10 s, not after hours.
+        # Keepalive detects a vanished coordinator after about 10 s instead of hours.
         ("grpc.keepalive_time_ms", 7500),
         ("grpc.keepalive_timeout_ms", 5000),
         ("grpc.http2.ping_timeout_ms", 5000),
@@ -338,7 +337,7 @@ async def connect(address: str, owner: str) -> AsyncIterator[Coordinator]:
         listen = asyncio.create_task(session._listen())
         try:
             synced = asyncio.create_task(session._synced.wait())
-            # A refused connection ends the listening at once.
+            # A refused connection ends the listening immediately.
             await asyncio.wait(
                 {synced, listen}, timeout=_CONNECT_LIMIT_S, return_when="FIRST_COMPLETED"
             )

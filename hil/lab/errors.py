@@ -10,8 +10,8 @@ class NoPlaceError(InputError):
 
 
 class BusyError(DeviceError):
-    """Somebody uses the board's line."""
+    """Another client uses the board's line."""
 
 
 class LostError(DeviceError):
-    """The board was lost: another user holds it now."""
+    """The board was lost: another user holds it."""

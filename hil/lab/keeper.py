@@ -1,25 +1,24 @@
-"""``python -m hil.lab.keeper ADDRESS``: keeps the places that one process acquired, for as long as
-that process lives.
+"""``python -m hil.lab.keeper ADDRESS``: hold the places that a process acquired until it ends.
 
-It reads requests from stdin and writes answers to stdout, a line of JSON each. When stdin ends,
-however its user ended (a crash, ``SIGKILL``, a cancelled job), the keeper gives back what is still
-acquired, within moments. When it is killed as well, or the machine loses power, nobody touches the
-places any more, and whoever waits for them gives them back (:mod:`hil.lab.coordinator`).
+It reads requests from stdin and writes answers to stdout, one JSON object per line. When stdin
+ends, also because its user crashed or was killed, the keeper releases all places at once. If the
+keeper is killed as well, or the machine loses power, nothing touches the places any more, and a
+waiting client releases them (:mod:`hil.lab.coordinator`).
 
 =========  ======================  =============================================================
 do         with                    answers
 =========  ======================  =============================================================
 acquire    tags, limit_s           place: name, tags, resources
 release    place
-check      tags                    nothing; an error where no place fits
-contended  place                   contended: whether somebody waits for such a place
+check      tags                    nothing; an error if no place matches
+contended  place                   contended: whether a client waits for such a place
 list                               places
-reap                               freed: names of abandoned places that were given back
+reap                               freed: names of abandoned places that were released
 define     place, tags, match
 =========  ======================  =============================================================
 
-An answer carries the request's ``id``, and ``error`` (kind, message, hint) instead where it failed.
-A line ``{"lost": place, "why": ...}`` comes unasked when a place is no longer ours.
+An answer carries the request's ``id``, and ``error`` (kind, message, hint) if the request failed.
+An unrequested line ``{"lost": place, "why": ...}`` reports a place that is no longer held.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ from hil.errors import DeviceError, HilError
 from hil.lab.coordinator import BEAT_S, Coordinator, connect
 from hil.lab.selector import Selector
 
-#: Between two looks whether the user's process is still there: a child of its own could keep the
-#: pipe open.
+#: Interval for checking that the user's process runs: a child of it could keep the pipe open.
 _PARENT_LOOK_S = 0.5
 
 
@@ -49,7 +47,7 @@ class _Keeper:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self, lines: asyncio.StreamReader) -> None:
-        """Answers requests until their end, then gives back what is held."""
+        """Answer requests until their end, then release all held places."""
         keep = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch())]
         try:
             while line := await lines.readline():
@@ -101,7 +99,7 @@ class _Keeper:
         while True:
             await asyncio.sleep(BEAT_S)
             for name in sorted(self._held):
-                # A coordinator that is gone is told of by _watch.
+                # _watch reports a lost coordinator.
                 with contextlib.suppress(DeviceError):
                     await self._lab.touch(name)
 
@@ -160,9 +158,9 @@ async def _end_with_parent(lines: asyncio.StreamReader) -> None:
 
 
 def main() -> int:
-    """Keep places as OWNER of the coordinator at ADDRESS."""
+    """Hold places as OWNER of the coordinator at ADDRESS."""
     address, owner = sys.argv[1:]
-    # Ctrl-C is for the user's process, whose end is the keeper's.
+    # Ignore Ctrl-C: the keeper ends when the user's process does.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         asyncio.run(_serve(address, owner))

@@ -1,4 +1,4 @@
-"""A board of a lab, acquired: what a session needs of it, through a keeper process."""
+"""A board of a lab, acquired through a keeper process."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from hil.runners.pyocd import ProbedBoard
 from hil.runners.qemu import QemuBoard
 
 DEFAULT_ADDRESS = "127.0.0.1:20408"
-#: How long to wait for a board that others use.
+#: Time to wait for a board that others use.
 ACQUIRE_LIMIT_S = 600.0
 _START_LIMIT_S = 30.0
 _ANSWER_LIMIT_S = 30.0
 _END_LIMIT_S = 10.0
-#: Programming a large image through a slow probe.
+#: Time to program a large image through a slow probe.
 _FLASH_LIMIT_S = 180.0
 _STATUS_LIMIT_S = 10.0
-#: The board server notices a client that vanished within this time.
+#: The board server detects a vanished client within this time.
 _BUSY_LIMIT_S = 20.0
 _POWER_LIMIT_S = 60.0
 _RETRY_S = 0.2
-#: Tells the board server who asks.
+#: HTTP header that names the user to the board server.
 USER_HEADER = "X-Hil-User"
-#: Errors that come over the wire as their own class; others are DeviceErrors.
+#: Error classes that keep their class over the network; others become DeviceError.
 _ERRORS: dict[str, type[HilError]] = {
     error.__name__: error
     for error in (FlashError, ProbeError, LinkError, InputError, NoPlaceError, BusyError)
@@ -48,12 +48,12 @@ _ERRORS: dict[str, type[HilError]] = {
 
 
 def coordinator_address() -> str:
-    """``LG_COORDINATOR``, as labgrid's own programs read it."""
+    """Return ``LG_COORDINATOR``, as labgrid's own programs do."""
     return os.environ.get("LG_COORDINATOR") or DEFAULT_ADDRESS
 
 
 class Keeper:
-    """The keeper process of this process: acquires places, and gives them back whatever happens."""
+    """The keeper process of this process: acquires places, and releases them even after a crash."""
 
     def __init__(self, address: str | None = None) -> None:
         if importlib.util.find_spec("labgrid") is None:
@@ -65,13 +65,13 @@ class Keeper:
         self.environment = {"LG_HOSTNAME": host, "LG_USERNAME": user}
         self.address = address or coordinator_address()
         self.owner = f"{host}/{user}"
-        #: Why a place is no longer ours, by its name.
+        #: By place: why it is no longer held.
         self._lost: dict[str, str] = {}
         self._answers: dict[int, dict[str, Any]] = {}
         self._requests = 0
         self._buffer = b""
-        # In a session of its own, so that what ends this process's group leaves it the time to
-        # give the places back.
+        # In a session of its own: a signal to this process's group leaves it time to release the
+        # places.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "hil.lab.keeper", self.address, self.owner],
             stdin=subprocess.PIPE,
@@ -99,17 +99,17 @@ class Keeper:
         return self._wait(lambda: self._answers.pop(number, None), answer_s)
 
     def check(self, place: str) -> None:
-        """Raise :class:`LostError` when ``place`` is no longer ours. Takes microseconds."""
+        """Raise :class:`LostError` if ``place`` is no longer held. Takes microseconds."""
         self._read(0.0)
         if place in self._lost:
             raise LostError(f"the board is lost: {self._lost[place]}", "acquire it again")
 
     def forget(self, place: str) -> None:
-        """Forget that the place was lost: it is acquired anew."""
+        """Forget that the place was lost, since it is acquired again."""
         self._lost.pop(place, None)
 
     def close(self) -> None:
-        """Give back what is acquired."""
+        """Release all places."""
         with contextlib.ExitStack() as stack:
             for pipe in (self._process.stdout, self._process.stdin):
                 assert pipe is not None
@@ -117,7 +117,7 @@ class Keeper:
         try:
             self._process.wait(_END_LIMIT_S)
         except subprocess.TimeoutExpired:
-            # The leases end by themselves then.
+            # Other clients release the places when the leases expire.
             self._process.kill()
             self._process.wait()
 
@@ -128,7 +128,7 @@ class Keeper:
             if left <= 0:
                 raise DeviceError(
                     f"labgrid's coordinator at {self.address} gave no answer within {limit_s:g} s",
-                    "see whether it runs: hil lab list",
+                    "check whether it runs: hil lab list",
                 )
             self._read(left)
         result: dict[str, Any] = found
@@ -151,13 +151,13 @@ class Keeper:
             if "lost" in message:
                 self._lost[message["lost"]] = message["why"]
             else:
-                # Number 0: it is ready, or could not be.
+                # Answer 0 reports that the keeper is ready, or why not.
                 self._answers[message.get("id", 0)] = message
 
     def _ended(self) -> DeviceError:
         return DeviceError(
-            "the process that keeps the lab's boards for this one has ended",
-            "run it again; the boards are free again within seconds",
+            "the keeper process of the lab's boards has ended",
+            "run the command again; the boards become free within seconds",
         )
 
 
@@ -183,7 +183,7 @@ class LabBoard:
         control = place["resources"].get("NetworkService")
         if "board" not in self.tags:
             raise InputError(
-                f"the place {self.place} does not say which board it is",
+                f"the place {self.place} has no tag board",
                 f"labgrid-client -p {self.place} set-tags board=NAME, a name of `hil boards`",
             )
         if serial is None or control is None:
@@ -203,7 +203,7 @@ class LabBoard:
         self._has_power = any("Power" in name for name in place["resources"])
 
     def flash(self, elf: Path) -> Flashed:
-        """Program and start ``elf`` there; a board that fails gets one power cycle."""
+        """Program and start ``elf``; switch a failing board off and on once."""
         try:
             return self._flash(elf)
         except (BusyError, LostError):
@@ -223,7 +223,7 @@ class LabBoard:
             error = answer.get("error")
             if error is None:
                 return Flashed(**answer)
-            # Its last user vanished a moment ago, and the server is about to notice.
+            # Its last user vanished just now: the server detects it within this time.
             if error["kind"] != "BusyError" or time.monotonic() > deadline:
                 kind = _ERRORS.get(error["kind"], DeviceError)
                 raise kind(f"{self.place}: {error['message']}", error.get("hint", ""))
@@ -234,7 +234,7 @@ class LabBoard:
         return self._ask("GET", "/status", None, _STATUS_LIMIT_S)
 
     def power_cycle(self) -> None:
-        """Switch the board off and on, by whatever power resource labgrid exports for it."""
+        """Switch the board off and on by labgrid's power resource."""
         command = [sys.executable, "-m", "labgrid.remote.client", "-p", self.place, "power"]
         environment = {
             **os.environ,
@@ -253,18 +253,18 @@ class LabBoard:
         except subprocess.TimeoutExpired:
             raise DeviceError(
                 f"the power of {self.place} was not switched within {_POWER_LIMIT_S:g} s",
-                "see whether its power switch answers",
+                "check whether its power switch answers",
             ) from None
         except subprocess.CalledProcessError as error:
             said = (error.stderr or error.stdout).strip().splitlines()
             raise DeviceError(
                 f"labgrid cannot switch the power of {self.place}: {said[-1] if said else error}",
-                "see whether its power switch answers",
+                "check whether its power switch answers",
             ) from None
 
     @contextlib.contextmanager
     def start(self, elf: Path, choice: Choice) -> Iterator[ProbedBoard | QemuBoard]:
-        """Program and start ``elf``; the board keeps running when the context is left."""
+        """Program and start ``elf``; the board keeps running after the context."""
         done = self.flash(elf)
         if choice.flashed is not None:
             choice.flashed(done)
@@ -275,7 +275,7 @@ class LabBoard:
             yield _Remote(self._line_url, self)
 
     def check(self) -> None:
-        """Raise :class:`DeviceError` when the place is no longer ours."""
+        """Raise :class:`DeviceError` if the place is no longer held."""
         self._keeper.check(self.place)
 
     def release(self) -> None:
@@ -304,7 +304,7 @@ class LabBoard:
         return answer
 
 
-# A lab's machines are not reached through the proxy for the web.
+# Machines of a lab are not reached through the web proxy.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -314,12 +314,12 @@ class _Remote(ProbedBoard):
         self._lab = lab
 
     def alive(self) -> None:
-        """Raise when the board is no longer ours."""
+        """Raise if the board is no longer held."""
         self._lab.check()
 
 
 def acquire(keeper: Keeper, selector: Selector, limit_s: float = ACQUIRE_LIMIT_S) -> LabBoard:
-    """Return the first board that fits and becomes free."""
+    """Return the first matching board that becomes free."""
     answer = keeper.ask("acquire", limit_s + _ANSWER_LIMIT_S, tags=selector.tags, limit_s=limit_s)
     try:
         return LabBoard(keeper, answer["place"])
@@ -329,14 +329,14 @@ def acquire(keeper: Keeper, selector: Selector, limit_s: float = ACQUIRE_LIMIT_S
 
 
 def check_known(selector: Selector) -> None:
-    """Raise where there is no coordinator, or no place of it fits."""
+    """Raise if there is no coordinator or none of its places matches."""
     with contextlib.closing(Keeper()) as keeper:
         keeper.ask("check", tags=selector.tags)
 
 
 @contextlib.contextmanager
 def leased(spec: str | Selector, limit_s: float = ACQUIRE_LIMIT_S) -> Iterator[LabBoard]:
-    """Open a board of the lab for as long as the context lasts, or this process."""
+    """Acquire a board of the lab until the context or this process ends."""
     selector = parse_selector(spec) if isinstance(spec, str) else spec
     if selector is None:
         raise InputError(f"{spec!r} is not a lab selector", "write lab:PLACE or TAG=VALUE")

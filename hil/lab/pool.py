@@ -1,11 +1,11 @@
-"""Boards that workers share: a pool gives each to one worker at a time, a free one at once.
+"""Boards shared by workers: a pool gives each free board to one worker at a time.
 
-Boards of a lab are the coordinator's to give (:mod:`hil.lab.place`). Boards of this machine, each
-behind a probe or a serial port, are given by locks on files, which the kernel releases when their
-holder ends. An emulated board is started for whoever asks, so it is no pool's.
+The coordinator assigns boards of a lab (:mod:`hil.lab.place`). Boards of this machine, each behind
+a probe or a serial port, are assigned by file locks, which the kernel releases when their holder
+ends. Emulated boards are started for each worker and need no pool.
 
-A worker keeps its board from test to test, since another one would have to be programmed. When
-somebody else waits, it gives the board back after the test, but not within its first ``SLICE_S``.
+A worker keeps its board from test to test, since another board would have to be programmed. If
+others wait, it releases the board after a test, but not within the first ``SLICE_S``.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from hil.support.cache import cache_folder
 if TYPE_CHECKING:
     from hil.lab.place import Keeper, LabBoard
 
-#: How long to wait for a board, and for another one after a failure.
+#: Time to wait for a board, and for another board after a failure.
 ACQUIRE_LIMIT_S, OTHER_LIMIT_S = 600.0, 30.0
-#: A board that went from hand to hand for each short test would mostly be programmed.
+#: Shortest time of use: otherwise programming would take most of the time.
 SLICE_S = 5.0
 _LOOK_S = 0.02
-#: Whoever gave a board back because others wait lets them look first.
+#: Pause after a release for others, so that they acquire the board first.
 _YIELD_S = 5 * _LOOK_S
 
 
 class Unit(Protocol):
-    """A board that is ours until it is released."""
+    """A board that is held until it is released."""
 
     @property
     def name(self) -> str: ...
@@ -45,32 +45,32 @@ class Unit(Protocol):
     def board(self) -> Board: ...
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments with which ``hil.open`` uses it."""
+        """Return the arguments of ``hil.open`` for this board."""
 
     def is_contended(self) -> bool:
-        """Return whether another worker waits for a board like it."""
+        """Return whether another worker waits for such a board."""
 
     def release(self) -> None: ...
 
 
 class Pool(Protocol):
-    """The boards that one choice of the user stands for."""
+    """The boards that a board option of the user selects."""
 
     def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
-        """Return a free board; raise :class:`DeviceError` when none becomes free."""
+        """Return a free board; raise :class:`DeviceError` if none becomes free."""
 
     @property
     def size(self) -> int:
-        """The number of boards in all."""
+        """Return the number of boards."""
 
     def close(self) -> None: ...
 
 
 def another(pool: Pool, failed: Unit) -> Unit:
-    """Another board than ``failed``, which is given back; the same one where there is no other."""
+    """Release ``failed`` and return another board; the same one if there is no other."""
     found: Unit | None = None
     if pool.size > 1:
-        # Holding on to the one that failed, so that the pool cannot give it again.
+        # Acquire first and release later: otherwise the pool could return the same board.
         with contextlib.suppress(DeviceError):
             found = pool.acquire(OTHER_LIMIT_S)
     failed.release()
@@ -78,11 +78,10 @@ def another(pool: Pool, failed: Unit) -> Unit:
 
 
 def open_pool(spec: str, ports: Sequence[str] = (), probes: Sequence[str] = ()) -> Pool | None:
-    """Return the pool of ``--hil-board SPEC``; None where the board is started anew for each
-    worker.
+    """Return the pool of ``--hil-board SPEC``; None if the board is started for each worker.
 
-    ``ports`` and ``probes`` name the boards of this machine; without them it is the connected
-    probes that fit, on boards which are not emulated.
+    ``ports`` and ``probes`` name the boards of this machine; without them the pool has the
+    connected probes that match the board, unless it is emulated.
     """
     wanted = parse_selector(spec)
     if wanted is not None:
@@ -90,8 +89,8 @@ def open_pool(spec: str, ports: Sequence[str] = (), probes: Sequence[str] = ()) 
     board = load_board(spec)
     if probes and ports and len(probes) != len(ports):
         raise InputError(
-            f"{len(probes)} probes and {len(ports)} ports do not make pairs",
-            "give as many of one as of the other, in the same order",
+            f"{len(probes)} probes and {len(ports)} ports are given, which cannot be paired",
+            "give as many ports as probes, in the same order",
         )
     if "virtual" in probes:
         return None
@@ -111,7 +110,7 @@ def _fitting_probes(board: Board) -> list[str]:
     probes = connected_probes()
     target = board.pyocd.target.lower() if board.pyocd else ""
     fits = [probe.uid for probe in probes if target and probe.target.lower() == target]
-    # One, or none that says it fits: the usual choice, with its errors.
+    # One probe, or only unidentified ones: the normal choice applies, with its errors.
     if len(fits) > 1 and "probe" not in remembered(board.name):
         return fits
     return [choose_probe(board, None, probes).uid]
@@ -121,7 +120,7 @@ def _fitting_probes(board: Board) -> list[str]:
 
 
 class LabPool:
-    """The places of a lab that fit."""
+    """The matching places of a lab."""
 
     def __init__(self, wanted: Selector) -> None:
         from hil.lab.place import Keeper
@@ -147,7 +146,7 @@ class LabPool:
 
 
 class LabUnit:
-    """An acquired place."""
+    """An acquired place of a lab."""
 
     def __init__(self, lab: LabBoard) -> None:
         self.name = f"lab:{lab.place}"
@@ -156,7 +155,7 @@ class LabUnit:
         self._lab = lab
 
     def is_contended(self) -> bool:
-        """Return whether another worker waits for it, or it was taken away."""
+        """Return whether another worker waits for it, or it was lost."""
         try:
             self._lab.check()
             return self._lab.is_contended()
@@ -164,7 +163,7 @@ class LabUnit:
             return True
 
     def release(self) -> None:
-        # A coordinator that is gone has nothing to be given back.
+        # If the coordinator is gone, there is nothing to release.
         with contextlib.suppress(DeviceError):
             self._lab.release()
 
@@ -183,7 +182,7 @@ class _Local:
 
 
 class LocalPool:
-    """Boards of one kind that are connected to this machine."""
+    """The boards of one kind that are connected to this machine."""
 
     def __init__(self, board: Board, boards: Sequence[_Local]) -> None:
         self._board = board
@@ -209,7 +208,7 @@ class LocalPool:
                     raise DeviceError(
                         f"none of {len(self._boards)} boards {self._board.name} became free "
                         f"within {limit_s:g} s",
-                        "wait until other programs have given them back",
+                        "wait until other programs release them",
                     )
                 time.sleep(_LOOK_S)
 
@@ -218,7 +217,7 @@ class LocalPool:
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[bool]:
-        """While it lasts, others can see that somebody waits; gives whether others do."""
+        """Register as waiting during the context; yield whether others wait, too."""
         with contextlib.ExitStack() as stack:
             others = self._is_wanted()
             for local in self._boards:
@@ -227,7 +226,7 @@ class LocalPool:
             yield others
 
     def _is_wanted(self) -> bool:
-        """Return whether another worker waits: then the exclusive lock on a wish fails."""
+        """Return whether another worker waits: then the exclusive lock on a wait file fails."""
         for local in self._boards:
             lock = _try_lock(self._wish(local.name))
             if lock is None:
@@ -243,7 +242,7 @@ class LocalPool:
 
 
 class LocalUnit:
-    """A locked board of this machine."""
+    """A board of this machine, held by a lock."""
 
     def __init__(
         self, board: Board, local: _Local, lock: IO[str], is_wanted: Callable[[], bool]
@@ -263,7 +262,7 @@ class LocalUnit:
 
 
 def _try_lock(path: Path) -> IO[str] | None:
-    """Return the file, locked; None while another process or pool has it."""
+    """Return the locked file; None while another process or pool holds the lock."""
     file = path.open("a")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Lab selectors: ``lab:PLACE``, ``lab:cpu=cortex-m4,site=a``, or the tags alone."""
+"""Lab selectors: ``lab:PLACE``, ``lab:cpu=cortex-m4,site=a``, or the tags only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HINT = "write lab:PLACE, or tags such as cpu=cortex-m4,board=mps2-an386"
 
 @dataclass(frozen=True)
 class Selector:
-    """The tags that a place must have; the tag ``name`` is the place's own name."""
+    """The tags that a place must have; the tag ``name`` stands for the place's name."""
 
     tags: tuple[tuple[str, str], ...]
 
@@ -29,7 +29,7 @@ class Selector:
 
 
 def parse_selector(text: str) -> Selector | None:
-    """Return the lab selector in ``text``; None where it names a board description instead."""
+    """Return the lab selector in ``text``; None if it names a board description instead."""
     is_path = text.endswith(".toml") or "/" in text
     if not text.startswith(_PREFIX) and ("=" not in text or is_path):
         return None

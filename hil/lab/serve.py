@@ -1,6 +1,7 @@
-"""Boards of this machine as places of a lab: board servers, labgrid's exporter, the places.
+"""Boards of this machine as places of a lab: board servers, labgrid's exporter, places.
 
-Without a coordinator it starts one, too: a whole lab on one machine, to try things and for tests.
+Without an address of a coordinator it starts one: a complete lab on one machine, for trials and
+tests.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ _INSTALL = "install it: pip install 'hil-harness[lab]'"
 
 @dataclass(frozen=True)
 class Served:
-    """Boards that are served, by place."""
+    """The served boards, by place."""
 
     address: str
     boards: dict[str, BoardServer]
     processes: tuple[ChildProcess, ...]
 
     def alive(self) -> None:
-        """Raise when the exporter or the coordinator has ended."""
+        """Raise if the exporter or the coordinator has ended."""
         for process in self.processes:
             process.alive()
 
@@ -54,11 +55,11 @@ def served(
 ) -> Iterator[Served]:
     """Serve ``boards`` for as long as the context lasts.
 
-    A board is a name or file of a description, with ``@PROBE`` where it is a real one behind that
-    probe (``@virtual``: a virtual probe), and ``PLACE=`` before it where the place is to have that
-    name instead of ``BOARD-N``. Each place gets the tags ``board``, ``cpu`` and ``emulated``.
-    ``host`` is this machine's name for the others, and the address that the ports are bound to. A
-    coordinator that is started keeps its files in ``folder``, a temporary one by default.
+    A board is the name or file of a description, followed by ``@PROBE`` for a real board with that
+    probe (``@virtual``: a virtual probe). A preceding ``PLACE=`` names the place; the default is
+    ``BOARD-N``. Each place gets the tags ``board``, ``cpu`` and ``emulated``. ``host`` is this
+    machine's name for clients, and the address to bind. A coordinator that is started here keeps
+    its files in ``folder``, a temporary one by default.
     """
     with contextlib.ExitStack() as stack:
         if folder is None:
@@ -72,7 +73,7 @@ def served(
         stack.callback(keeper.close)
         taken = {p["name"] for p in keeper.ask("list")["places"] if p["resources"]}
         servers = _board_servers(stack, boards, host, taken)
-        # Two of one machine, or of two machines of one name, must differ.
+        # Places must be unique, also between machines with the same boards.
         exporter = f"{socket.gethostname()}-hil-{secrets.token_hex(4)}"
         processes.append(_exporter(stack, folder, address, exporter, host, servers))
         for place, server in servers.items():
@@ -98,7 +99,9 @@ def _board_servers(
         numbered = (f"{board.name}-{number}" for number in itertools.count(1))
         place = given or next(p for p in numbered if p not in taken and p not in servers)
         if place in taken or place in servers:
-            raise InputError(f"the lab has a board at {place!r} already", "give another name")
+            raise InputError(
+                f"the lab already has a place {place!r}", "give another name: PLACE=BOARD"
+            )
         server = BoardServer(board, host=host, probe=probe or None)
         stack.callback(server.close)
         servers[place] = server
@@ -106,7 +109,7 @@ def _board_servers(
 
 
 def exporter_config(servers: dict[str, BoardServer], host: str) -> str:
-    """Labgrid's description of what is exported: YAML, of which JSON is a part."""
+    """Return labgrid's exporter configuration: YAML, of which JSON is a subset."""
     groups = {
         place: {
             "NetworkSerialPort": {"host": host, "port": server.line_port, "protocol": "raw"},
@@ -130,7 +133,7 @@ def exporter_config(servers: dict[str, BoardServer], host: str) -> str:
 
 def _coordinator(stack: contextlib.ExitStack, folder: Path, host: str) -> tuple[ChildProcess, str]:
     log = folder / "coordinator.log"
-    # It writes places.yaml and resources.yaml into its working directory.
+    # The coordinator writes places.yaml and resources.yaml into its working directory.
     process = _start(
         stack, "the coordinator", "coordinator", ["-l", f"{host}:0"], log, working=folder
     )
@@ -164,7 +167,7 @@ def _start(
     *,
     working: Path,
 ) -> ChildProcess:
-    # labgrid's programs, by the interpreter that runs this: the scripts need not be on the path.
+    # Run labgrid's programs by this interpreter: their scripts may not be on PATH.
     code = f"import os, sys; os.chdir({str(working)!r}); "
     code += f"from labgrid.remote.{module} import main; sys.exit(main())"
     with log.open("wb") as output:
@@ -179,7 +182,7 @@ def _start(
 
 
 def _line_of(log: Path, process: ChildProcess, pattern: str) -> str:
-    """Return the group of ``pattern`` in what the process wrote."""
+    """Return the group of ``pattern`` in the process's output."""
     deadline = time.monotonic() + _READY_LIMIT_S
     while time.monotonic() < deadline:
         text = log.read_text(encoding="utf-8", errors="replace")
@@ -207,6 +210,6 @@ def _wait_for_resources(
             raise DeviceError(
                 f"the coordinator knows {len(ready)} of {len(servers)} boards after "
                 f"{_READY_LIMIT_S:g} s",
-                "see whether exporter and coordinator are of the same version of labgrid",
+                "check that exporter and coordinator have the same version of labgrid",
             )
         time.sleep(_POLL_S)

@@ -1,11 +1,11 @@
-"""Tensors through a board's memory instead of requests over its line.
+"""Access to tensors in a board's memory instead of over its serial line.
 
-The line stays the truth. The handshake has proven that the image at hand is the one that runs, so
-its table of models (``hil_model.h``) tells where each tensor lies. That memory shows there what the
-core sees is proven in each region before it is relied on: the firmware must read back random bytes
-that were written from outside, or what it reads must be what was read from outside. And after every
-transfer the firmware must answer, which it does not in this session where it has restarted, stopped
-at a fault or hangs, so that nobody takes what memory holds then for a result.
+The line remains the reference. The handshake has proven that the known image is running, so the
+image's table of models (``hil_model.h``) gives the address of each tensor. Before a memory region
+is used, a test proves that this access and the core see the same bytes there: the firmware reads
+back random bytes written from outside, or reads the same bytes that were read from outside. After
+every transfer the firmware must answer. A firmware that has restarted, stopped at a fault or hangs
+does not answer in this session, so stale memory is never taken for a result.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from hil.link.protocol import Tensors
 from hil.link.tensors import TensorRef
 
 _LOG = logging.getLogger("hil.bulk")
-#: Of a tensor, what proves its region: so many a line gives back within a second.
+#: The first bytes of a tensor prove its region; the line transfers this many in a second.
 _PROOF_BYTES = 32768
 
-# The structs of hil_model.h on a 32-bit core, as far as they are read.
+# The part of the structs of hil_model.h (on a 32-bit core) that is read here.
 _TENSOR = Struct("name" / Int32ul, "shape" / Int32ul, "data" / Int32ul, "nbytes" / Int32ul)
 _TENSOR_BYTES = 20
 _LAYER = Struct("name" / Int32ul, "outputs" / Int32ul, "run" / Int32ul, "count" / Int8ul)
@@ -47,9 +47,9 @@ _MODEL = Struct(
 
 
 class BoardMemory(Protocol):
-    """A board's memory, reached past the line while the core runs.
+    """Access to a board's memory, besides the line, while the core runs.
 
-    What fails is a :class:`~hil.errors.DeviceError`.
+    Failures are :class:`~hil.errors.DeviceError`.
     """
 
     def read(self, address: int, nbytes: int) -> bytes: ...
@@ -57,18 +57,18 @@ class BoardMemory(Protocol):
 
 
 class TensorRequests(Protocol):
-    """Tensors over the line: what the firmware itself reads and writes."""
+    """Requests over the line, by which the firmware itself reads and writes tensors."""
 
     def read_by_line(self, tensor: TensorRef, nbytes: int) -> bytes: ...
     def check(self) -> None:
-        """Raise unless the firmware goes on in this session."""
+        """Raise unless the firmware still answers in this session."""
 
 
 class Bulk:
     """The tensors of the firmware ``elf`` in ``memory``.
 
-    Where the firmware sees something else there, the line is taken from then on, and a warning
-    says so; where memory ``is_demanded``, that raises instead.
+    If the firmware sees other bytes there, transfers use the line from then on, with a warning; if
+    memory ``is_demanded``, an error is raised instead.
     """
 
     def __init__(
@@ -83,28 +83,27 @@ class Bulk:
         self._tensors = TensorTable(elf)
         self._regions = regions
         self._is_demanded = is_demanded
-        #: Regions where what is written from outside is what the firmware reads, and where what is
-        #: read from outside is.
+        #: Regions that were proven for writing and for reading.
         self._writable: set[str] = set()
         self._readable: set[str] = set()
 
     @property
     def is_used(self) -> bool:
-        """False once memory was given up."""
+        """Whether memory is still used; False after a region failed its test."""
         return self._memory is not None
 
     def write(self, line: TensorRequests, tensor: TensorRef, data: bytes) -> bool:
-        """Write the tensor's first bytes; False where the line has to do it."""
+        """Write the tensor's first bytes; return False if the line has to do it."""
         place = self._place(tensor, len(data))
         if self._memory is None or place is None:
             return False
         address, region = place
         if region not in self._writable:
-            # Data might be there already; random bytes are not.
+            # Random bytes: the tensor may already contain the data.
             pattern = secrets.token_bytes(min(len(data), _PROOF_BYTES))
             self._memory.write(address, pattern)
             if line.read_by_line(tensor, len(pattern)) != pattern:
-                self._give_up(f"does not read what was written to {region} from outside")
+                self._give_up(f"does not read the bytes that were written to {region} from outside")
                 return False
             self._writable.add(region)
             if self._memory.read(address, len(pattern)) == pattern:
@@ -114,7 +113,7 @@ class Bulk:
         return True
 
     def read(self, line: TensorRequests, tensor: TensorRef, nbytes: int) -> bytes | None:
-        """Return the tensor's first bytes; None where the line has to tell them."""
+        """Return the tensor's first bytes; None if the line has to read them."""
         place = self._place(tensor, nbytes)
         if self._memory is None or place is None:
             return None
@@ -125,16 +124,16 @@ class Bulk:
             return data
         by_line = line.read_by_line(tensor, min(nbytes, _PROOF_BYTES))
         if data[: len(by_line)] != by_line:
-            self._give_up(f"reads something else in {region} than what is read from outside")
+            self._give_up(f"reads other bytes in {region} than the access from outside")
             return None
         if len(set(by_line)) > 1:
             self._readable.add(region)
             return data
-        # Bytes that are all the same may be so by accident, on both sides.
+        # Equal bytes throughout, such as zeros, may agree by accident.
         return by_line if len(by_line) == nbytes else None
 
     def _place(self, tensor: TensorRef, nbytes: int) -> tuple[int, str] | None:
-        """Return the tensor's address and its memory region."""
+        """Return the tensor's address and memory region."""
         address = self._tensors.address(tensor, nbytes)
         if address is None or nbytes == 0:
             return None
@@ -146,8 +145,8 @@ class Bulk:
     def _give_up(self, why: str) -> None:
         fact = f"the firmware {why}"
         if self._is_demanded:
-            raise LinkError(fact, "leave out --bulk: tensors take the serial line then")
-        _LOG.warning("%s; tensors take the serial line", fact)
+            raise LinkError(fact, "drop --bulk: tensors then use the serial line")
+        _LOG.warning("%s; tensors now use the serial line", fact)
         self._memory = None
 
 
@@ -160,7 +159,7 @@ class TensorTable:
         self._found: dict[TensorRef, tuple[int, int] | None] = {}
 
     def address(self, tensor: TensorRef, nbytes: int) -> int | None:
-        """Return the tensor's address; None where it is in no table, or is smaller."""
+        """Return the tensor's address; None if no table has it or it is smaller than ``nbytes``."""
         if tensor not in self._found:
             self._found[tensor] = self._look_up(tensor)
         found = self._found[tensor]
@@ -187,13 +186,13 @@ class TensorTable:
         return int(Int32ul.parse(self._bytes(address, Int32ul)))
 
     def _bytes(self, address: int, what: Struct) -> bytes:
-        """Constant data of the image."""
+        """Return constant data of the image."""
         size = what.sizeof()
         for segment in self._image:
             at = address - segment.address
             if 0 <= at <= len(segment.data) - size:
                 return segment.data[at : at + size]
         raise LinkError(
-            f"the firmware's table of models points to {address:#010x}, which is not in its image",
+            f"the firmware's table of models points to {address:#010x}, outside of the image",
             "build the firmware again",
         )

@@ -1,4 +1,4 @@
-"""Calls of an image's functions by name over the link: who knows how."""
+"""Interface for calling an image's functions by name over the link."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hilc.plugins import Slot
 class BoardCalls(ABC):
     @abstractmethod
     def functions(self, client: Client) -> tuple[str, ...]:
-        """Return the names of the functions, in the order of the image's table."""
+        """Return the names of the functions in the order of the image's table."""
 
     @abstractmethod
     def check(self, name: str, arguments: Sequence[Any]) -> None:
-        """Raise for what the function ``name`` cannot be given."""
+        """Raise if the function ``name`` cannot take these arguments."""
 
     @abstractmethod
     def call(self, client: Client, name: str, arguments: Sequence[Any]) -> Any:
@@ -34,7 +34,7 @@ provide_board_calls = _SLOT.fill
 
 
 def board_calls() -> BoardCalls:
-    """Return the one that there is; InputError where no part of the installation has one."""
+    """Return the registered implementation; raise InputError if none is installed."""
     return _SLOT.get(
-        "calling functions of a board by name", "or use the models' set_input, run and get_output"
+        "calling functions of a board by name", "or use set_input, run and get_output of the model"
     )

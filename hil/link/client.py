@@ -1,13 +1,13 @@
-"""The host's side of the protocol: sessions, retries, deadlines, transfers in chunks.
+"""The host's side of the protocol: sessions, retries, deadlines, chunked transfers.
 
-A request that may be repeated is sent again under a new number when its answer does not come;
-several of them may be under way, as many bytes as the board can buffer. A request that must be
-executed exactly once is alone under way and keeps its number, so that the board answers a
-repetition from its last answer. Answers come in the order of the requests: an answer tells that
-those of earlier requests are lost.
+If the answer to a repeatable request does not arrive, the request is sent again under a new number.
+Several such requests may be in flight, limited by the board's receive buffer. A request that must
+be executed exactly once is the only one in flight and keeps its number, so that the board can
+repeat its last answer. Answers arrive in the order of the requests: an answer implies that missing
+answers to earlier requests are lost.
 
-One operation at a time uses the line. What the board says is checked in :mod:`hil.link.replies`,
-and every operation ends within a time that the host alone decides.
+One operation at a time uses the line. :mod:`hil.link.replies` validates the board's messages. Every
+operation has a deadline that does not depend on the board.
 """
 
 from __future__ import annotations
@@ -34,50 +34,50 @@ from hil.link.tensors import TensorRef
 from hil.link.transfer import Pace, Part, Transfer, line_cost, operation_limit_s, slowest_s
 
 _LOG = logging.getLogger("hil.link")
-#: What the host takes in a frame; the board's limit is below it.
+#: Longest frame that the host accepts; the board's limit is not above it.
 _FRAME_MAX = protocol.FRAME_LIMIT
-#: A request that opens a session or resets is repeated after this, then after longer and longer.
+#: First wait before a request that opens a session or resets is repeated; later waits are longer.
 _INSIST_S, _INSIST_FACTOR, _INSIST_MOST_S = 0.1, 1.5, 1.0
-#: Longest silence during a run, unless the user says otherwise.
+#: Default for the longest silence during a run.
 RUN_TIMEOUT_S = 60.0
-#: Waits before a run is repeated: until the board says that it has begun, then until it ends, which
-#: is this where no run of the kind was seen yet. Long, because input that arrives during a run
-#: costs the board instructions, which would be counted.
+#: Waits before a run is repeated: until the board reports that it has begun, then until it ends.
+#: The second applies while the duration of such a run is unknown. Both are long, because input that
+#: arrives during a run costs the board instructions, which would be counted.
 _RUN_RETRY_S = 1.0
 _BUSY_RETRY_S = 3.0
-#: Where it is known how long such a run takes: this many times as long, and at least so long.
+#: If the duration is known: this multiple of it, and at least this time.
 _RUN_RETRY_FACTOR, _RUN_RETRY_MIN_S = 2.0, 0.2
-#: Of how many kinds of runs that is kept.
+#: Number of kinds of runs whose duration is kept.
 _KNOWN_RUNS_MAX = 1024
-#: A board that starts again and again does not make the host repeat faster than this.
+#: Shortest time between repetitions caused by restarts of the board.
 _BOOT_RETRY_S = 0.02
-#: Answers to requests that were given up on are recognised, of so many.
+#: Number of abandoned requests whose late answers are still recognised.
 _LATE_MAX = 1024
-#: How long an operation may take to notice that another thread closes the line.
+#: Time for an operation to notice that another thread closes the line.
 _CLOSE_LIMIT_S = 10.0
 
 
 @dataclass
 class _Flight:
-    """A part of a transfer that is under way."""
+    """A part of a transfer that is in flight."""
 
     part: Part
     sent_s: float
-    #: Bytes both ways that were under way when it was sent, its own included.
+    #: Bytes in flight in both directions when it was sent, including its own.
     cost: int
 
 
 @dataclass
 class _Operation:
-    """Operation of the caller: one request, or several that belong together."""
+    """An operation of the caller: one request, or several that belong together."""
 
     name: str
     start_s: float
-    #: Bytes on the line that it needs, as far as it came.
+    #: Bytes that it has needed on the line so far.
     cost: int = 0
 
     def check(self, url: str) -> None:
-        """Raise when it takes longer than any board and line need for so many bytes."""
+        """Raise if the operation takes longer than its bytes need on the slowest line."""
         limit_s = operation_limit_s(self.cost)
         if time.monotonic() > self.start_s + limit_s:
             raise LinkError(
@@ -88,10 +88,10 @@ class _Operation:
 
 
 class Client:
-    """A session with the firmware behind ``link``; constructing it shakes hands.
+    """A session with the firmware behind ``link``; the constructor performs the handshake.
 
-    Raises :class:`~hil.errors.LinkError` when no firmware of this protocol answers in time, or one
-    with another ``build_id`` does. Faults are explained with the help of the firmware's ``elf``.
+    Raise :class:`~hil.errors.LinkError` if no firmware of this protocol answers in time, or if its
+    build id is not ``build_id``. With the firmware's ``elf``, faults include function and line.
     """
 
     def __init__(
@@ -108,17 +108,17 @@ class Client:
     ) -> None:
         self.link = link
         self.timeout_s = timeout_s
-        #: Longest silence during a run: one inference has to fit, repetitions report progress.
+        #: Longest silence during a run. A single inference has to fit; repetitions report progress.
         self.run_timeout_s = run_timeout_s
         self.run_retry_s = run_retry_s
         self.busy_retry_s = busy_retry_s
         self.on_log = on_log
-        #: Another way for tensors than the line, asked first.
+        #: Alternative access to tensors, tried before the line.
         self.bulk: Bulk | None = None
-        #: Requests sent, and how many of them were repetitions.
+        #: Number of requests sent, and of those that were repetitions.
         self.requests = 0
         self.repeated = 0
-        #: Sessions opened. A board may have restarted between two: what it held may be lost.
+        #: Number of sessions opened. A restart of the board between two loses its state.
         self.sessions = 0
         self._build_id = build_id
         self._elf = elf
@@ -126,18 +126,18 @@ class Client:
         self._log = replies.LogReader()
         self._seq = secrets.randbelow(1 << 16)
         self._session = 0
-        #: What the firmware of this session answers; None where it did not say.
+        #: Commands that this session's firmware answers; None if it did not report them.
         self._commands: frozenset[Command] | None = None
         self._pace = Pace()
-        #: Seconds that a repetition or layer of each kind of run took last.
+        #: Seconds of a repetition or layer in the last run of each kind.
         self._run_s: dict[tuple[Any, ...], float] = {}
         self._turn = threading.Lock()
-        #: What has the turn, and in which thread.
+        #: The current operation and its thread.
         self._operation: _Operation | None = None
         self._owner = 0
-        #: Frames are awaited: what is called back meanwhile must not ask for others.
+        #: Whether frames are awaited: a callback must not send requests then.
         self._is_exchanging = False
-        #: A run was left before its answer came: the board may still be busy with it.
+        #: Whether a run was abandoned before its answer: the board may still execute it.
         self._left_run = False
         with self._alone("the handshake", is_fresh=True):
             self.hello = self._shake_hands()
@@ -146,18 +146,18 @@ class Client:
 
     @contextlib.contextmanager
     def as_one(self, name: str) -> Iterator[None]:
-        """Make what is asked in this context one operation, called ``name``.
+        """Make all requests in this context one operation called ``name``.
 
-        Nothing comes in between, and all of it shares one limit of time.
+        No other operation comes in between, and all requests share one deadline.
         """
         with self._alone(name):
             yield
 
     @contextlib.contextmanager
     def _alone(self, name: str, *, is_fresh: bool = False) -> Iterator[_Operation]:
-        """Open an operation, which holds the line: a new one called ``name``, or the one around it.
+        """Open an operation and hold the line: a new one called ``name``, or the enclosing one.
 
-        ``is_fresh``: it does not need the session that is open.
+        An operation that ``is_fresh`` does not need the open session.
         """
         if self._operation is not None and self._owner == threading.get_ident():
             if self._is_exchanging:
@@ -171,7 +171,7 @@ class Client:
             self._owner = threading.get_ident()
             operation = self._operation = _Operation(name, time.monotonic())
             if self._left_run and not is_fresh:
-                # A new session tells whether the board still runs, and waits for its end.
+                # The handshake waits for the end of the abandoned run.
                 self.hello = self._shake_hands()
             yield operation
         finally:
@@ -184,7 +184,7 @@ class Client:
         doing = f": {operation.name} has not ended" if operation else ""
         return InputError(
             f"the device at {self.link.url} is in use{doing}",
-            "use a device from one thread at a time, and not in the callback of its log",
+            "use a device from one thread at a time, and not from the callback of its log",
         )
 
     @contextlib.contextmanager
@@ -196,7 +196,7 @@ class Client:
             self._is_exchanging = False
 
     def close(self) -> None:
-        """Close the line; an operation of another thread ends with an error first."""
+        """Close the line; a running operation of another thread fails first."""
         self.link.stop()
         is_ours = self._owner == threading.get_ident()
         has_turn = not is_ours and self._turn.acquire(timeout=_CLOSE_LIMIT_S)
@@ -211,13 +211,13 @@ class Client:
     def _shake_hands(self) -> Hello:
         hello, faulted = self._say_hello()
         if faulted:
-            # A firmware that stopped at a fault for an earlier host: start it afresh.
+            # The firmware stopped at a fault in an earlier session: restart it.
             self._reset_board()
             hello, _ = self._say_hello()
         if self._build_id is not None and hello.build_id != self._build_id:
             raise LinkError(
                 f"the board at {self.link.url} runs firmware {hello.build_id} "
-                f"(board {hello.board!r}), expected is {self._build_id}",
+                f"(board {hello.board!r}), not {self._build_id}",
                 "flash the firmware that was built from these models",
                 mend=Mend.FLASH,
             )
@@ -226,7 +226,7 @@ class Client:
         return hello
 
     def _say_hello(self) -> tuple[Hello, bool]:
-        """Open a new session; also says whether the firmware reported a fault."""
+        """Open a new session; also return whether the firmware reported a fault."""
         self._session = 1 + secrets.randbelow(0xFFFF)
         self._commands = None
         fields = {"version": protocol.VERSION, "frame_max": _FRAME_MAX}
@@ -242,10 +242,10 @@ class Client:
         return hello, heard.faulted
 
     def _insist(self, command: Command, fields: dict[str, Any], heard: _Heard) -> Frame | None:
-        """Return the answer to what a board executes at any time; None where none came.
+        """Return the answer to a request that a board executes at any time; None if none arrived.
 
-        A board that is busy with a run answers between two repetitions, or at the end of a single
-        one: for that the host waits as long as for a run.
+        A board that executes a run answers between two repetitions or, for a single one, at its
+        end. The host waits for that as long as for a run.
         """
         frame = self._frame(command, protocol.REQUESTS[command].build(fields))
         start = time.monotonic()
@@ -274,7 +274,7 @@ class Client:
                             heard.booted = True
                             if command == Command.RESET:
                                 return answer
-                            # What was sent before it started is lost.
+                            # Requests sent before the restart are lost.
                             retry_at = min(retry_at, time.monotonic() + _BOOT_RETRY_S)
         return None
 
@@ -289,8 +289,8 @@ class Client:
         if heard.busy is not None:
             waited_s = max(self.timeout_s, self.run_timeout_s)
             return LinkError(
-                f"the board at {self.link.url} is busy with a run, {heard.busy.done} of "
-                f"{heard.busy.total} repetitions or layers are done, and did not answer within "
+                f"the board at {self.link.url} is busy with a run ({heard.busy.done} of "
+                f"{heard.busy.total} repetitions or layers done) and did not answer within "
                 f"{waited_s:g} s",
                 "wait until the run has ended, or reset the board: by its button, its power "
                 "switch, or a probe (--probe)",
@@ -300,25 +300,25 @@ class Client:
         received = self.link.received_bytes - heard.received_before
         if heard.frames:
             return LinkError(
-                f"{fact}: {heard.frames} frames of this protocol came, none of them the answer",
-                "the line damages what is sent to the board, or another program uses the board: "
+                f"{fact}: {heard.frames} frames of this protocol arrived, but no answer",
+                "the line damages data sent to the board, or another program uses the board: "
                 "check the cable and the baud rate, close the other program, reset the board",
                 mend=Mend.RESET,
             )
         if received:
             return LinkError(
-                f"{fact}: {received} bytes came, none of them a frame of this protocol",
-                "the board runs another program or another baud rate: flash the firmware",
+                f"{fact}: {received} bytes arrived, but no frame of this protocol",
+                "the board runs another program or uses another baud rate: flash the firmware",
                 mend=Mend.RESET,
             )
         return LinkError(
             fact,
-            "check the port's name, the board's power, and that the firmware is flashed",
+            "check the port's name and the board's power, and flash the firmware",
             mend=Mend.RESET,
         )
 
     def renew(self, link: Link) -> None:
-        """Open a new session over ``link``, which takes the place of the old one."""
+        """Open a new session over ``link``, which replaces the old link."""
         self.close()
         self.link = link
         self._log = replies.LogReader()
@@ -334,9 +334,9 @@ class Client:
             self.hello = self._shake_hands()
 
     def _reset_board(self) -> None:
-        """Return when the firmware has taken the order or has restarted."""
+        """Return after the firmware has acknowledged the reset or has restarted."""
         heard = _Heard(self.link.received_bytes)
-        # Done, or STALE: it restarted and forgot the session.
+        # An answer of STALE means that the board restarted and forgot the session.
         if self._insist(Command.RESET, {}, heard) is None:
             busy = " and is busy with a run" if heard.busy is not None else ""
             raise LinkError(
@@ -348,7 +348,7 @@ class Client:
     # -- requests ----------------------------------------------------------------------------
 
     def request(self, command: Command, reply_bytes: int = 32, **fields: Any) -> Any:
-        """Return the answer to one request that may be repeated."""
+        """Return the answer to one repeatable request."""
         size = len(protocol.REQUESTS[command].build(fields))
         got: list[Any] = []
         whole = Part(0, 1, fields, size, reply_bytes)
@@ -356,7 +356,7 @@ class Client:
         return got[-1]
 
     def echo(self, data: bytes) -> bytes:
-        """Return ``data``, which was sent to the board before, as read from the board."""
+        """Send ``data`` to the board and return the bytes that it sends back."""
         back = bytearray()
 
         def part(start: int, end: int) -> Part:
@@ -382,7 +382,7 @@ class Client:
         return replies.model_info_of(*self.named(Command.MODEL_INFO, {"model": model}))
 
     def layer_info(self, model: int, layer: int) -> tuple[str, int]:
-        """Name and number of outputs."""
+        """Return a layer's name and number of outputs."""
         reply, name = self.named(Command.LAYER_INFO, {"model": model, "layer": layer})
         return name, reply.outputs
 
@@ -390,13 +390,13 @@ class Client:
         return replies.wire_tensor_of(*self.named(Command.TENSOR_INFO, tensor.fields))
 
     def write(self, tensor: TensorRef, data: bytes) -> None:
-        """Write the tensor's first bytes, by the fastest way there is."""
+        """Write the tensor's first bytes by the fastest available way."""
         with self._alone("WRITE"):
             if self.bulk is None or not self.bulk.write(self, tensor, data):
                 self.write_by_line(tensor, data)
 
     def read(self, tensor: TensorRef, nbytes: int) -> bytes:
-        """Return the tensor's first bytes, by the fastest way there is."""
+        """Return the tensor's first bytes by the fastest available way."""
         with self._alone("READ"):
             data = None if self.bulk is None else self.bulk.read(self, tensor, nbytes)
             return self.read_by_line(tensor, nbytes) if data is None else data
@@ -415,7 +415,7 @@ class Client:
     def read_by_line(self, tensor: TensorRef, nbytes: int) -> bytes:
         """Return the tensor's first bytes by requests."""
         fixed = protocol.REQUESTS[Command.READ].sizeof()
-        # As large as what came: the number of bytes may be what a board says.
+        # The buffer grows with received data: the board reports the size and may be wrong.
         data = bytearray()
 
         def part(start: int, end: int) -> Part:
@@ -429,16 +429,16 @@ class Client:
         return bytes(data)
 
     def check(self) -> None:
-        """Raise unless the board goes on in this session: an empty ECHO, the shortest request."""
+        """Raise unless the board answers an empty ECHO, the shortest request, in this session."""
         self.request(Command.ECHO, 0, data=b"")
 
     def run(self, model: int, repeat: int = 1) -> int:
-        """Run the whole model ``repeat`` times; return the ticks of all runs together."""
+        """Run the whole model ``repeat`` times; return the ticks of all runs."""
         fields = {"model": model, "repeat": repeat}
         return int(self.ask_once(Command.RUN, fields, (model,), repeat).ticks)
 
     def run_layers(self, model: int, first: int, count: int) -> list[int]:
-        """Run layers in their order; return the ticks of each."""
+        """Run consecutive layers; return the ticks of each."""
         ticks: list[int] = []
         most = (self.payload_max - 1) // 8
         with self.as_one("RUN_LAYERS"):
@@ -453,18 +453,18 @@ class Client:
         return ticks
 
     def state_count(self, model: int) -> int:
-        """Return how many states a model has."""
+        """Return the number of a model's states."""
         commands = self.hello.commands
         if commands is None or Command.STATE_INFO not in commands:
             return 0
         return int(self.request(Command.STATE_INFO, model=model).states)
 
     def reset_state(self, model: int) -> None:
-        """Give each state of a model its first value."""
+        """Reset each state of a model to its initial value."""
         self.request(Command.RESET_STATE, model=model)
 
     def named(self, command: Command, fields: dict[str, int]) -> tuple[Any, str]:
-        """Return the reply, and the name at its end, which may need several requests."""
+        """Return the reply and the name at its end, which may need several requests."""
         reader = replies.NameReader(command, self.payload_max)
         with self.as_one(command.name):
             while not reader.add(self.request(command, 64, **fields, name_offset=reader.offset)):
@@ -475,14 +475,14 @@ class Client:
 
     @property
     def payload_max(self) -> int:
-        """Bytes of a message that a frame of this board holds."""
+        """Bytes of a message that fit in a frame of this board."""
         return protocol.payload_max(self.hello.frame_max)
 
     def _ask(self, transfer: Transfer, take: Callable[[Part, Any], None]) -> None:
-        """Move ``transfer``; ``take`` is given each part's reply, a part twice at times."""
+        """Execute ``transfer``; ``take`` gets each part's reply, sometimes twice."""
         with self._alone(transfer.command.name) as operation, self._exchanging():
-            flights: dict[int, _Flight] = {}  # by number, in the order sent
-            late: dict[int, _Flight] = {}  # given up on, but an answer still counts
+            flights: dict[int, _Flight] = {}  # by request number, in the order of sending
+            late: dict[int, _Flight] = {}  # abandoned, but a late answer still counts
             progress_s = time.monotonic()
             has_booted = False
             while True:
@@ -491,7 +491,7 @@ class Client:
                 if oldest is None:
                     return
                 retry_s = self._pace.retry_s(oldest.cost)
-                if has_booted:  # what was sent before it started is lost
+                if has_booted:  # requests sent before the restart are lost
                     retry_s = min(retry_s, _BOOT_RETRY_S)
                 retry_at = oldest.sent_s + retry_s
                 for frame in self.link.receive(max(0.0, retry_at - time.monotonic())):
@@ -516,7 +516,7 @@ class Client:
     def _fill_window(self, transfer: Transfer, flights: dict[int, _Flight]) -> None:
         under_way = sum(flight.part.cost for flight in flights.values())
         while (part := transfer.next_part(self._pace.chunk)) is not None:
-            # The answers count as well: on a slow line they only wait for each other.
+            # Answers count as well: a slow line only makes them wait for each other.
             if flights and under_way + part.cost > self.hello.window:
                 return
             transfer.sent(part)
@@ -533,7 +533,7 @@ class Client:
         flights: dict[int, _Flight],
         late: dict[int, _Flight],
     ) -> _Flight | None:
-        """Return what ``frame`` answers, if that has no answer yet."""
+        """Return the part that ``frame`` answers, unless it was answered before."""
         if (frame.kind, frame.session, frame.code) != (
             Kind.REPLY,
             self._session,
@@ -560,7 +560,7 @@ class Client:
         flights: dict[int, _Flight],
         late: dict[int, _Flight],
     ) -> None:
-        """Send what is under way as ``seqs`` again, under new numbers."""
+        """Send the parts that are in flight as ``seqs`` again, under new numbers."""
         self.repeated += len(seqs)
         for seq in reversed(seqs):
             late[seq] = flights.pop(seq)
@@ -574,8 +574,8 @@ class Client:
     ) -> Any:
         """Return the reply to a request that the board must execute exactly once.
 
-        It runs ``steps`` repetitions or layers. How long one takes is known from the last request
-        of the same ``kind``.
+        It runs ``steps`` repetitions or layers. Requests of the same ``kind`` before it give the
+        expected duration.
         """
         payload = protocol.REQUESTS[command].build(fields)
         with self._alone(command.name) as operation, self._exchanging():
@@ -607,13 +607,13 @@ class Client:
                     self._send(frame)
 
     def _learn(self, kind: tuple[Any, ...], waits: _Waits, reply: Any) -> None:
-        """Keep how long a run of this kind takes."""
+        """Record the duration of a run of this kind."""
         if len(self._run_s) >= _KNOWN_RUNS_MAX:
             self._run_s.clear()
         if waits.repeated == 0:
             self._run_s[kind] = waits.step_s
         elif kind not in self._run_s:
-            # The answer was lost, and asked for some time later: the board's clock knows better.
+            # The answer was lost and repeated later, so the board's clock is more exact.
             ticks = reply.ticks if "ticks" in reply else 0
             total = sum(ticks) if isinstance(ticks, list) else ticks
             board_s = total / self.hello.ticks_hz / waits.steps
@@ -622,7 +622,7 @@ class Client:
     # -- frames ------------------------------------------------------------------------------
 
     def _frame(self, command: Command, payload: bytes) -> Frame:
-        """Return a request; an error where the firmware has said that it does not answer it."""
+        """Return a request; raise if the firmware has reported that it does not answer it."""
         if self._commands is not None and command not in self._commands:
             raise replies.not_answered(command, self.link.url)
         self._seq = (self._seq + 1) & 0xFFFF
@@ -664,30 +664,28 @@ class Client:
         )
 
     def _silent(self, command: Command, waits: _Waits) -> DeviceError:
-        """Return the error of a run whose answer did not come."""
+        """Return the error of a run whose answer did not arrive."""
         if not waits.has_begun:
             return self._no_answer(command, waits.waited_s)
         damaged = self.link.bad_frames - waits.bad_frames_before
         if damaged:
             return LinkError(
-                f"the answer to {command.name} from {self.link.url} did not come within "
+                f"the answer to {command.name} from {self.link.url} did not arrive within "
                 f"{waits.waited_s:.1f} s, but {damaged} damaged frames did",
-                "the line damages what is sent: check the cable and its ground, or lower the baud "
-                "rate",
+                "the line damages data: check the cable and its ground, or lower the baud rate",
                 mend=Mend.RESET,
             )
         return HangError(
             f"the board at {self.link.url} began {command.name} and gave no answer for "
-            f"{waits.waited_s:.1f} s: it hangs, or the model runs longer",
-            "look for a loop that does not end; a model that runs longer needs a longer "
-            "run_timeout_s",
+            f"{waits.waited_s:.1f} s: it hangs, or the model takes longer",
+            "look for an endless loop; a model that takes longer needs a longer run_timeout_s",
             mend=Mend.RESET,
         )
 
 
 @dataclass
 class _Heard:
-    """Input received while an answer was pending."""
+    """Input received while an answer was awaited."""
 
     received_before: int
     frames: int = 0
@@ -697,7 +695,7 @@ class _Heard:
 
 
 class _Waits:
-    """The times of a run: when its request is repeated, when it is given up."""
+    """The deadlines of a run: its next repetition, and its end."""
 
     def __init__(self, client: Client, step_s: float | None, steps: int) -> None:
         self._client = client
@@ -713,7 +711,7 @@ class _Waits:
         self._deadline = self._start + client.timeout_s
 
     def _expected_s(self, done: int, unknown_s: float) -> float:
-        """Return how long to wait for the end, with ``done`` steps done."""
+        """Return the expected time until the end, with ``done`` steps done."""
         if self._known_s is None:
             return unknown_s
         least_s = min(_RUN_RETRY_MIN_S, unknown_s)
@@ -721,12 +719,12 @@ class _Waits:
 
     @property
     def step_s(self) -> float:
-        """Seconds of a step, were the run over now."""
+        """Seconds per step if the run ended now."""
         return (time.monotonic() - self._start) / max(1, self.steps)
 
     @property
     def waited_s(self) -> float:
-        """Seconds since the board last said that it runs, or since the start."""
+        """Seconds since the board last reported that it runs, or since the start."""
         return time.monotonic() - self._since
 
     @property
@@ -734,11 +732,11 @@ class _Waits:
         return time.monotonic() >= self._deadline
 
     def left_s(self) -> float:
-        """Return how long the line may be listened to."""
+        """Return how long to listen to the line."""
         return max(0.0, min(self._retry_at, self._deadline) - time.monotonic())
 
     def progress(self, busy: Busy) -> None:
-        """Record a progress report of the board; a repeated report does not extend the deadline."""
+        """Record a progress report; a repeated report does not extend the deadline."""
         if busy.done <= self._done:
             return
         self.has_begun = True
@@ -749,7 +747,7 @@ class _Waits:
         self._deadline = self._since + self._client.run_timeout_s
 
     def hurry(self) -> None:
-        """Send again at once: the board has restarted, and what was sent before is lost."""
+        """Repeat the request at once: the board has restarted and lost it."""
         self._retry_at = min(self._retry_at, time.monotonic() + _BOOT_RETRY_S)
 
     def must_repeat(self) -> bool:

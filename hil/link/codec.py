@@ -1,7 +1,7 @@
-"""The frame codec: bytes in, frames out; no I/O. ``firmware_template/src/frame.c`` is its twin.
+"""The frame codec: bytes in, frames out; no I/O. The C side is ``firmware_template/src/frame.c``.
 
-On the line a frame is ``00 cobs(header payload crc32) 00``. The delimiter in front keeps noise that
-came before from spoiling the frame; between frames, several delimiters mean the same as one.
+On the line a frame is ``00 cobs(header payload crc32) 00``. The leading delimiter separates the
+frame from preceding noise; between frames, several delimiters are the same as one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final
 
 from hil.link import protocol
 
-#: protocol.HEADER and protocol.CRC for the struct module, 20 times faster than construct.
+#: protocol.HEADER and protocol.CRC for the struct module, which is 20 times faster than construct.
 _HEADER: Final = Struct("<HHBB")
 _CRC: Final = Struct("<I")
 _BODY_MIN: Final = _HEADER.size + _CRC.size
 
 
 class Bad(Enum):
-    """Why bytes between two delimiters are not a frame."""
+    """Reason why bytes between two delimiters are not a frame."""
 
     TOO_LONG = "longer than the receiver's frame limit"
     COBS = "not COBS: a block reaches past the end"
@@ -31,7 +31,7 @@ class Bad(Enum):
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame whose checksum holds."""
+    """A frame with a valid checksum."""
 
     session: int
     seq: int
@@ -42,17 +42,17 @@ class Frame:
 
 @dataclass(frozen=True)
 class BadFrame:
-    """Bytes that are no frame: noise, text of another program, a damaged frame."""
+    """Bytes that are not a frame: noise, another program's text, a damaged frame."""
 
     reason: Bad
-    #: As received; only the first ``frame_max - 2`` bytes of what is too long.
+    #: The received bytes; of a longer sequence only the first ``frame_max - 2``.
     data: bytes
     #: Number of bytes received.
     size: int
 
 
 def cobs_encode(data: bytes) -> bytes:
-    """Return ``data`` without zero bytes, one byte longer for each 254 begun (at least one)."""
+    """Return ``data`` without zero bytes, longer by one byte per 254 begun (at least one)."""
     out = bytearray()
     *zero_ended, last = data.split(b"\0")
     for run in zero_ended:
@@ -64,7 +64,7 @@ def cobs_encode(data: bytes) -> bytes:
 
 
 def _append_full_blocks(out: bytearray, run: bytes) -> int:
-    """Append the blocks of 254 bytes, which no zero follows; return where the rest begins."""
+    """Append the full blocks of 254 bytes, which need no zero; return the position of the rest."""
     tail = len(run) - len(run) % 254
     for start in range(0, tail, 254):
         out.append(0xFF)
@@ -78,7 +78,7 @@ def _append_block(out: bytearray, run: bytes, start: int) -> None:
 
 
 def cobs_decode(data: bytes) -> bytes | None:
-    """Return the bytes behind ``data`` (which holds no zero), or None when it is not COBS."""
+    """Return the decoded ``data`` (which contains no zero), or None if it is not COBS."""
     out = bytearray()
     position, end = 0, len(data)
     while position < end:
@@ -94,13 +94,13 @@ def cobs_decode(data: bytes) -> bytes | None:
 
 
 def encode(frame: Frame) -> bytes:
-    """Return the bytes of ``frame`` on the line, both delimiters included."""
+    """Return the bytes of ``frame`` on the line, including both delimiters."""
     body = _HEADER.pack(frame.session, frame.seq, frame.kind, frame.code) + frame.payload
     return b"\0" + cobs_encode(body + _CRC.pack(zlib.crc32(body))) + b"\0"
 
 
 def decode(data: bytes) -> Frame | BadFrame:
-    """Return the frame that ``data``, the bytes between two delimiters, holds."""
+    """Return the frame in ``data``, the bytes between two delimiters."""
     body = cobs_decode(data)
     if body is None:
         return BadFrame(Bad.COBS, data, len(data))
@@ -114,7 +114,7 @@ def decode(data: bytes) -> Frame | BadFrame:
 
 
 class Decoder:
-    """Cuts a stream into frames; holds at most ``frame_max`` bytes."""
+    """Splits a stream into frames; holds at most ``frame_max`` bytes."""
 
     def __init__(self, frame_max: int = protocol.FRAME_LIMIT) -> None:
         self._limit = frame_max - 2
@@ -122,7 +122,7 @@ class Decoder:
         self._size = 0
 
     def feed(self, data: bytes) -> list[Frame | BadFrame]:
-        """Return what ``data`` completes, in the order received."""
+        """Return the frames that ``data`` completes, in the order of arrival."""
         found: list[Frame | BadFrame] = []
         *ended, rest = data.split(b"\0")
         for part in ended:

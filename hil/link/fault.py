@@ -1,4 +1,4 @@
-"""A fault that the firmware reported, in words."""
+"""Faults that the firmware reports, as text."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _KIND_TEXT = {
     Fault.ASSERT: "failed assertion",
 }
 
-# Bit of the Configurable Fault Status Register (Armv7-M, Armv8-M) and what it says.
+# Bits of the Configurable Fault Status Register (Armv7-M, Armv8-M).
 _CFSR_TEXT = (
-    (0, "instruction fetch from a forbidden place"),
-    (1, "data access to a forbidden place"),
+    (0, "instruction fetch from a forbidden address"),
+    (1, "data access to a forbidden address"),
     (3, "memory fault while returning from an exception"),
     (4, "memory fault while entering an exception"),
     (5, "memory fault while saving floating-point registers"),
@@ -44,9 +44,9 @@ _CFSR_TEXT = (
     (12, "bus error while entering an exception"),
     (13, "bus error while saving floating-point registers"),
     (16, "undefined instruction"),
-    (17, "invalid state (a jump to an even address?)"),
+    (17, "invalid state (jump to an even address?)"),
     (18, "invalid return from an exception"),
-    (19, "coprocessor or floating-point unit that is off or missing"),
+    (19, "coprocessor or floating-point unit disabled or missing"),
     (20, "stack limit reached"),
     (24, "unaligned access"),
     (25, "division by zero"),
@@ -54,10 +54,10 @@ _CFSR_TEXT = (
 # Bits of the Hard Fault Status Register.
 _HFSR_TEXT = (
     (1, "the vector table could not be read"),
-    (30, "escalated from a fault that could not be taken"),
-    (31, "a breakpoint without a debugger"),
+    (30, "escalated from a fault whose handler is disabled"),
+    (31, "breakpoint without a debugger"),
 )
-# Exception codes of RISC-V (privileged architecture, mcause) and what they say.
+# Exception codes of RISC-V (privileged architecture, mcause).
 _EXCEPTION_TEXT = {
     0: "misaligned instruction address",
     1: "instruction access fault",
@@ -74,7 +74,7 @@ _EXCEPTION_TEXT = {
     13: "load page fault",
     15: "store page fault",
 }
-#: Those that tell the address in mtval, and the one that tells the instruction there.
+#: The codes that set mtval to the accessed address, and the one that sets it to the instruction.
 _WITH_ADDRESS = (0, 1, 4, 5, 6, 7, 12, 13, 15)
 _ILLEGAL = 2
 _MMFAR_VALID = 1 << 7
@@ -83,7 +83,7 @@ _BFAR_VALID = 1 << 15
 
 @dataclass(frozen=True)
 class FaultRecord:
-    """The registers as the fault handler found them."""
+    """The registers at the entry of the fault handler."""
 
     kind: int
     pc: int
@@ -102,13 +102,13 @@ class FaultRecord:
 
     @property
     def exception(self) -> int | None:
-        """The code of RISC-V's exception, where it is one."""
+        """The RISC-V exception code; None for other faults."""
         code = self.kind - Fault.EXCEPTION
         return code if 0 <= code < Fault.SIGNAL - Fault.EXCEPTION else None
 
     @property
     def kind_text(self) -> str:
-        """The kind of the fault in words."""
+        """The kind of the fault as text."""
         if self.exception is not None:
             return _EXCEPTION_TEXT.get(self.exception, f"exception {self.cfsr}")
         if self.kind > Fault.SIGNAL:
@@ -123,7 +123,7 @@ class FaultRecord:
 
     @property
     def address(self) -> int | None:
-        """The address whose access failed, where the core knows it."""
+        """The address of the failed access; None if the core does not report it."""
         if self.exception is not None:
             return self.bfar if self.exception in _WITH_ADDRESS else None
         if self.kind > Fault.SIGNAL or self.cfsr & _BFAR_VALID:
@@ -147,13 +147,13 @@ class FaultRecord:
 
 @dataclass(frozen=True)
 class StackRecord:
-    """The stack that was in use, as the fault left it."""
+    """The stack in use when the fault occurred."""
 
     bottom: int
     top: int
-    #: The most of it that ever was in use; 0 where it is not known.
+    #: The largest use of the stack so far; 0 if unknown.
     peak_bytes: int
-    #: Where the words begin: the newest thing on the stack.
+    #: Address of the first word: the newest element of the stack.
     address: int
     words: tuple[int, ...]
 
@@ -162,7 +162,7 @@ class StackRecord:
         return self.top - self.bottom
 
     def text(self, has_overflowed: bool) -> str:
-        """Return the stack's use in words."""
+        """Return the use of the stack as text."""
         peak = f", at most {self.peak_bytes} so far" if self.peak_bytes else ""
         if has_overflowed:
             return f"the stack of {self.size_bytes} bytes overflowed"
@@ -170,9 +170,9 @@ class StackRecord:
 
 
 class FaultError(DeviceError):
-    """The firmware stopped at a fault; it serves nothing but a reset until then.
+    """Error for a fault; the firmware answers only a reset afterwards.
 
-    With its ``elf`` the message names function, file and line, and what called it.
+    With its ``elf`` the message names function, file and line, and the callers.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class FaultError(DeviceError):
     ) -> None:
         self.fault = fault
         self.stack = stack
-        #: Where it happened, and what called that, the newest call first; empty where unknown.
+        #: Location of the fault, and its callers, the newest first; empty if unknown.
         self.place: Place | None = None
         self.callers: list[Place] = []
         self._locate(elf)
@@ -193,29 +193,29 @@ class FaultError(DeviceError):
             lines.append(stack.text(has_overflowed))
         super().__init__(
             "\n  ".join(lines),
-            "raise stack_bytes in the board's description, or use less of it"
+            "raise stack_bytes in the board's description, or use less stack"
             if has_overflowed
-            else "mend the code at that place; the next session restarts the firmware"
+            else "correct the code at that location; the next session restarts the firmware"
             if self.place or self.callers
             else "the next session restarts it; look the addresses up in the ELF file",
             mend=Mend.RESET,
         )
 
     def _locate(self, elf: Path | None) -> None:
-        # An image that is gone or is not for these cores only costs the names.
+        # A missing image, or one for another core, only costs the names.
         with contextlib.suppress(OSError, ValueError):
             if elf is None:
                 return
             with contextlib.closing(Addresses(elf)) as image:
                 words = self.stack.words if self.stack else ()
-                # An assertion tells where its call, which does not return, would return to: perhaps
-                # behind the function's end.
+                # The pc of an assertion is the return address of a call that does not return,
+                # which may lie after the function's end.
                 pc = (self.fault.pc & ~1) - 2 * (self.fault.kind == Fault.ASSERT)
                 self.callers = image.callers(pc, self.fault.lr, words)
-                # Where the core pushes registers on the stack that overflowed, they are lost.
+                # If the core pushes registers on the overflowed stack, they are lost.
                 if self.fault.kind != Fault.STACK_OVERFLOW or self.fault.pc:
                     place = image.place(pc)
-                    # Not after a jump to nowhere: what counts is where it came from.
+                    # After a jump to an invalid address, the caller is the location of interest.
                     self.place = place if place.function else None
                 elif self.callers:
                     self.place = self.callers.pop(0)  # the registers are lost
@@ -228,7 +228,7 @@ class FaultError(DeviceError):
 
 
 def _repeats(places: Sequence[Place]) -> list[str]:
-    """Each place, with the number of times that it follows itself."""
+    """Return the places as text, with a count for consecutive equal ones."""
     groups = [(str(place), len(list(same))) for place, same in itertools.groupby(places)]
     return [text if count == 1 else f"{text} ({count} times)" for text, count in groups]
 
@@ -236,7 +236,7 @@ def _repeats(places: Sequence[Place]) -> list[str]:
 def fault_error(
     payload: bytes, stack: StackRecord | None = None, elf: Path | None = None
 ) -> DeviceError:
-    """Return the error that a FAULT event stands for."""
+    """Return the error for a FAULT event."""
     try:
         event = protocol.EVENTS[Event.FAULT].parse(payload)
     except ConstructError:
@@ -245,19 +245,19 @@ def fault_error(
     return FaultError(record, stack, elf)
 
 
-#: No fault sends more.
+#: The largest stack that a fault reports.
 _STACK_EVENTS_MAX = 6
 
 
 class StackReader:
-    """Puts a stack together from STACK events, of which any may be lost."""
+    """Assembles a stack from STACK events, any of which may be lost."""
 
     def __init__(self) -> None:
         self._record: StackRecord | None = None
         self._events = 0
 
     def add(self, payload: bytes) -> None:
-        """Take the event's payload; one that is damaged or does not follow is left out."""
+        """Add an event's payload; ignore one that is damaged or does not continue the last."""
         try:
             event = protocol.EVENTS[Event.STACK].parse(payload)
         except ConstructError:
@@ -278,6 +278,6 @@ class StackReader:
             )
 
     def take(self) -> StackRecord | None:
-        """Return what was put together, for the FAULT that follows; begins afresh."""
+        """Return the assembled stack, for the FAULT event that follows, and start again."""
         record, self._record = self._record, None
         return record

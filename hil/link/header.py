@@ -1,7 +1,7 @@
-"""Writes ``firmware_template/include/hil_protocol.h`` from :mod:`hil.link.protocol`.
+"""Write ``firmware_template/include/hil_protocol.h`` from :mod:`hil.link.protocol`.
 
-``python -m hil.link.header`` writes the file, with ``--check`` it only compares (exit code 1 when
-the file is not what the definitions give).
+``python -m hil.link.header`` writes the file; with ``--check`` it only compares (exit code 1 if
+the file is out of date).
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def _enum(name: str, entries: Iterable[tuple[str, int]]) -> Iterator[str]:
 
 
 def _layout(prefix: str, message: Any) -> Iterator[tuple[str, int]]:
-    """Offset of each field, then the size of the fixed part."""
+    """Yield the offset of each field, then the size of the fixed part."""
     offset = 0
     for field in message.subcons:
         yield f"{prefix}_{field.name.upper()}", offset
         try:
             offset += field.sizeof()
-        except SizeofError:  # the open end of the message
+        except SizeofError:  # the variable-length field at the end
             break
     yield f"{prefix}_BYTES", offset
 

@@ -1,4 +1,4 @@
-"""Frames over a serial line: any pyserial URL, the deadlines, and what was skipped."""
+"""Frames over a serial line: any pyserial URL, deadlines, statistics of skipped bytes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import serial
 from hil.errors import HilError, InputError, LinkError, Mend
 from hil.link.codec import BadFrame, Decoder, Frame, encode
 
-#: How often a wait looks whether the board's process still lives. QEMU needs the look as well: a
-#: character device that was full is sometimes polled again only when the main loop wakes up.
+#: Interval at which a wait checks the board's process. QEMU needs the check as well: after its
+#: character device was full, it may poll the device again only when its main loop wakes up.
 _LOOK_S = 0.01
 _READ_BYTES = 65536
 _WRITE_TIMEOUT_S = 5.0
-#: A process that closes the line ends a moment later; its end explains more than the closed line.
+#: Time for a process to end after its line closed: its exit status explains more than the line.
 _END_GRACE_S = 1.0
 
 
@@ -30,7 +30,7 @@ class Line(Protocol):
     """Bytes to and from a board; failures are OSErrors."""
 
     def read(self) -> bytes:
-        """Return what is there, or what comes first within a few milliseconds."""
+        """Return the available bytes, or the first to arrive within a few milliseconds."""
 
     def write(self, data: bytes) -> None: ...
     def close(self) -> None: ...
@@ -44,16 +44,16 @@ class _Port:
             url,
             baudrate=baudrate,
             timeout=_LOOK_S,
-            # pyserial refuses one for RFC 2217.
+            # pyserial does not support `exclusive` for RFC 2217.
             write_timeout=None if url.startswith("rfc2217://") else _WRITE_TIMEOUT_S,
             do_not_open=True,
         )
-        # Two programs on one line would each take half of the other's answers.
+        # Two programs on one line would each receive half of the other's answers.
         self._serial.exclusive = True
         self._serial.open()
 
     def read(self) -> bytes:
-        """Return what is there, or what comes first within ``_LOOK_S``."""
+        """Return the available bytes, or the first to arrive within ``_LOOK_S``."""
         first: bytes = self._serial.read(1)
         waiting = self._serial.in_waiting if first else 0
         return first + (self._serial.read(waiting) if waiting else b"")
@@ -66,8 +66,10 @@ class _Port:
 
 
 class _Socket:
-    """``socket://host:port``, without pyserial: its handler cannot say how much has arrived, leaves
-    Nagle's delay on, and sleeps 0.3 s when it is closed.
+    """A line at ``socket://host:port``, without pyserial.
+
+    pyserial's handler cannot report the number of available bytes, leaves Nagle's algorithm on and
+    sleeps for 0.3 s when it is closed.
     """
 
     def __init__(self, url: str) -> None:
@@ -78,7 +80,7 @@ class _Socket:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def read(self) -> bytes:
-        """Return what is there, or what comes first within ``_LOOK_S``."""
+        """Return the available bytes, or the first to arrive within ``_LOOK_S``."""
         ready, _, _ = select.select([self._socket], [], [], _LOOK_S)
         if not ready:
             return b""
@@ -95,9 +97,9 @@ class _Socket:
 
 
 class Link:
-    """An open line: ``line``, else the one that ``url`` names.
+    """An open line: ``line``, or the line at ``url``.
 
-    ``alive`` raises when the process behind the line has ended.
+    ``alive`` raises if the process behind the line has ended.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class Link:
         self._alive = alive
         self._decoder = Decoder()
         self._stopped = False
-        #: Bytes received, and those of them that were no frame.
+        #: Bytes received, and of those the bytes that were not part of a frame.
         self.received_bytes = 0
         self.skipped_bytes = 0
         self.bad_frames = 0
@@ -122,7 +124,7 @@ class Link:
             raise open_error(url, error) from None
 
     def send(self, frame: Frame) -> int:
-        """Write the frame; return its bytes on the line."""
+        """Write the frame; return its number of bytes on the line."""
         self.require_open()
         data = encode(frame)
         try:
@@ -132,9 +134,7 @@ class Link:
         return len(data)
 
     def receive(self, timeout_s: float) -> list[Frame]:
-        """Return the frames of the first bytes that arrive; empty when none were complete in
-        time.
-        """
+        """Return the frames that the next bytes complete; empty if none was complete in time."""
         deadline = time.monotonic() + timeout_s
         while True:
             self.require_open()
@@ -160,7 +160,7 @@ class Link:
         return frames
 
     def require_open(self) -> None:
-        """Raise :class:`InputError` for a link that was closed."""
+        """Raise :class:`InputError` if the link was closed."""
         if self._stopped:
             raise InputError(
                 f"the device at {self.url} is closed",
@@ -168,9 +168,7 @@ class Link:
             )
 
     def _lost(self, error: Exception) -> LinkError:
-        """Return the error of a line that failed; raise the better one when the process has
-        ended.
-        """
+        """Return the error of a failed line; raise the process's error if it has ended."""
 
         def look() -> None:
             self.require_open()
@@ -179,12 +177,12 @@ class Link:
         raise_if_ending(look)
         return LinkError(
             f"the link to {self.url} failed: {error}",
-            "check the cable and that no other program uses the port",
+            "check the cable, and close other programs that use the port",
             mend=Mend.RESET,
         )
 
     def stop(self) -> None:
-        """End every wait for the line, in other threads too; only :meth:`close` is left to do."""
+        """End every wait for the line, in other threads too; only :meth:`close` may follow."""
         self._stopped = True
 
     def close(self) -> None:
@@ -193,7 +191,7 @@ class Link:
 
 
 def raise_if_ending(alive: Callable[[], None]) -> None:
-    """Return after a moment, unless the process that ``alive`` watches has ended by then."""
+    """Return after a moment; raise if the process that ``alive`` watches has ended by then."""
     end = time.monotonic() + _END_GRACE_S
     while time.monotonic() < end:
         alive()
@@ -201,17 +199,17 @@ def raise_if_ending(alive: Callable[[], None]) -> None:
 
 
 def open_line(url: str, baudrate: int) -> Line:
-    """Return the line behind any pyserial URL; failures are OSErrors and ValueErrors."""
+    """Return the line at any pyserial URL; failures are OSErrors and ValueErrors."""
     return _Socket(url) if url.startswith("socket://") else _Port(url, baudrate)
 
 
 def open_error(url: str, error: Exception) -> HilError:
-    """Return the error for ``url``, which cannot be opened, from what pyserial raised."""
+    """Return the error for a ``url`` that cannot be opened, from pyserial's exception."""
     if isinstance(error, ValueError):
         return _no_url(url)
     number = getattr(error, "errno", None)
     if number is None and error.__context__ is not None and error.__context__.args:
-        number = error.__context__.args[0]  # pyserial puts termios' into words
+        number = error.__context__.args[0]  # pyserial replaces termios's error number by text
     if number in (errno.EAGAIN, errno.EWOULDBLOCK, errno.EBUSY):
         return LinkError(f"{url} is in use by another program", "close it, or give another port")
     if number in (errno.EACCES, errno.EPERM):
@@ -229,7 +227,7 @@ def open_error(url: str, error: Exception) -> HilError:
 
 
 def check_port(url: str) -> None:
-    """Raise for a device that is not there, and for a URL of no form that can be opened."""
+    """Raise if the device is missing or the URL has no valid form."""
     scheme, separator, _ = url.lower().partition("://")
     if separator:
         if not (scheme.isidentifier() and any(_has_handler(scheme))):
@@ -239,7 +237,7 @@ def check_port(url: str) -> None:
 
 
 def _has_handler(scheme: str) -> Iterator[bool]:
-    """Of each package that pyserial looks into, whether it opens URLs of this scheme."""
+    """Yield for each of pyserial's handler packages whether it opens URLs of this scheme."""
     for package in serial.protocol_handler_packages:
         yield find_spec(f".protocol_{scheme}", package) is not None
 

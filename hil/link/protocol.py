@@ -1,8 +1,8 @@
-"""Messages between host and firmware: the single source of both sides.
+"""Messages between host and firmware: the single definition for both sides.
 
-:mod:`hil.link.header` turns this module into ``firmware_template/include/hil_protocol.h``. All
-numbers are little-endian. A field without a fixed size is always the last one and reaches to the
-end of the message.
+:mod:`hil.link.header` generates ``firmware_template/include/hil_protocol.h`` from this module. All
+numbers are little-endian. A field without a fixed size is the last one and extends to the end of
+the message.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from construct import (
     Struct,
 )
 
-#: A change that an older firmware or host would misread raises this. A host opens a session in any
-#: version from `OLDEST` on, and so does a firmware.
+#: Incremented by a change that an older firmware or host would misread. Hosts and firmware open a
+#: session in any version from `OLDEST` on.
 VERSION = 2
 OLDEST = 1
 MAGIC = b"hilp"
 
-#: Bytes of a frame on the line, both delimiters included, that every side must accept.
+#: Bytes of a frame on the line, including both delimiters, that both sides must accept.
 FRAME_MIN = 128
 FRAME_LIMIT = 0xFFFF
 
-#: A firmware's build id: this many hexadecimal digits in ASCII.
+#: Number of hexadecimal digits (ASCII) in a firmware's build id.
 BUILD_ID_BYTES = 32
 
 
@@ -59,23 +59,23 @@ class Command(IntEnum):
     READ = 9
     RUN = 10
     RUN_LAYERS = 11
-    # From here on PACKED.
+    # Commands of PACKED.
     FUNCTION_INFO = 12
     CALL = 13
     METADATA_INFO = 14
     METADATA_TENSOR = 15
     METADATA_CONSTANT = 16
-    # From here on OF_STATES.
+    # Commands of OF_STATES.
     STATE_INFO = 17
     RESET_STATE = 18
 
 
-#: Commands that only a firmware with packed functions executes.
+#: Commands that only firmware with packed functions executes.
 PACKED = frozenset(
     command for command in Command if Command.FUNCTION_INFO <= command <= Command.METADATA_CONSTANT
 )
 
-#: Commands that only a firmware with a model that has states executes.
+#: Commands that only firmware with a stateful model executes.
 OF_STATES = frozenset((Command.STATE_INFO, Command.RESET_STATE))
 
 
@@ -110,7 +110,7 @@ class Status(IntEnum):
     GUARD_CHANGED = 19
 
 
-#: What each status means; ``{detail}`` is the number that comes with it.
+#: Text of each status; ``{detail}`` is the number in the error reply.
 STATUS_TEXT: Mapping[Status, str] = {
     Status.OK: "done",
     Status.VERSION: "the firmware speaks protocol version {detail}",
@@ -153,10 +153,10 @@ class Tensors(IntEnum):
     INPUT = 0
     OUTPUT = 1
     LAYER_OUTPUT = 2
-    # Only as arguments of a call.
+    # Valid only as arguments of a call.
     LAYER_ARGUMENT = 3
     POOL = 4
-    # What a run leaves to the next.
+    # The states that a run leaves to the next one.
     STATE = 5
 
 
@@ -205,7 +205,7 @@ def _message(**fields: Any) -> Any:
 HEADER = _message(session=Int16ul, seq=Int16ul, kind=Int8ul, code=Int8ul)
 CRC = Int32ul
 
-#: A reply whose status is not OK is this, whatever the command.
+#: The reply to any command if its status is not OK.
 ERROR = _message(status=Int8ul, detail=Int32ul)
 
 _TENSOR = {"model": Int8ul, "list": Int8ul, "layer": Int16ul, "index": Int8ul}
@@ -234,7 +234,7 @@ REQUESTS: Mapping[Command, Any] = {
     Command.RESET_STATE: _message(model=Int8ul),
 }
 
-#: What follows the kind of a call's argument; a string is its bytes and a zero.
+#: Follows the kind of a call's argument; a string is its bytes and a zero.
 VALUES: Mapping[Value, Any] = {
     Value.INT: _message(value=Int64sl),
     Value.FLOAT: _message(value=Float64l),
@@ -349,17 +349,17 @@ EVENTS: Mapping[Event, Any] = {
 }
 
 
-#: Bytes of a side in the replies that have a shape in front of the name.
+#: Bytes per dimension in replies that contain a shape before the name.
 SIDE_BYTES: Mapping[Command, int] = {Command.TENSOR_INFO: 4, Command.METADATA_TENSOR: 8}
 
 
 def fixed_bytes(message: Any) -> int:
-    """Size of a message's fields before its open end."""
+    """Return the size of a message's fields before its variable-length field."""
     return sum(part.sizeof() for part in message.subcons[:-1])
 
 
 def payload_max(frame_max: int) -> int:
-    """Bytes of payload that a frame of ``frame_max`` bytes on the line can always carry."""
+    """Return the payload bytes that a frame of ``frame_max`` bytes can always carry."""
     coded = frame_max - 2  # without the delimiters
     body = coded - -(-coded // 255)  # COBS adds one byte to each 254
     return int(body - HEADER.sizeof() - CRC.sizeof())

@@ -1,8 +1,8 @@
-"""Replies of a board: each is checked against its request and decoded.
+"""Validation and decoding of a board's replies.
 
-A board can run another program, an old firmware or one that is broken, so nothing that it says is
-believed: sizes, counts, names and types are checked here, once, before anything is done with them.
-What does not hold is a :class:`~hil.errors.LinkError`.
+A board may run another program, old firmware or broken firmware, so no reply is trusted: sizes,
+counts, names and types are checked here, once, before they are used. A failed check is a
+:class:`~hil.errors.LinkError`.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from hil.link import protocol
 from hil.link.protocol import Command, Event, Status, Value
 from hilc.artifact.manifest import MODEL_NAME
 
-#: Entries of one list (functions, metadata), and tensors of one model, that a board may describe.
+#: Most entries of a list (functions, metadata), and tensors of a model, that a board may report.
 ENTRIES_MAX = 4096
-#: Far above what a microcontroller holds; a tensor that is described as larger is not read.
+#: Far above the memory of a microcontroller; larger tensors are rejected.
 TENSOR_BYTES_MAX = 1 << 26
-#: Text of one log entry that is kept; the rest of a longer one is left out.
+#: Longest text of a log entry; the rest is dropped.
 LOG_BYTES_MAX = 1 << 16
 _DIMENSIONS_MAX = 16
 _PACKED_HINT = "compile the model with interface=packed and build the firmware again"
 _BOARD_NAME_BYTES_MAX = 100
-#: What would change a terminal that shows it.
+#: Control characters, which could change a terminal.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class NotInFirmwareError(DeviceError):
-    """The firmware was built without the part that executes the command."""
+    """Error for a command whose part the firmware was built without."""
 
 
 @dataclass(frozen=True)
 class Hello:
-    """The board's answer in the handshake."""
+    """The board's reply in the handshake."""
 
     board: str
     build_id: str
     protocol: int
     models: int
     ticks_hz: int
-    #: Longest frame, and bytes of requests that may be under way.
+    #: Longest frame, and bytes of requests that may be in flight.
     frame_max: int
     window: int
-    #: What this firmware answers, of the commands that are known here; None for one of protocol
-    #: version 1, which does not say it.
+    #: The commands that this firmware answers, of the known ones; None for protocol version 1,
+    #: which does not report them.
     commands: frozenset[Command] | None
 
 
@@ -67,7 +67,7 @@ class ModelInfo:
 
 @dataclass(frozen=True)
 class WireTensor:
-    """A tensor as the firmware describes it."""
+    """A tensor as the firmware reports it."""
 
     name: str
     shape: tuple[int, ...]
@@ -79,9 +79,9 @@ class WireTensor:
 class Memory:
     stack_bytes: int
     stack_peak_bytes: int
-    #: Room for received bytes that wait to be handled.
+    #: Size of the buffer for received bytes.
     rx_bytes: int
-    #: Frames that the board received damaged.
+    #: Number of damaged frames that the board received.
     bad_frames: int
 
 
@@ -94,10 +94,9 @@ class Busy:
 
 
 def reply_of(command: Command, fields: Mapping[str, Any], payload: bytes, url: str) -> Any:
-    """Return the fields of the reply to the request with ``fields``, checked; raise what its
-    status says.
+    """Return the validated fields of the reply to the request with ``fields``; raise its error.
 
-    A name, which may take several replies, is checked by :class:`NameReader`.
+    :class:`NameReader` validates names, which may take several replies.
     """
     _raise_refusal(command, payload, url)
     reply = _parsed(protocol.REPLIES[command], payload, f"a {command.name} reply")
@@ -114,7 +113,7 @@ def _raise_refusal(command: Command, payload: bytes, url: str) -> None:
 
 
 def older_version(payload: bytes) -> int | None:
-    """Return the version of a firmware that refused a HELLO for being newer, where it is served."""
+    """Return the version of firmware that refused a newer HELLO, if it is supported."""
     if payload[:1] != bytes((Status.VERSION,)):
         return None
     version: int = _parsed(protocol.ERROR, payload, "a HELLO reply").detail
@@ -124,7 +123,7 @@ def older_version(payload: bytes) -> int | None:
 def hello_of(fields: Mapping[str, Any], payload: bytes, url: str) -> Hello:
     """Return the board's answer to the handshake."""
     _raise_refusal(Command.HELLO, payload, url)
-    # First: in another version the other fields may mean something else.
+    # First: other versions may have other fields.
     version = fields["version"]
     if payload[1:2] not in (b"", bytes((version,))):
         raise _other_version(url, payload[1])
@@ -143,13 +142,13 @@ def hello_of(fields: Mapping[str, Any], payload: bytes, url: str) -> Hello:
 
 
 def _commands_of(mask: int) -> frozenset[Command]:
-    """Return the commands of HELLO's mask; what is not known here does not matter."""
+    """Return the commands in HELLO's mask; ignore unknown ones."""
     require(bool(mask >> Command.HELLO & 1), f"a HELLO reply with the command mask {mask:#x}")
     return frozenset(command for command in Command if mask >> command & 1)
 
 
 def not_answered(command: Command, url: str) -> DeviceError:
-    """Return the error for a command that is not sent: the firmware has said that it lacks it."""
+    """Return the error for a command that the firmware has reported not to answer."""
     fact = f"the firmware at {url} does not answer {command.name}"
     if command in protocol.PACKED:
         return NotInFirmwareError(f"{fact}: the firmware has no packed functions", _PACKED_HINT)
@@ -157,14 +156,14 @@ def not_answered(command: Command, url: str) -> DeviceError:
         hint = "build the firmware from a model with states, and flash it"
         return NotInFirmwareError(f"{fact}: none of its models has states", hint)
     return DeviceError(
-        f"{fact}: its handshake leaves it out",
-        "build the firmware again, from the template of this program, and flash it",
+        f"{fact}: its handshake does not list the command",
+        "build the firmware again with this version of the program, and flash it",
         mend=Mend.FLASH,
     )
 
 
 def model_info_of(reply: Any, name: str) -> ModelInfo:
-    """Return a model; its name is one that the compiler gives."""
+    """Return a model; its name must be valid for the compiler."""
     require(MODEL_NAME.fullmatch(name) is not None, f"a model called {name!r}")
     require(
         reply.layers <= ENTRIES_MAX,
@@ -174,7 +173,7 @@ def model_info_of(reply: Any, name: str) -> ModelInfo:
 
 
 def wire_tensor_of(reply: Any, name: str) -> WireTensor:
-    """Return a tensor whose type, shape and size agree."""
+    """Return a tensor if its type, shape and size agree."""
     shape = shape_of(reply, protocol.SIDE_BYTES[Command.TENSOR_INFO])
     try:
         dtype = protocol.Dtype(reply.dtype).name.lower()
@@ -188,19 +187,18 @@ def wire_tensor_of(reply: Any, name: str) -> WireTensor:
 
 
 def busy_of(payload: bytes, total: int | None = None) -> Busy:
-    """Return how far a run is, of ``total`` repetitions or layers where that is known."""
+    """Return the progress of a run, of ``total`` repetitions or layers if that is given."""
     event = _parsed(protocol.EVENTS[Event.BUSY], payload, "a BUSY event")
     holds = event.done <= event.total and total in (None, event.total)
-    asked = "" if total is None else f", {total} were asked for"
+    asked = "" if total is None else f", but {total} were requested"
     require(holds, f"BUSY with {event.done} of {event.total} done{asked}")
     return Busy(event.done, event.total)
 
 
 class NameReader:
-    """Puts the name at the end of a reply together, which may take several replies.
+    """Assembles the name at the end of a reply from one or several replies.
 
-    A part holds what fits in a frame; so a board needs no more requests than the name's length
-    makes necessary.
+    Each part except the last must fill its frame, so a board cannot force needless requests.
     """
 
     def __init__(self, command: Command, payload_max: int) -> None:
@@ -211,11 +209,11 @@ class NameReader:
 
     @property
     def offset(self) -> int:
-        """The length of the known part of the name."""
+        """The length of the received part of the name."""
         return len(self._name)
 
     def add(self, reply: Any) -> bool:
-        """Take a reply's part; whether the name is complete."""
+        """Add a reply's part; return whether the name is complete."""
         if self._first is None:
             self._first = reply
         part = _name_part(self._command, reply)
@@ -223,7 +221,7 @@ class NameReader:
         room = self._payload_max - protocol.fixed_bytes(protocol.REPLIES[self._command])
         room -= protocol.SIDE_BYTES.get(self._command, 0) * reply.get("ndim", 0)
         require(
-            # What fits, and some progress: a board without room for a byte says TOO_BIG.
+            # The part that fits, and at least a byte: otherwise a board reports TOO_BIG.
             reply.name_length == self._first.name_length and len(part) == min(rest, max(room, 1)),
             f"{len(part)} bytes of a {self._command.name} name of {reply.name_length}, from byte "
             f"{len(self._name)} on",
@@ -232,18 +230,18 @@ class NameReader:
         return bool(len(self._name) == self._first.name_length)
 
     def result(self) -> tuple[Any, str]:
-        """Return the first reply, and the whole name."""
+        """Return the first reply and the whole name."""
         return self._first, _text(self._name, f"the name in a {self._command.name} reply")
 
 
 class LogReader:
-    """Puts the texts of a log together from LOG events."""
+    """Assembles log texts from LOG events."""
 
     def __init__(self) -> None:
         self._text = b""
 
     def add(self, payload: bytes) -> str | None:
-        """Take the event's payload; the text that it completes."""
+        """Add an event's payload; return the text that it completes."""
         if not payload:
             return None
         event = protocol.EVENTS[Event.LOG].parse(payload)
@@ -256,7 +254,7 @@ class LogReader:
 
 def protocol_error(what: str) -> LinkError:
     return LinkError(
-        f"the firmware sent what the protocol does not allow: {what}",
+        f"the firmware violates the protocol: {what}",
         "build the firmware with this version of the program and flash it",
     )
 
@@ -265,10 +263,10 @@ def protocol_error(what: str) -> LinkError:
 
 
 def _parsed(message: Any, payload: bytes, what: str) -> Any:
-    """Return the fields of ``message``, which ``payload`` is from its first byte to its last."""
+    """Return the fields of ``message``; ``payload`` must match it from first to last byte."""
     try:
         fields = message.parse(payload)
-        # Fields that end before the payload does would hide the rest.
+        # A parser that stops early would hide extra bytes.
         if message.build(fields) == payload:
             return fields
     except ConstructError:
@@ -295,7 +293,7 @@ def _check_hello(fields: Mapping[str, Any], reply: Any) -> None:
 
 def _check_echo(fields: Mapping[str, Any], reply: Any) -> None:
     sent, got = fields["data"], reply.data
-    require(got == sent, f"{len(got)} bytes to an ECHO of {len(sent)}, which are not the same")
+    require(got == sent, f"{len(got)} bytes that differ from the {len(sent)} of the ECHO request")
 
 
 def _check_memory(fields: Mapping[str, Any], reply: Any) -> None:
@@ -351,7 +349,7 @@ def _check_metadata_constant(fields: Mapping[str, Any], reply: Any) -> None:
     )
 
 
-#: What a reply's fields must hold besides being there, by command; given the request's fields.
+#: Checks of a reply's fields by command, given the request's fields.
 _CHECKS: Mapping[Command, Callable[[Mapping[str, Any], Any], None]] = {
     Command.ECHO: _check_echo,
     Command.MEMORY: _check_memory,
@@ -367,13 +365,13 @@ _CHECKS: Mapping[Command, Callable[[Mapping[str, Any], Any], None]] = {
 
 
 def require(holds: bool, what: str) -> None:
-    """Raise that the firmware sent ``what``, unless it ``holds``."""
+    """Raise an error that the firmware sent ``what``, unless ``holds``."""
     if not holds:
         raise protocol_error(what)
 
 
 def _text(data: bytes, what: str) -> str:
-    """Return a name, in which nothing moves a terminal's cursor."""
+    """Return a name; raise if it contains control characters."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -392,7 +390,7 @@ def _name_part(command: Command, reply: Any) -> bytes:
 
 
 def shape_of(reply: Any, side_bytes: int) -> tuple[int, ...]:
-    """Return the sides in front of a tensor's name."""
+    """Return the shape in front of a tensor's name."""
     sides = reply.shape_and_name[: side_bytes * reply.ndim]
     return tuple(int(side) for side in np.frombuffer(sides, f"<i{side_bytes}"))
 
@@ -415,8 +413,8 @@ def _status_error(command: Command, status: int, detail: int, url: str) -> Devic
     if status == Status.STALE and detail == 0:
         return DeviceError(
             f"the board restarted by itself before it answered {command.name}",
-            "check its power supply (a brown-out), its watchdog and who resets it; the firmware's "
-            "log may say more",
+            "check its power supply (a brown-out), its watchdog, and programs that reset it; the "
+            "firmware's log may show the cause",
             mend=Mend.RESET,
         )
     if status == Status.STALE:
@@ -435,7 +433,7 @@ def _status_error(command: Command, status: int, detail: int, url: str) -> Devic
     if status == Status.GUARD_CHANGED:
         return DeviceError(
             fact,
-            "the model, or a function of others that it calls, writes outside of its memory: run "
-            "its layers one by one, `hil verify --per-layer`, to find which",
+            "the model, or a function that it calls, writes outside of its memory: find the layer "
+            "with `hil verify --per-layer`",
         )
     return DeviceError(fact)

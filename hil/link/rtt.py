@@ -1,4 +1,4 @@
-"""The serial line through a debug probe: SEGGER RTT, read and written while the core runs."""
+"""The serial line through a debug probe: SEGGER RTT, accessed while the core runs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 _START_LIMIT_S = 5.0
 _LOOK_S = 0.001
-#: Looks at the buffer that find nothing before a read gives up for now.
+#: Number of polls without data before a read returns.
 _READ_LIMIT_S = 0.01
 _WRITE_LIMIT_S = 5.0
 
 
 class RttLine:
-    """A line over RTT; ``session`` stays open as long as the line.
+    """A line over RTT; ``session`` must stay open as long as the line.
 
-    ``address`` is that of the control block: the symbol ``_SEGGER_RTT`` of the firmware.
+    ``address`` is that of the control block, the firmware's symbol ``_SEGGER_RTT``.
     """
 
     def __init__(self, session: Session, address: int) -> None:
@@ -36,16 +36,16 @@ class RttLine:
                 self._block.start()
                 break
             except Error as error:
-                # The firmware writes the block's mark when it has come so far.
+                # The firmware writes the block's identifier when it has initialised RTT.
                 if time.monotonic() > deadline:
                     raise LinkError(
-                        f"the firmware set up no RTT within {_START_LIMIT_S:g} s: {error}",
+                        f"the firmware did not initialise RTT within {_START_LIMIT_S:g} s: {error}",
                         "build it for this board with --transport rtt and flash it again",
                     ) from None
                 time.sleep(_LOOK_S)
 
     def read(self) -> bytes:
-        """Return what is there, or what comes first within some milliseconds."""
+        """Return the available bytes, or the first to arrive within some milliseconds."""
         deadline = time.monotonic() + _READ_LIMIT_S
         while True:
             try:
@@ -57,7 +57,7 @@ class RttLine:
             time.sleep(_LOOK_S)
 
     def write(self, data: bytes) -> None:
-        """Write all bytes, as the firmware makes room for them."""
+        """Write all bytes as the firmware makes room for them."""
         deadline = time.monotonic() + _WRITE_LIMIT_S
         while data:
             try:
@@ -67,8 +67,8 @@ class RttLine:
             data = data[count:]
             if data and not count:
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"the firmware took nothing for {_WRITE_LIMIT_S:g} s")
+                    raise TimeoutError(f"the firmware read nothing for {_WRITE_LIMIT_S:g} s")
                 time.sleep(_LOOK_S)
 
     def close(self) -> None:
-        """Do nothing: the session is closed by the code that opened it."""
+        """Do nothing: the owner of the session closes it."""

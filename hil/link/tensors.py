@@ -9,7 +9,7 @@ from hil.link.protocol import Tensors
 
 @dataclass(frozen=True)
 class TensorRef:
-    """Names a tensor to the board."""
+    """Identifies a tensor of the board."""
 
     model: int
     list: Tensors

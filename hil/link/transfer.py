@@ -1,8 +1,8 @@
-"""Division of repeatable requests into parts, and deadlines of their answers; no I/O.
+"""Division of repeatable requests into chunks, and deadlines of answers; no I/O.
 
-On a line that damages bytes a short frame comes through where a long one does not. So what moves in
-chunks is cut when it is sent, not before: as long as frames arrive the chunks grow, up to what a
-frame holds, and a chunk that is lost is sent again as two.
+A line that damages bytes passes short frames more often than long ones, so the size of a chunk is
+chosen when it is sent. Chunks grow up to the frame limit as long as frames arrive; a lost chunk is
+sent again as two.
 """
 
 from __future__ import annotations
@@ -14,58 +14,57 @@ from typing import Any
 
 from hil.link.protocol import Command
 
-#: No chunk is cut below this: the rest of its frame would be the most of it.
+#: Smallest chunk; the overhead of its frame would exceed a smaller one.
 CHUNK_MIN = 16
-#: Header, checksum, delimiters, COBS's first byte and a rest.
+#: Header, checksum, delimiters, COBS's first byte, and a reserve.
 _FRAME_EXTRA = 16
-#: No line that is slower is expected: 9600 baud.
+#: The slowest supported line: 9600 baud.
 _SLOWEST_BYTES_PER_S = 960
-#: Shortest and longest wait before a request is repeated, the time of its bytes left out.
+#: Shortest and longest wait before a request is repeated, without the time of its bytes.
 _RETRY_MIN_S, _RETRY_MAX_S = 0.05, 0.2
-#: The wait doubles while nothing is answered, up to this many times itself.
+#: The wait doubles while no answer arrives, up to this factor.
 _MOST_PATIENCE = 8.0
-#: How long a board may take for one operation, besides a multiple of the time that its bytes need
-#: on the slowest line.
+#: Time limit of an operation, in addition to a multiple of its bytes' time on the slowest line.
 _OPERATION_S = 60.0
 _OPERATION_FACTOR = 4.0
 
 
 def line_cost(*sizes: int) -> int:
-    """Bytes on the line of frames with payloads of these sizes."""
+    """Return the bytes on the line of frames with payloads of these sizes."""
     return sum(size + size // 254 + _FRAME_EXTRA for size in sizes)
 
 
 def slowest_s(cost: int) -> float:
-    """Seconds that ``cost`` bytes need on the slowest line."""
+    """Return the seconds that ``cost`` bytes need on the slowest line."""
     return cost / _SLOWEST_BYTES_PER_S
 
 
 def operation_limit_s(cost: int) -> float:
-    """Return how long an operation of ``cost`` bytes on the line may take, repetitions included."""
+    """Return the deadline of an operation of ``cost`` bytes on the line, with repetitions."""
     return _OPERATION_S + _OPERATION_FACTOR * slowest_s(cost)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a transfer, ``start`` to ``end``, as a request."""
+    """One request of a transfer, for the bytes from ``start`` to ``end``."""
 
     start: int
     end: int
     fields: Mapping[str, Any]
-    #: Of the request, and of the reply that is expected.
+    #: Payload bytes of the request and of the expected reply.
     payload_bytes: int
     reply_bytes: int
 
     @property
     def cost(self) -> int:
-        """Bytes on the line, both ways."""
+        """Bytes on the line in both directions."""
         return line_cost(self.payload_bytes, self.reply_bytes)
 
 
 class Transfer:
-    """``size`` bytes to move by requests of one command, each with its own range of them.
+    """``size`` bytes to move by requests of one command, each for a range of them.
 
-    ``part`` makes the request of a range, which is at most ``most`` bytes. What cannot be cut is of
+    ``part`` creates the request of a range of at most ``most`` bytes. An indivisible request has
     size 1.
     """
 
@@ -78,25 +77,25 @@ class Transfer:
         self._missing = deque([(0, size)] if size else [])
 
     def next_part(self, chunk: int) -> Part | None:
-        """Return the next range that has to be asked for, at most ``chunk`` bytes of it."""
+        """Return the next range to request, of at most ``chunk`` bytes."""
         if not self._missing:
             return None
         start, end = self._missing[0]
         return self._part(start, min(end, start + min(chunk, self._most)))
 
     def sent(self, part: Part) -> None:
-        """``part``, the next one, is under way."""
+        """Record that ``part``, the next one, was sent."""
         start, end = self._missing.popleft()
         assert start == part.start, "parts are sent in the order in which they are given"
         if part.end < end:
             self._missing.appendleft((part.end, end))
 
     def lost(self, part: Part) -> None:
-        """``part`` has to be asked for again, before all others."""
+        """Record that ``part`` has to be requested again, before all others."""
         self._missing.appendleft((part.start, part.end))
 
     def arrived(self, part: Part) -> None:
-        """Record the answer to ``part``, also if it was given up."""
+        """Record the answer to ``part``, also if it was abandoned."""
         rest: deque[tuple[int, int]] = deque()
         for start, end in self._missing:
             for piece in ((start, min(end, part.start)), (max(start, part.end), end)):
@@ -106,27 +105,25 @@ class Transfer:
 
 
 class Pace:
-    """Measured properties of the line: response times, and the usable frame size."""
+    """Measured properties of the line: response times and the usable frame size."""
 
     def __init__(self) -> None:
-        # Seconds a byte; a guess on the safe side before anything is measured.
+        # Seconds per byte: a safe assumption until a measurement.
         self._byte_s = 1 / 4000
-        # Time of an exchange and its spread, as TCP estimates them.
+        # Mean time of an exchange and its deviation, as TCP estimates them.
         self._exchange_s = _RETRY_MAX_S
         self._spread_s = 0.0
         self._patience = 1.0
-        #: Bytes of data in a request or an answer.
+        #: Data bytes in a request or an answer.
         self.chunk = 1 << 16
 
     def retry_s(self, cost: int) -> float:
-        """Return how long to wait for the answer to a request with ``cost`` bytes under way."""
+        """Return the wait for the answer to a request with ``cost`` bytes in flight."""
         fixed_s = min(max(self._exchange_s + 4 * self._spread_s, _RETRY_MIN_S), _RETRY_MAX_S)
         return self._patience * (fixed_s + 4 * self._byte_s * cost)
 
     def answered(self, part: Part, seconds: float, cost: int) -> None:
-        """Record that an answer took ``seconds``, with ``cost`` bytes in flight when it was
-        requested.
-        """
+        """Record an answer after ``seconds``; ``cost`` bytes were in flight at the request."""
         self._byte_s += (seconds / cost - self._byte_s) / 8
         self._spread_s += (abs(seconds - self._exchange_s) - self._spread_s) / 4
         self._exchange_s += (seconds - self._exchange_s) / 8
@@ -134,11 +131,11 @@ class Pace:
         self.chunk = min(self.chunk + max(1, (part.end - part.start) // 8), 1 << 16)
 
     def lost(self, part: Part) -> None:
-        """No answer to ``part`` came."""
+        """Record that no answer to ``part`` arrived."""
         size = part.end - part.start
         if size > CHUNK_MIN:
             self.chunk = max(CHUNK_MIN, min(self.chunk, size) // 2)
 
     def silent(self) -> None:
-        """Nothing came in time."""
+        """Record that nothing arrived in time."""
         self._patience = min(2 * self._patience, _MOST_PATIENCE)

@@ -101,7 +101,7 @@ LIES: dict[str, tuple[Callable[[Frame, Frame], Iterable[Frame | bytes]], str]] =
     "a mask of nothing": (changed(Command.HELLO, commands=0), "command mask 0x0"),
     "a mask that denies a command": (
         changed(Command.HELLO, commands=0x1FFFE & ~(1 << Command.READ)),
-        "does not answer READ: its handshake leaves it out",
+        "does not answer READ: its handshake does not list the command",
     ),
     "a mask that denies the answer that it is": (
         changed(Command.HELLO, commands=0x1FFFC), "command mask 0x1fffc"
@@ -112,7 +112,7 @@ LIES: dict[str, tuple[Callable[[Frame, Frame], Iterable[Frame | bytes]], str]] =
     ),
     "too few bytes": (changed(Command.READ, data=b""), "0 bytes to a READ of 6"),
     "too many bytes": (changed(Command.READ, data=bytes(7)), "7 bytes to a READ of 6"),
-    "another echo": (changed(Command.ECHO, data=b"other bytes"), "which are not the same"),
+    "another echo": (changed(Command.ECHO, data=b"other bytes"), "bytes that differ from"),
     "too many dimensions": (changed(Command.TENSOR_INFO, ndim=255), "tensor of 255 dimensions"),
     "a tensor of 4 GiB": (changed(Command.TENSOR_INFO, nbytes=0xFFFFFFFF), "in 4294967295 bytes"),
     "a tensor of 1 GiB, consistent": (
@@ -330,14 +330,14 @@ def test_a_board_that_stays_busy_is_told_to_be(clock: Clock) -> None:
     before = clock.now
     with pytest.raises(LinkError) as caught:
         session(_busy_board(clock, 1e9))
-    assert "is busy with a run, 17 of 1000 repetitions or layers are done" in caught.value.fact
+    assert "is busy with a run (17 of 1000 repetitions or layers done)" in caught.value.fact
     assert "wait until the run has ended, or reset the board" in caught.value.hint
     assert 60 <= clock.now - before < 65
 
 
 def test_frames_that_are_no_answer_are_told_to_be(clock: Clock) -> None:
     board = HostileBoard(clock, lambda request, reply: [replace(reply, seq=reply.seq ^ 1)])
-    with pytest.raises(LinkError, match="frames of this protocol came, none of them the answer"):
+    with pytest.raises(LinkError, match="frames of this protocol arrived, but no answer"):
         session(board)
 
 

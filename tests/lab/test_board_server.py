@@ -91,7 +91,7 @@ def test_a_reset_keeps_the_client(server: BoardServer, elf: Path) -> None:
         {
             "error": {
                 "kind": "InputError",
-                "message": "native has no firmware yet",
+                "message": "native has no firmware",
                 "hint": "PUT /firmware first",
             }
         },

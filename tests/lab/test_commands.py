@@ -51,7 +51,7 @@ def test_verify_on_a_board_of_the_lab(lab: Served, capsys: pytest.CaptureFixture
         (["build", DIGITS, "--board", "lab:x"], "hil build does not take a lab selector"),
         (["run", DIGITS, "--board", "cpu=a", "--port", "loop://"], "--port does not apply"),
         (["run", DIGITS, "--board", "cpu="], "'cpu=' is not KEY=VALUE"),
-        (["run", DIGITS, "--board", "lab:nowhere"], "has no place that fits lab:nowhere"),
+        (["run", DIGITS, "--board", "lab:nowhere"], "has no place that matches lab:nowhere"),
         (["lab", "list", "nonsense"], "'nonsense' is not a lab selector"),
     ],
 )

@@ -126,7 +126,7 @@ def test_two_users_want_one_board(lab: Served) -> None:
 def test_boards_of_a_kind_are_all_given(keeper: Keeper) -> None:
     boards = [acquire(keeper, selector("board=mps2-an386")) for _ in range(2)]
     assert {board.place for board in boards} == {"mps2-an386-1", "mps2-an386-2"}
-    with pytest.raises(DeviceError, match=r"became free in time; they are used by .*hil\.tester"):
+    with pytest.raises(DeviceError, match=r"became free in time; users: .*hil\.tester"):
         acquire(keeper, selector("board=mps2-an386"), 0.5)
     boards[0].release()
     assert acquire(keeper, selector("board=mps2-an386"), 5).place == boards[0].place
@@ -229,7 +229,7 @@ def test_no_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_place_that_says_too_little_is_refused_and_given_back(keeper: Keeper) -> None:
     # Its resources are a board's that has a place of its own.
     keeper.ask("define", place="shelf", tags={"site": "shelf"}, match="*/mps2-an385-1/*")
-    with pytest.raises(InputError, match="shelf does not say which board it is"):
+    with pytest.raises(InputError, match="shelf has no tag board"):
         acquire(keeper, selector("site=shelf"))
     assert user_of(keeper, "shelf") == ""
 

@@ -106,5 +106,5 @@ def test_what_makes_a_pool() -> None:
     pool = open_pool("mps2-an386", ["p", "q"], ["a", "b"])
     assert pool is not None
     assert pool.acquire().options == {"probe": "a", "port": "p"}
-    with pytest.raises(InputError, match="2 probes and 1 ports do not make pairs"):
+    with pytest.raises(InputError, match="2 probes and 1 ports are given, which cannot be paired"):
         open_pool("mps2-an386", ["p"], ["a", "b"])
