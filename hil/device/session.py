@@ -1,4 +1,4 @@
-"""``hil.open``: from models and a board to a device that answers."""
+"""``hil.open``: open a device for models on a board."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hil.probe.flash import Flashed
 
 _DEFAULT_BAUDRATE = 115200
-#: How long a port may take to come back: a USB device is recognised anew.
+#: Time for a port to return: USB enumerates the device again.
 _PORT_LIMIT_S, _PORT_LOOK_S = 10.0, 0.1
 
 
@@ -60,30 +60,30 @@ def open(
 ) -> Iterator[Device]:
     """Open a device that runs ``models`` (libraries, model files, archives) on ``board``.
 
-    Builds the firmware and starts it with ``runner``, the board's default one when None. With
-    ``probe`` (a debug probe's unique id or a part of it, or ``virtual``) pyOCD programs the board
-    first; ``progress`` is told how far that is, 0 to 1, and ``flashed`` what was done. With
-    ``transport="rtt"`` the serial line goes through the probe too, as it does on boards whose
-    description says so.
+    Build the firmware and start it with ``runner``, by default the board's first. With ``probe`` (a
+    debug probe's unique id or a part of it, or ``virtual``) pyOCD programs the board first;
+    ``progress`` is called with the programmed fraction, 0 to 1, and ``flashed`` with the result.
+    With ``transport="rtt"`` the serial line goes through the probe, too; a board's description may
+    select this as well.
 
-    Tensors are read and written in the board's memory, past the line, where it is emulated by QEMU;
-    with ``bulk`` also by a real probe that the line goes through; with ``bulk=False`` they take the
-    line everywhere (:mod:`hil.link.bulk`).
+    Tensors are accessed in the board's memory instead of over the line if QEMU emulates the board.
+    ``bulk=True`` also does so through a real probe that carries the line; ``bulk=False`` always
+    uses the line (:mod:`hil.link.bulk`).
 
-    With ``port`` (any pyserial URL) alone nothing is started: the firmware there must be the one
-    that is built from ``models``, or any of this project when there are no models. With a probe it
-    is the serial port of the board. ``workspace`` is ``own`` or ``shared``: whether the models work
-    in the same memory, one after the other. A board of a lab is acquired for as long as the context
-    lasts where ``board`` asks for one (``lab:PLACE``, ``cpu=cortex-m4``: :mod:`hil.lab`), or is
-    ``lab``, which somebody acquired already. Leaving the context closes the link and ends what was
-    started, however it is left.
+    With ``port`` (any pyserial URL) alone nothing is started: the firmware at the port must be the
+    one that is built from ``models``, or any firmware of this project if there are no models. With
+    a probe, ``port`` is the serial port of the board. ``workspace`` is ``own`` or ``shared``:
+    whether models use the same memory one after the other. ``board`` may select a board of a lab
+    (``lab:PLACE``, ``cpu=cortex-m4``: :mod:`hil.lab`), which is acquired for the time of the
+    context; ``lab`` is one that was acquired before. Leaving the context, also by an exception,
+    closes the link and ends everything that was started.
 
-    A run that is silent for ``run_timeout_s`` counts as hanging. With ``recover`` a board that does
-    not come up is reset, programmed again and switched off and on, as far as there is a way to do
-    so (:mod:`hil.device.recovery`), and so it is in :meth:`Device.repeated`.
+    A run without a sign of life for ``run_timeout_s`` counts as hanging. With ``recover`` a board
+    that does not answer is reset, programmed again and switched off and on, as far as possible
+    (:mod:`hil.device.recovery`); the same applies to :meth:`Device.repeated`.
     """
     if isinstance(board, str) and (wanted := parse_selector(board)) is not None:
-        # Not at the top: most sessions need no lab.
+        # Not at the top: most sessions use no lab.
         from hil.lab import leased
 
         with (
@@ -104,8 +104,8 @@ def open(
         board = load_board(board)
     if not isinstance(board, Board):
         raise InputError(
-            f"{board!r:.60} is not a board but of type {type(board).__name__}",
-            "give its name, which `hil boards` lists, or the path of a description",
+            f"{board!r:.60} of type {type(board).__name__} is not a board",
+            "give a name of `hil boards`, or the path of a description",
         )
     if transport == "rtt":
         board = board.over_rtt()
@@ -129,7 +129,7 @@ def open_firmware(
     run_timeout_s: float = RUN_TIMEOUT_S,
     recover: bool = True,
 ) -> Iterator[Device]:
-    """Open a device that runs an already built firmware; otherwise like :func:`open`."""
+    """Open a device for a firmware that is already built; otherwise like :func:`open`."""
     choice = Choice(probe, port)
     way = (firmware, runner, choice, run_timeout_s, recover)
     with _device(firmware.board, firmware.libraries, *way) as device:
@@ -137,34 +137,34 @@ def open_firmware(
 
 
 def _check_bulk(board: Board, runner: str | None, choice: Choice) -> None:
-    """Refuse a board whose memory is known to be out of reach."""
+    """Raise if the board's memory is known to be inaccessible."""
     name = runner_name(board, runner, choice)
     if choice.lab is not None:
-        why = "a lab hands on a board's serial line, not its memory"
+        why = "a lab forwards a board's serial line, not its memory"
     elif _attaches(runner, choice):
-        why = "behind a port there is only the serial line"
+        why = "a port gives access to the serial line only"
     elif not runner_named(name).reaches_memory:
-        why = f"the runner {name} has no way to the firmware's memory beside the serial line"
+        why = f"the runner {name} has no access to memory besides the serial line"
     elif is_machine(board, runner, choice):
         return
     elif not board.is_over_rtt:
         raise InputError(
-            "tensors take the probe only where the serial line does, too", "use --transport rtt"
+            "a probe accesses tensors only if it carries the serial line", "use --transport rtt"
         )
-    # A probe does not see what a core holds in its data cache; no emulator here has one.
+    # A probe bypasses a core's data cache; no supported emulator has one.
     elif board.cpu.debug.data_cache and board.qemu is None:
-        why = f"{board.name} has a data cache, past which a probe would read and write"
+        why = f"{board.name} has a data cache, which a probe would bypass"
     else:
         return
-    raise InputError(why, "leave out --bulk")
+    raise InputError(f"--bulk: {why}", "drop --bulk")
 
 
 def check_way(board: Board, runner: str | None, choice: Choice) -> None:
-    """Raise where what the way to the board needs is not there, before anything is built."""
+    """Raise before a build if a prerequisite for reaching the board is missing."""
     check_line(choice)
     if choice.bulk:
         _check_bulk(board, runner, choice)
-    power_of(board.name)  # a mistake in it should not come to light when it is needed
+    power_of(board.name)  # report an error in it now, not when recovery needs it
     if _attaches(runner, choice):
         assert choice.port is not None
         check_port(choice.port)
@@ -173,7 +173,7 @@ def check_way(board: Board, runner: str | None, choice: Choice) -> None:
 
 
 def _attaches(runner: str | None, choice: Choice) -> bool:
-    """Return whether the firmware runs already, behind the port that was chosen."""
+    """Return whether to connect to a firmware that already runs at the chosen port."""
     return choice.port is not None and runner is None and choice.probe is None
 
 
@@ -197,15 +197,15 @@ def _device(
             recovery.recover(error)
         if recovery is not None:
             recovery.over()
-        # The time base of the native board is this machine's clock.
+        # The native board's time base is this machine's clock.
         ticks_are: Counter = "nanoseconds" if board.is_host else "cycles"
-        assert way.client is not None, "start and every step of recovery make one"
+        assert way.client is not None, "start and each recovery step create a client"
         way.device = Device(way.client, libraries, way.running, firmware, ticks_are, recovery)
         yield way.device
 
 
 class _Way:
-    """The way to a board: what was started for it, the line, the client; recovery renews them."""
+    """A board's started runner, line and client; recovery steps renew them."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class _Way:
         self._started = contextlib.ExitStack()
         self.running: Running | None = None
         self.client: Client | None = None
-        #: Told when what it talks to was started anew.
+        #: Called after its runner was started again.
         self.device: Device | None = None
 
     @property
@@ -231,7 +231,7 @@ class _Way:
         return _attaches(self._runner, self._choice)
 
     def start(self) -> None:
-        """Start the firmware unless it runs already, and shake hands with it."""
+        """Start the firmware unless it already runs, and perform the handshake."""
         if not self._attaches:
             assert self._firmware is not None
             self.running = self._started.enter_context(
@@ -242,21 +242,21 @@ class _Way:
         self._connect()
 
     def close(self) -> None:
-        """Close the line and end what was started."""
+        """Close the line and end everything that was started."""
         with contextlib.ExitStack() as stack:
-            # Whatever happens while the line is closed, Ctrl-C too.
+            # Also end the runner if closing the line raises or is interrupted.
             stack.callback(self._started.close)
             self.running = None
             if self.client is not None:
                 self.client.close()
 
     def steps(self, error: DeviceError) -> list[Step]:
-        """Return what can be done about ``error``, the mildest first."""
+        """Return the recovery steps for ``error``, the mildest first."""
         steps = []
         if self._can_reset():
             steps.append(Step(Mend.RESET, "a reset", self._reset))
         elif self._is_there and not isinstance(error, HangError):
-            # A firmware that hangs would not hear it.
+            # Hanging firmware does not receive it.
             steps.append(Step(Mend.RESET, "a reset over the line", self._reset_over_line))
         is_started_here = is_machine(self._board, self._runner, self._choice)
         if self._choice.lab is not None or (not self._attaches and not is_started_here):
@@ -300,7 +300,7 @@ class _Way:
             self.start()
 
     def _connect(self, port_limit_s: float = 0.0) -> None:
-        """Open the line, for which a port may have to come back first, and shake hands."""
+        """Open the line, waiting for a port to return, and perform the handshake."""
         if self.client is not None:
             self.client.close()
         deadline = time.monotonic() + port_limit_s
@@ -330,9 +330,7 @@ class _Way:
             raise
 
     def _bulk(self) -> Bulk | None:
-        """Return the way of tensors past the line, where it was chosen, or the board is
-        emulated.
-        """
+        """Return access to tensors besides the line, if chosen or if the board is emulated."""
         running, wanted = self.running, self._choice.bulk
         if running is None or running.memory is None or self._firmware is None:
             return None
@@ -354,13 +352,13 @@ def _source(model: str | Path) -> ModelSource:
     if isinstance(model, str | Path):
         return parse_sources([str(model)])[0]
     raise InputError(
-        f"{model!r:.60} is not a model but of type {type(model).__name__}",
-        "give each model as an argument of its own, a path or a library: hil.open(board, *models)",
+        f"{model!r:.60} of type {type(model).__name__} is not a model",
+        "give each model as its own argument, a path or a library: hil.open(board, *models)",
     )
 
 
 def open_link(board: Board, running: Running | None, port: str | None = None) -> Link:
-    """Return the serial line to a firmware that was started, or to the one at ``port``."""
+    """Return the serial line of a started firmware, or of the one at ``port``."""
     baudrate = board.macros.get("HIL_UART_BAUD", _DEFAULT_BAUDRATE)
     if running is None:
         assert port is not None

@@ -1,4 +1,4 @@
-"""Starting a firmware where the board's description says: a runner gives it a serial URL."""
+"""Start a firmware on the board of a description: a runner returns its serial URL."""
 
 from __future__ import annotations
 
@@ -92,23 +92,23 @@ register_runner(
 
 
 def runner_name(board: Board, runner: str | None, choice: Choice) -> str:
-    """Return the runner that :func:`start` takes: the one asked for, pyOCD where a probe or RTT is
-    chosen, else the board's first.
+    """Return the runner that :func:`start` uses: ``runner`` if given, pyOCD if a probe or RTT is
+    chosen, otherwise the board's first.
     """
     needs_probe = choice.probe is not None or choice.rtt or board.is_over_rtt
     return runner or ("pyocd" if needs_probe else board.default_runner)
 
 
 def check_line(choice: Choice) -> None:
-    """Refuse a port for a line that goes through the probe."""
+    """Raise if a port is given for a line that goes through the probe."""
     if choice.rtt and choice.port is not None:
         raise InputError("RTT goes through a probe, not through a port", "drop the port")
 
 
 def check_ready(board: Board, runner: str | None, choice: Choice) -> None:
-    """Raise where :func:`start` would for want of a program, a probe or a port.
+    """Raise if :func:`start` would because a program, a probe or a port is missing.
 
-    Whoever builds a firmware asks first: nobody waits for a build that cannot run.
+    Called before a build, so that the user does not wait for a firmware that cannot start.
     """
     check_line(choice)
     if choice.lab is not None:
@@ -121,7 +121,7 @@ def check_ready(board: Board, runner: str | None, choice: Choice) -> None:
 
 
 def is_machine(board: Board, runner: str | None, choice: Choice) -> bool:
-    """Return whether :func:`start` makes what the firmware runs on, and its end ends that."""
+    """Return whether :func:`start` creates the machine of the firmware, which ends with it."""
     return (
         choice.probe == VIRTUAL or not runner_named(runner_name(board, runner, choice)).uses_probe
     )
@@ -133,9 +133,9 @@ def start(
     runner: str | None = None,
     choice: Choice | None = None,
 ) -> AbstractContextManager[Running]:
-    """Start ``firmware``; leaving the context ends what was started for it.
+    """Start ``firmware``; leaving the context ends everything that was started.
 
-    ``runner`` is one that the board offers; see :func:`runner_name`.
+    ``runner`` must be one of the board's runners; see :func:`runner_name`.
     """
     choice = choice or Choice()
     if choice.lab is not None:
@@ -145,9 +145,7 @@ def start(
 
 
 def _checked_runner(board: Board, runner: str | None, choice: Choice) -> Runner:
-    """Return the runner for the board; InputError where the board has it not, or it has no
-    probe.
-    """
+    """Return the runner; raise InputError if the board lacks it or it cannot use the choice."""
     name = runner_name(board, runner, choice)
     offered = board.runners if name in board.runners else runners_for(board)
     if name not in offered:
@@ -159,12 +157,12 @@ def _checked_runner(board: Board, runner: str | None, choice: Choice) -> Runner:
     if not chosen.uses_probe and (choice.probe is not None or choice.rtt or board.is_over_rtt):
         if board.is_over_rtt:
             raise InputError(
-                f"the serial line to {board.name} goes through a probe, and the runner {name!r} "
-                "uses none",
-                "use the runner pyocd (--probe virtual where it is emulated)",
+                f"the serial line of {board.name} goes through a probe, but the runner "
+                f"{name!r} uses none",
+                "use the runner pyocd (with --probe virtual for an emulated board)",
             )
         raise InputError(f"the runner {name!r} uses no probe", "drop --probe, or use pyocd")
     if choice.port is not None and (not chosen.uses_probe or choice.probe == VIRTUAL):
         what = "a virtual probe" if chosen.uses_probe else f"the runner {name!r}"
-        raise InputError(f"{what} has a serial line of its own, not {choice.port}", "drop the port")
+        raise InputError(f"{what} has its own serial line, not {choice.port}", "drop the port")
     return chosen

@@ -12,37 +12,37 @@ if TYPE_CHECKING:
     from hil.probe.flash import Flashed
 
 
-#: Instead of a probe's uid: start the board's QEMU machine with a virtual probe on it.
+#: Value for a probe's uid: start the board's QEMU machine with a virtual probe.
 VIRTUAL: Final = "virtual"
 
 
 class Image(Protocol):
-    """Image that a runner starts: a built firmware, or only its file."""
+    """Image that a runner starts: a built firmware, or an ELF file only."""
 
     @property
     def elf(self) -> Path: ...
 
 
 class AcquiredBoard(Protocol):
-    """A board of a lab that is ours for a while; what ``start`` gives is a ``Running``."""
+    """An acquired board of a lab; the context of ``start`` yields a ``Running``."""
 
     def start(self, elf: Path, choice: Choice) -> AbstractContextManager[Any]: ...
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Probe and serial port, and who is told how far programming is."""
+    """Probe, serial port and callbacks for starting a firmware."""
 
-    #: A probe's unique id or a part of it; ``virtual`` starts the board's QEMU machine behind one.
+    #: A probe's unique id or a part of it; ``virtual`` starts the board's QEMU machine with one.
     probe: str | None = None
     port: str | None = None
-    #: The serial line goes through the probe.
+    #: Whether the serial line goes through the probe.
     rtt: bool = False
-    #: Called with the part that is programmed, 0 to 1.
+    #: Called with the programmed fraction, 0 to 1.
     progress: Callable[[float], None] | None = None
-    #: Called once with what was done, as soon as the board runs.
+    #: Called once with the result of programming, when the board runs.
     flashed: Callable[[Flashed], None] | None = None
-    #: An acquired board of a lab, which is used instead of one that is connected here.
+    #: An acquired board of a lab, used instead of a board of this machine.
     lab: AcquiredBoard | None = None
-    #: Tensors go through the board's memory, not over the line; None: where it is emulated.
+    #: Whether tensors are accessed in the board's memory; None: if the board is emulated.
     bulk: bool | None = None

@@ -21,21 +21,21 @@ from hil.support.qemu import install_hint, program
 if TYPE_CHECKING:
     from hil.board import Board
 
-#: The debugger that knows every core, where the toolchain's own is not there.
+#: The debugger for every core, used if the toolchain has none.
 _ANY_DEBUGGER = "gdb-multiarch"
 
 
 @dataclass(frozen=True)
 class GdbServer:
-    """A board that waits for gdb, halted before its first instruction."""
+    """A gdb server on a board that is halted before its first instruction."""
 
     port: int
     elf: Path
     #: The debugger of the board's toolchain.
     gdb: str
-    #: The serial line, where one is known: ``hil run --port`` talks to the firmware there.
+    #: The serial line, if known: ``hil run --port`` connects to the firmware there.
     url: str | None
-    #: Raises where the server has ended.
+    #: Raises if the server has ended.
     alive: Callable[[], None]
 
     @property
@@ -43,7 +43,7 @@ class GdbServer:
         """The shell command that connects gdb."""
         debugger = self.gdb if shutil.which(self.gdb) else _ANY_DEBUGGER
         words = [debugger, str(self.elf)]
-        # Names of sources are relative to the firmware's project.
+        # Source paths in the ELF file are relative to the firmware's project.
         project = self.elf.resolve().parent.parent
         if (project / "CMakeLists.txt").is_file():
             words += ["-ex", f"directory {project}"]
@@ -52,10 +52,10 @@ class GdbServer:
 
 @contextlib.contextmanager
 def serve(board: Board, elf: Path, runner: str | None, choice: Choice) -> Iterator[GdbServer]:
-    """Put ``elf`` on the board and waits for gdb there; leaving the context ends the server.
+    """Put ``elf`` on the board and serve gdb; leaving the context ends the server.
 
-    ``runner`` is ``pyocd`` or ``qemu``; without it, ``pyocd`` where a probe is chosen, else the
-    board's first.
+    ``runner`` is ``pyocd`` or ``qemu``; the default is ``pyocd`` if a probe is chosen, otherwise
+    the board's first runner.
     """
     name = runner or ("pyocd" if choice.probe is not None else board.default_runner)
     if name not in board.runners:
@@ -65,7 +65,7 @@ def serve(board: Board, elf: Path, runner: str | None, choice: Choice) -> Iterat
         )
     if name not in _SERVERS:
         raise InputError(
-            f"there is no gdb server for {name}", f"debug it as it is: gdb {shlex.quote(str(elf))}"
+            f"there is no gdb server for {name}", f"start gdb directly: gdb {shlex.quote(str(elf))}"
         )
     check_image(board, elf)
     with _SERVERS[name](board, elf, choice) as server:
@@ -74,7 +74,7 @@ def serve(board: Board, elf: Path, runner: str | None, choice: Choice) -> Iterat
 
 @contextlib.contextmanager
 def _serve_qemu(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]:
-    assert board.qemu is not None, "the runner qemu has its table"
+    assert board.qemu is not None, "the runner qemu implies a [qemu] table"
     if choice.probe is not None:
         raise InputError("the runner 'qemu' uses no probe", "drop --probe, or use pyocd")
     with contextlib.ExitStack() as stack:
@@ -113,7 +113,7 @@ def _serve_pyocd(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]
     with contextlib.ExitStack() as stack:
         chosen = stack.enter_context(reached(board, choice.probe))
         url = None
-        # Debugging needs no serial line, and one through the probe would need a second user of it.
+        # No serial line: one through the probe would need a second client of the probe.
         if not choice.rtt:
             with contextlib.suppress(ProbeError):
                 url = line_url(board, chosen, choice)
@@ -122,7 +122,7 @@ def _serve_pyocd(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]
         if choice.flashed is not None:
             choice.flashed(done)
         flash.start_image(session, image, halted=True)
-        # Any free port, for this machine only, also for a second gdb after the first.
+        # Any free port, bound to this machine, and kept for a second gdb after the first.
         session.options.update({"gdbserver_port": 0, "serve_local_only": True, "persist": True})
         server = GDBServer(session, core=session.target.selected_core.core_number)
         stack.callback(server.stop)

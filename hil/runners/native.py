@@ -1,4 +1,4 @@
-"""Runs the native firmware: a process of this machine that serves its line on a pseudo-terminal."""
+"""Run the native firmware: a process of this machine with its line on a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _START_TIMEOUT_S = 10.0
 
 
 class NativeBoard:
-    """A native firmware."""
+    """A running native firmware."""
 
     counter: Final = "nanoseconds"
     line: Final = None
@@ -32,17 +32,17 @@ class NativeBoard:
         self._process = process
 
     def alive(self) -> None:
-        """Raise when the process has ended."""
+        """Raise if the process has ended."""
         self._process.alive()
 
     def count(self, ticks: int, ticks_hz: int) -> int:
-        """Nanoseconds: a process cannot count its cycles on every machine."""
+        """Return nanoseconds: not every machine lets a process count cycles."""
         return ticks * 1_000_000_000 // ticks_hz
 
 
 @contextlib.contextmanager
 def start(board: Board, firmware: Image) -> Iterator[NativeBoard]:
-    """Start the firmware, which prints its terminal's path and ends when its input is closed."""
+    """Start the firmware; it prints its terminal's path and ends when its input is closed."""
     del board
     with contextlib.ExitStack() as stack:
         process = ChildProcess(
@@ -57,7 +57,7 @@ def start(board: Board, firmware: Image) -> Iterator[NativeBoard]:
 
 
 def _terminal_path(process: ChildProcess) -> str:
-    """Return the first line that the firmware prints."""
+    """Return the first line of the firmware's output."""
     stdout = process.process.stdout
     assert stdout is not None
     deadline = time.monotonic() + _START_TIMEOUT_S
@@ -66,9 +66,9 @@ def _terminal_path(process: ChildProcess) -> str:
         ready, _, _ = select.select([stdout], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             raise DeviceError(
-                f"the native firmware did not name its terminal within {_START_TIMEOUT_S:g} s"
+                f"the native firmware did not print its terminal within {_START_TIMEOUT_S:g} s"
             )
-        received = stdout.read(256)  # what is there: the pipe is not buffered
+        received = stdout.read(256)  # returns available bytes: the pipe is unbuffered
         if not received:
             raise process.end()
         line += received

@@ -1,4 +1,4 @@
-"""Runs a firmware on a board behind a debug probe: programs, resets, finds the serial port."""
+"""Run a firmware on a board with a debug probe: program, reset, find the serial port."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ProbeMemory:
-    """The memory behind a session of pyOCD, through which the line goes, too."""
+    """A board's memory through the pyOCD session that also carries the line."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -51,13 +51,13 @@ class ProbeMemory:
             yield
         except Error as error:
             raise LinkError(
-                f"the probe failed at a tensor: {error or type(error).__name__}",
-                "check the cable; --no-bulk takes the serial line instead",
+                f"the probe failed to access a tensor: {error or type(error).__name__}",
+                "check the cable, or use the serial line: --no-bulk",
             ) from None
 
 
 class ProbedBoard:
-    """A firmware on a real board that a probe programmed."""
+    """A firmware on a board that a probe programmed."""
 
     counter: Final = "cycles"
     is_emulated: Final = False
@@ -69,7 +69,7 @@ class ProbedBoard:
         reset: Callable[[], None] | None = None,
         memory: BoardMemory | None = None,
     ) -> None:
-        """``reset`` restarts the firmware through a probe that is free."""
+        """Create it; ``reset`` restarts the firmware through the free probe."""
         self.url = url
         self.line = line
         self.memory = memory
@@ -77,40 +77,40 @@ class ProbedBoard:
 
     @property
     def can_reset(self) -> bool:
-        """Return whether :meth:`reset` can be called."""
+        """Return whether :meth:`reset` may be called."""
         return self._reset is not None
 
     def reset(self) -> None:
         """Reset the board through its probe; the serial line must be closed."""
-        assert self._reset is not None, "only what can_reset says"
+        assert self._reset is not None, "reset is called only if can_reset"
         self._reset()
 
     def alive(self) -> None:
-        """Nothing tells of a board's end but its silence."""
+        """Do nothing: only silence reveals that a real board has stopped."""
 
     def count(self, ticks: int, ticks_hz: int) -> int:
-        """Cycles: the time base runs at the core's clock."""
+        """Return cycles: the time base runs at the core's clock."""
         return ticks
 
 
 @dataclass(frozen=True)
 class Reached:
-    """A probe that was chosen for a board."""
+    """A probe chosen for a board."""
 
     uid: str
-    #: None where the board is virtual and was started for this.
+    #: The connected probe; None for a virtual board started here.
     probe: ProbeInfo | None
-    #: The QEMU machine behind the probe, where there is one.
+    #: The QEMU machine behind the probe, if there is one.
     virtual: VirtualBoard | None
-    #: Raises where that machine has ended.
+    #: Raises if that machine has ended.
     is_alive: Callable[[], None]
 
 
 @contextlib.contextmanager
 def reached(board: Board, asked: str | None) -> Iterator[Reached]:
-    """Return the requested probe for ``board``, or the one that matches.
+    """Yield the requested probe for ``board``, or the only matching one.
 
-    Asked for ``virtual``, it starts the board's QEMU machine, which ends with the context.
+    ``virtual`` starts the board's QEMU machine, which ends with the context.
     """
     if asked == VIRTUAL:
         with virtual_probe.start(board) as (virtual, process):
@@ -120,7 +120,7 @@ def reached(board: Board, asked: str | None) -> Iterator[Reached]:
     running = next((v for v in virtual_probe.running_boards() if v.uid == probe.uid), None)
     if running is not None and running.board != board.name:
         raise InputError(
-            f"the probe {probe.uid} is on {running.board}, not on {board.name}",
+            f"the probe {probe.uid} is on the board {running.board}, not {board.name}",
             f"use --board {running.board}, or another probe",
         )
     yield Reached(probe.uid, probe, running, _aliveness(running))
@@ -130,14 +130,14 @@ def reached(board: Board, asked: str | None) -> Iterator[Reached]:
 def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | QemuBoard]:
     """Program ``elf`` if the board does not have it yet, reset the board and start it.
 
-    The probe is free again when the firmware runs. What was started for it (a virtual board) ends
-    with the context; a real board runs on.
+    The probe is free while the firmware runs, except over RTT. A virtual board that was started
+    here ends with the context; a real board continues to run.
     """
     image = read_image(elf)
     with contextlib.ExitStack() as stack:
         chosen = stack.enter_context(reached(board, choice.probe))
         virtual = chosen.virtual
-        # Before the board is touched: without a port, programming it would be for nothing.
+        # Before programming, which is useless without a port.
         url = line_url(board, chosen, choice)
         session = stack.enter_context(flash.connected(board, chosen.uid))
         done = flash.program(session, image, choice.progress)
@@ -157,9 +157,9 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
                 session.target.halt()
                 if wrong := flash.first_difference(session, image):
                     raise FlashError(
-                        f"{board.name} has lost its firmware: {wrong[0]:#010x} reads "
-                        f"{wrong[2]:#04x}, not {wrong[1]:#04x}",
-                        "flash it again; check the supply if it happens again",
+                        f"{board.name} has lost its firmware: address {wrong[0]:#010x} reads "
+                        f"{wrong[2]:#04x} instead of {wrong[1]:#04x}",
+                        "flash it again; if this repeats, check the supply",
                         mend=Mend.FLASH,
                     )
                 flash.start_image(session, image)
@@ -175,7 +175,7 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
 
         if virtual is None:
             remember(board.name, probe=choice.probe, port=choice.port)
-            # Over RTT the line keeps the probe.
+            # Over RTT the line uses the probe.
             yield ProbedBoard(url, line, None if choice.rtt else reset, memory)
         else:
             assert board.qemu is not None
@@ -189,19 +189,17 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
 
 
 def line_url(board: Board, chosen: Reached, choice: Choice) -> str:
-    """Return the serial line's URL; over RTT only a name."""
+    """Return the serial line's URL; over RTT a name for messages only."""
     if choice.rtt:
         return f"rtt://{chosen.uid}"
     if chosen.virtual is not None:
         return chosen.virtual.url
-    assert chosen.probe is not None, "a board that is not virtual has a real probe"
+    assert chosen.probe is not None, "only a virtual board has no connected probe"
     return choose_port(board, chosen.probe, choice.port)
 
 
 class _Control(socket.socket):
-    """A connection to a machine's QMP, and its memory; both are the probe's again when it is
-    closed.
-    """
+    """A QMP connection to a machine, and its memory; closing it frees both for the probe."""
 
     def __init__(self, virtual: VirtualBoard, is_alive: Callable[[], None]) -> None:
         super().__init__(socket.AF_UNIX)
@@ -211,7 +209,7 @@ class _Control(socket.socket):
             super().close()
             raise ProbeError(
                 f"the probe {virtual.uid} is busy: another session uses it",
-                "close it, or start another virtual board",
+                "end that session, or start another virtual board",
             ) from None
         self._qtest = socket.socket(socket.AF_UNIX)
         try:
@@ -221,8 +219,8 @@ class _Control(socket.socket):
         except OSError as error:
             self.close()
             raise DeviceError(
-                f"the virtual board {virtual.uid} does not take connections: {error}",
-                "start it again, then try again",
+                f"the virtual board {virtual.uid} does not accept connections: {error}",
+                "start it again and repeat the command",
                 mend=Mend.POWER,
             ) from None
         self.memory = QemuMemory(self._qtest, is_alive)
@@ -238,7 +236,7 @@ def _aliveness(virtual: VirtualBoard | None) -> Callable[[], None]:
         if virtual is not None and virtual not in virtual_probe.running_boards():
             raise DeviceError(
                 f"the virtual board {virtual.uid} has ended",
-                "start it again, then try again",
+                "start it again and repeat the command",
                 mend=Mend.POWER,
             )
 

@@ -1,4 +1,4 @@
-"""Runs a firmware in QEMU: deterministic instruction counts, no shared ports, no orphans."""
+"""Run a firmware in QEMU with deterministic instruction counts and private sockets."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ if TYPE_CHECKING:
     from hil.runners.choice import Image
 
 _NANOSECONDS = 1_000_000_000
-#: QEMU answers at once, also while the firmware computes.
+#: QEMU answers QMP immediately, also while the firmware computes.
 _MEMORY_TIMEOUT_S = 4.0
 _RESET_TIMEOUT_S = 4.0
-#: In the event that tells the end of a reset over QMP; the firmware's own have another reason.
+#: Part of the event that ends a reset by QMP; resets by the firmware have another reason.
 _RESET_DONE = b'"reason": "host-qmp-system-reset"'
-#: How often a wait looks whether QEMU still lives.
+#: Interval at which a wait checks whether QEMU still runs.
 _LOOK_S = 0.01
 
 
 class QemuMemory:
-    """A machine's memory as its core sees it, through QEMU's qtest: no cache is emulated, and the
-    core goes on meanwhile. It executes nothing for it, so no count changes.
+    """A machine's memory through QEMU's qtest, as its core sees it: QEMU emulates no cache.
+
+    The core keeps running and executes no instructions for an access, so no count changes.
     """
 
     def __init__(self, connection: socket.socket, is_alive: Callable[[], None]) -> None:
-        """Create a client of ``connection``, the qtest socket of a machine that ``is_alive``
-        watches.
+        """Create a client of ``connection``, a machine's qtest socket; ``is_alive`` raises if the
+        machine has ended.
         """
         self._qtest = Memory(connection, _MEMORY_TIMEOUT_S)
         self._is_alive = is_alive
@@ -59,13 +60,13 @@ class QemuMemory:
             raise_if_ending(self._is_alive)
             raise LinkError(
                 f"a tensor was not transferred: {error.fact}",
-                "run it again; --no-bulk takes the serial line instead",
+                "run it again, or use the serial line: --no-bulk",
                 mend=Mend.POWER,
             ) from None
 
 
 class QemuBoard:
-    """A firmware in QEMU; ``qmp`` is a connected socket that nobody else uses."""
+    """A firmware in QEMU; ``qmp`` is a connected socket without other users."""
 
     counter: Final = "instructions"
     is_emulated: Final = True
@@ -81,8 +82,8 @@ class QemuBoard:
         memory: BoardMemory | None = None,
         reset: Callable[[], tuple[socket.socket, BoardMemory]] | None = None,
     ) -> None:
-        """``reset`` restarts the firmware where the machine's own reset would lose it, and gives
-        the QMP socket and the memory to use from then on; ``qmp`` is closed before it is called.
+        """Create it; ``reset``, if given, restarts the firmware when the machine's own reset would
+        lose it, and returns the new QMP socket and memory. ``qmp`` is closed before that.
         """
         self.url = url
         self.line = line
@@ -95,49 +96,49 @@ class QemuBoard:
         self._say(b'{"execute": "qmp_capabilities"}')
 
     def alive(self) -> None:
-        """Raise when QEMU has ended; else makes its main loop look at the serial line again.
+        """Raise if QEMU has ended; otherwise wake its main loop, so that it polls the serial line.
 
-        Input can stall: a character device that was full is sometimes not polled again until
-        something else wakes the main loop. A command over QMP does.
+        Input can stall: after a character device was full, QEMU may poll it only when another event
+        wakes the main loop. A QMP command is such an event.
         """
         self._is_alive()
         self._say(b'{"execute": "query-status"}')
 
     @property
     def can_reset(self) -> bool:
-        """Return whether :meth:`reset` can be called: not without QMP."""
+        """Return whether :meth:`reset` may be called: it needs QMP."""
         return self._qmp is not None
 
     def reset(self) -> None:
         """Reset the machine, which loads its image again; the serial line must be closed.
 
-        Returns when it is done: a firmware that answers afterwards is the one that started then.
+        Returns after the reset, so a later answer comes from the restarted firmware.
         """
         if self._reset is None:
             self._reset_machine()
             return
-        assert self._qmp is not None, "only what can_reset says"
+        assert self._qmp is not None, "reset is called only if can_reset"
         self._qmp.close()
         self._qmp, self.memory = self._reset()
         self._say(b'{"execute": "qmp_capabilities"}')
 
     def _reset_machine(self) -> None:
-        assert self._qmp is not None, "only what can_reset says"
+        assert self._qmp is not None, "reset is called only if can_reset"
         deadline = time.monotonic() + _RESET_TIMEOUT_S
         with self._qmp_turn:
             try:
                 with contextlib.suppress(BlockingIOError):
-                    while self._qmp.recv(1 << 16):  # of an earlier reset, maybe
+                    while self._qmp.recv(1 << 16):  # possibly events of an earlier reset
                         pass
                 self._qmp.send(b'{"execute": "system_reset"}')
-                # A thread of its own reads QMP, and the command only asks for it: for a moment the
-                # main loop may still serve the old firmware.
+                # QMP has its own thread and only requests the reset: the main loop may serve
+                # the old firmware for a moment.
                 received = b""
                 while _RESET_DONE not in received:
                     self._is_alive()
                     ready, _, _ = select.select([self._qmp], [], [], _LOOK_S)
                     if ready and not (part := self._qmp.recv(1 << 16)):
-                        raise ConnectionResetError("it closed the connection")
+                        raise ConnectionResetError("QEMU closed the connection")
                     received += part if ready else b""
                     if time.monotonic() > deadline:
                         raise TimeoutError(f"no answer in {_RESET_TIMEOUT_S:g} s")
@@ -148,18 +149,18 @@ class QemuBoard:
                 ) from None
 
     def count(self, ticks: int, ticks_hz: int) -> int:
-        """Instructions: each takes ``2**icount_shift`` ns of the time that ``ticks`` measure."""
+        """Return instructions: each takes ``2**icount_shift`` ns of virtual time."""
         per_second = ticks_hz << self._icount_shift
         return (ticks * _NANOSECONDS + per_second // 2) // per_second
 
     def _say(self, command: bytes) -> None:
-        # Without QMP a probe has it, and there is no serial line to wake up. Another thread that
-        # has it waits for a reset, which wakes up as well.
+        # Without QMP, which a probe uses, there is no serial line to wake. If another thread
+        # uses QMP, it waits for a reset, which wakes the main loop as well.
         if self._qmp is None or not self._qmp_turn.acquire(blocking=False):
             return
         try:
-            # The answers are not needed, but unread ones would fill the socket. When QEMU takes
-            # nothing (it is starting, or ending), there is nothing to wake up.
+            # Drain answers, which would fill the socket. If QEMU accepts no command (it is starting
+            # or ending), there is nothing to wake.
             with contextlib.suppress(OSError):
                 self._qmp.send(command)
             with contextlib.suppress(OSError):
@@ -170,13 +171,15 @@ class QemuBoard:
 
 @contextlib.contextmanager
 def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
-    """Start the firmware in QEMU, which waits for the first connection to its serial line."""
+    """Start the firmware in QEMU, which waits for a connection to its serial line."""
     if board.qemu is None:
-        raise InputError(f"board {board.name!r} has no [qemu] table", "add a [qemu] table")
+        raise InputError(
+            f"board {board.name!r} has no [qemu] table", "add one, or use another runner"
+        )
     with contextlib.ExitStack() as stack:
-        # Sockets that exist before QEMU starts: no port can be taken by somebody else in between.
+        # The sockets exist before QEMU starts, so no other program can take the port.
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        # Pairs without a name, which nobody else can connect to.
+        # Unnamed pairs: nothing else can connect to them.
         qmp, qemu_qmp = (stack.enter_context(end) for end in socket.socketpair())
         qtest, qemu_qtest = (stack.enter_context(end) for end in socket.socketpair())
         qmp.setblocking(False)
@@ -184,11 +187,11 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
             *(program(board.cpu), "-machine", board.qemu.machine),
             *("-nodefaults", "-display", "none"),
             *("-kernel", str(firmware.elf)),
-            # Between requests the firmware sleeps; with sleep=off QEMU would rush through that time
-            # instead of sleeping too, from one timer interrupt to the next.
+            # The firmware sleeps between requests; with sleep=off QEMU would skip that virtual time
+            # from timer interrupt to timer interrupt, at full CPU load.
             *("-icount", f"shift={board.qemu.icount_shift},align=off,sleep=on"),
-            # The UART's bytes come one by one; with Nagle's algorithm each answer would wait 40 ms
-            # for the acknowledgement of its first byte.
+            # The UART sends single bytes; with Nagle's algorithm each answer would wait 40 ms for
+            # the acknowledgement of its first byte.
             *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=on,nodelay=on"),
             *("-serial", "null") * board.qemu.serial,
             *("-serial", "chardev:uart"),
@@ -206,7 +209,7 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
         )
         stack.callback(process.stop)
         url = f"socket://127.0.0.1:{listener.getsockname()[1]}"
-        # QEMU has its own copies: when it ends, the connections must end with it.
+        # QEMU has copies: the connections must end with it.
         for its_own in (listener, qemu_qmp, qemu_qtest):
             its_own.close()
         memory = QemuMemory(qtest, process.alive)

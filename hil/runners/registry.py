@@ -1,4 +1,4 @@
-"""The runners: what starts a board's firmware, by name. Ours and others' are registered alike."""
+"""The registry of runners, which start a board's firmware; plugins register theirs alike."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Counter = Literal["instructions", "cycles", "nanoseconds"]
 
 
 class Running(Protocol):
-    """A firmware that runs."""
+    """A running firmware."""
 
     @property
     def url(self) -> str:
@@ -31,50 +31,50 @@ class Running(Protocol):
 
     @property
     def line(self) -> Line | None:
-        """The line itself, where no URL can open it."""
+        """The line itself if no URL can open it, else None."""
 
     @property
     def memory(self) -> BoardMemory | None:
-        """The board's memory, where it can be reached while the firmware runs."""
+        """The board's memory if it is accessible while the firmware runs, else None."""
 
     @property
     def is_emulated(self) -> bool:
-        """Return whether an emulator takes the place of the board."""
+        """Return whether an emulator replaces the board."""
 
     @property
     def counter(self) -> Counter:
         """The unit of :meth:`count`."""
 
     def alive(self) -> None:
-        """Raise :class:`~hil.errors.DeviceError` saying how the firmware's process ended.
+        """Raise :class:`~hil.errors.DeviceError` with the reason if the firmware's process ended.
 
-        Whoever waits for the firmware calls this every few milliseconds.
+        Called every few milliseconds by code that waits for the firmware.
         """
 
     def count(self, ticks: int, ticks_hz: int) -> int:
-        """``ticks`` of the firmware's time base in the unit of :attr:`counter`."""
+        """Return ``ticks`` of the firmware's time base in the unit of :attr:`counter`."""
 
 
 @runtime_checkable
 class Resettable(Protocol):
-    """A running firmware that may be restarted from outside, also when it hangs."""
+    """A running firmware that can be restarted from outside, even if it hangs."""
 
     @property
     def can_reset(self) -> bool: ...
 
     def reset(self) -> None:
-        """Restart it; the serial line must be closed, and opened again afterwards."""
+        """Restart the firmware; the serial line must be closed before and reopened after."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """What must be installed before a runner can start anything."""
+    """A program or package that a runner needs."""
 
-    #: As messages call it: mostly a program.
+    #: Its name in messages.
     name: str
-    #: How to get it.
+    #: How to install it.
     hint: str
-    #: Whether it is there; without this, whether it is a program on PATH.
+    #: Returns whether it is installed; None: whether it is a program on PATH.
     find: Callable[[], bool] | None = None
 
     def is_there(self) -> bool:
@@ -85,23 +85,23 @@ class Need:
 class Runner:
     """A way to start a firmware.
 
-    ``start(board, image, choice)`` gives a context with a :class:`Running`; leaving it ends what
-    was started. What fails there is a :class:`~hil.errors.HilError`, every wait has a deadline.
+    ``start(board, image, choice)`` returns a context that yields a :class:`Running` and ends it on
+    exit. Failures are :class:`~hil.errors.HilError`; every wait needs a deadline.
     """
 
-    #: As ``--runner`` and descriptions have it.
+    #: The value of ``--runner`` and of ``runners`` in descriptions.
     name: str
-    #: Starts an image on a board, as far as the user's choice leaves open how.
+    #: Starts an image on a board with the user's choice.
     start: Callable[[Board, Image, Choice], AbstractContextManager[Running]]
-    #: Boards that it can start although their descriptions do not name it; without this, none.
+    #: Returns whether it can start a board whose description does not list it.
     serves: Callable[[Board], bool] = field(default_factory=lambda: _serves_no_other)
-    #: What must be installed for a board; None for nothing.
+    #: Returns the missing prerequisite for a board; None if nothing is needed.
     needs: Callable[[Board], Need | None] = field(default_factory=lambda: _needs_nothing)
-    #: Raises where ``start`` would, for want of what the user or the machine must provide.
+    #: Raises if ``start`` would for a problem that is known before a build.
     check: Callable[[Board, Choice], None] = field(default_factory=lambda: _is_always_ready)
-    #: It goes through a debug probe: a probe, a port and RTT may be chosen, and the board runs on.
+    #: Whether it uses a debug probe: then a probe, a port and RTT may be chosen.
     uses_probe: bool = False
-    #: A firmware that it started may have :attr:`Running.memory`.
+    #: Whether its firmware may have :attr:`Running.memory`.
     reaches_memory: bool = False
 
 
@@ -120,30 +120,30 @@ _RUNNERS: dict[str, Runner] = {}
 
 
 def register_runner(runner: Runner) -> None:
-    """Let boards be started by ``runner``, and their descriptions name it.
+    """Register ``runner`` for boards and their descriptions.
 
-    :class:`~hilc.errors.InputError` where a runner has its name.
+    Raise :class:`~hilc.errors.InputError` if another runner has its name.
     """
     if runner.name in _RUNNERS:
-        raise InputError(f"there is a runner {runner.name!r} already", "give yours another name")
+        raise InputError(f"a runner {runner.name!r} exists already", "give this one another name")
     _RUNNERS[runner.name] = runner
     allow_runner(runner.name)
 
 
 def runner_named(name: str) -> Runner:
-    """Return the runner; :class:`~hilc.errors.InputError` where there is none of the name."""
+    """Return the runner; raise :class:`~hilc.errors.InputError` if the name is unknown."""
     if name not in _RUNNERS:
         load_plugins()
     if name not in _RUNNERS:
         raise InputError(
             f"unknown runner {name!r}{nearest(name, _RUNNERS)}",
-            f"choose {listed(list(_RUNNERS), 'or')}; a plugin may bring others (hil doctor)",
+            f"choose {listed(list(_RUNNERS), 'or')}; plugins may add others: hil doctor",
         )
     return _RUNNERS[name]
 
 
 def runners_for(board: Board) -> tuple[str, ...]:
-    """Return the runners that can start ``board``: those of its description first."""
+    """Return the runners that can start ``board``; those of its description come first."""
     load_plugins()
     others = [r.name for r in _RUNNERS.values() if r.name not in board.runners and r.serves(board)]
     return (*board.runners, *others)

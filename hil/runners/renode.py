@@ -1,7 +1,7 @@
-"""Runs a firmware in Renode: platform and script from the board description, driven by its monitor.
+"""Run a firmware in Renode: platform and script from the board description, via its monitor.
 
-Nothing here was ever run with Renode itself; ``docs/reference/board-files.md`` says what that
-means.
+This module has not been run with Renode itself; ``docs/reference/board-files.md`` explains the
+limits.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ INSTALL_HINT: Final = (
     "install it from https://github.com/renode/renode/releases (1.15 or later) and put `renode` "
     "on PATH, or use another of the board's runners"
 )
-#: Until .NET and Renode have started, and until a platform is loaded.
+#: Time limits for .NET and Renode to start, and for a platform to load.
 _START_TIMEOUT_S = 60.0
 _QUIT_TIMEOUT_S = 2.0
-#: Another program may take a free port before Renode does.
+#: Attempts to find a free port, which another program may take before Renode does.
 _ATTEMPTS = 3
 _TAKEN = re.compile(r"address already in use|in use|already taken", re.IGNORECASE)
-#: The script's last command prints it.
+#: The output of the script's last command.
 _STARTED = "Starting emulation"
 _NUMBER = re.compile(r"0x([0-9A-Fa-f]+)|\b([0-9]+)\b")
 
-#: Virtual time passes in steps of this many seconds; what the outside sends arrives between them.
+#: Step of virtual time in seconds; input from outside arrives between steps.
 _QUANTUM_S = "0.00001"
 
 
@@ -61,7 +61,7 @@ class RenodeBoard:
         self._executed = 0
 
     def alive(self) -> None:
-        """Raise when Renode has ended."""
+        """Raise if Renode has ended."""
         self._process.alive()
 
     def reset(self) -> None:
@@ -69,27 +69,27 @@ class RenodeBoard:
         answer = self._monitor.ask("machine Reset")
         if answer:
             raise DeviceError(
-                f"Renode did not reset the board, but says {answer!r}", "run it again"
+                f"Renode did not reset the board: its monitor answered {answer!r}", "run it again"
             )
         self._executed = 0
 
     def executed(self) -> int:
-        """Instructions that the core has executed since its start, by Renode's own counter."""
+        """Return the instructions executed since the start, by Renode's counter."""
         answer = self._monitor.ask("sysbus.cpu ExecutedInstructions")
         number = _NUMBER.search(answer)
         if number is None:
             raise DeviceError(
-                f"Renode does not tell how many instructions it executed, but says {answer!r}",
-                "is its version 1.15 or later?",
+                f"Renode did not report executed instructions: its monitor answered {answer!r}",
+                "install Renode 1.15 or later",
             )
         self._executed = int(number[1], 16) if number[1] else int(number[2])
         return self._executed
 
     def count(self, ticks: int, ticks_hz: int) -> int:
-        """Instructions: each takes 1 / ``mips`` us of the virtual time that ``ticks`` measure.
+        """Return instructions: each takes 1 / ``mips`` us of the virtual time of ``ticks``.
 
-        A count beyond what Renode has executed at all is a time base that runs at another rate than
-        the description says, and raises.
+        Raise if the count exceeds the instructions that Renode has executed: then the time base
+        runs at another rate than the description says.
         """
         instructions = (ticks * self._mips * 1_000_000 + ticks_hz // 2) // ticks_hz
         if instructions > self._executed and instructions > self.executed():
@@ -105,8 +105,8 @@ class RenodeBoard:
 def platform(board: Board) -> str:
     """Return the text of the ``.repl`` file for ``board``.
 
-    Either Renode's own platform with the time base set to the board's clock, or one of core, memory
-    and UART; then the board's changes.
+    It is Renode's own platform with the time base at the board's clock, or a platform of core,
+    memory and UART; followed by the board's changes.
     """
     renode = board.renode
     assert renode is not None
@@ -124,8 +124,8 @@ def _made(board: Board, renode: Renode) -> list[str]:
     if not board.cpu.debug.renode:
         known = [name for name in cpu_names() if get_cpu(name).debug.renode]
         raise InputError(
-            f"no platform can be made for Renode with a {board.cpu.name}",
-            f"name one of Renode's in renode.platform; it can be made for {', '.join(known)}",
+            f"this program cannot generate a Renode platform with a {board.cpu.name}",
+            f"set renode.platform to one of Renode's; generated cores: {', '.join(known)}",
         )
     memory = [
         f"{region.name}: Memory.MappedMemory @ sysbus {region.origin:#010x}\n"
@@ -148,7 +148,7 @@ def _made(board: Board, renode: Renode) -> list[str]:
 
 
 def script(board: Board) -> str:
-    """Return the text of the ``.resc`` file for ``board``: it lies beside platform and ELF.
+    """Return the text of the ``.resc`` file for ``board``, for the folder of platform and ELF.
 
     ``$uart_port`` is the port of the serial line. The last command starts the firmware.
     """
@@ -183,7 +183,9 @@ start
 def start(board: Board, firmware: Image) -> Iterator[RenodeBoard]:
     """Start the firmware in Renode."""
     if board.renode is None:
-        raise InputError(f"board {board.name!r} has no [renode] table", "add a [renode] table")
+        raise InputError(
+            f"board {board.name!r} has no [renode] table", "add one, or use another runner"
+        )
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hil-renode-")))
         (folder / "board.repl").write_text(platform(board), encoding="utf-8")
@@ -198,8 +200,8 @@ def _start_renode(stack: contextlib.ExitStack) -> tuple[ChildProcess, Monitor]:
     for attempt in range(_ATTEMPTS):
         with contextlib.ExitStack() as starting:
             port = _free_port()
-            # --console would take the monitor away from the port, and --hide-log leaves out what a
-            # firmware's every access to a register that is not modelled would print.
+            # --console would move the monitor from the port to the console; --hide-log suppresses
+            # a message for each access to an unmodelled register.
             command = [PROGRAM, "--disable-gui", "--hide-log", "--plain", "-P", str(port)]
             process = ChildProcess("Renode", command, install_hint=INSTALL_HINT)
             starting.callback(process.stop)
@@ -216,7 +218,7 @@ def _start_renode(stack: contextlib.ExitStack) -> tuple[ChildProcess, Monitor]:
 
 
 def _quit(process: ChildProcess, monitor: Monitor) -> None:
-    """Let Renode end by itself, so that it removes its temporary files."""
+    """Let Renode quit by itself, so that it removes its temporary files."""
     with contextlib.closing(monitor):
         if process.process.poll() is None:
             monitor.quit()
@@ -234,18 +236,18 @@ def _run_script(monitor: Monitor, folder: Path) -> int:
         if _STARTED in answer:
             return port
         if attempt + 1 < _ATTEMPTS and _TAKEN.search(answer):
-            monitor.ask("Clear")  # drops the machine that the script has made so far
+            monitor.ask("Clear")  # drop the machine that the script has created so far
             continue
         words = " ".join(answer.split()) or "nothing"
         raise DeviceError(
-            f"Renode stopped in the board's script, saying: {words}",
-            "compare the [renode] table of the board with the platforms of this Renode",
+            f"Renode stopped in the board's script: {words}",
+            "compare the board's [renode] table with the platforms of this Renode",
         )
     raise AssertionError("the last attempt returns or raises")
 
 
 def _free_port() -> int:
-    """Return a free port, on any of this machine's addresses, as Renode wants it."""
+    """Return a port that is free on all addresses of this machine, which Renode binds."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]

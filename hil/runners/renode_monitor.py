@@ -1,8 +1,8 @@
-"""Renode's monitor: a shell for a person on a Telnet connection, spoken to by a program.
+"""Client of Renode's monitor, an interactive shell on a Telnet connection.
 
-What comes back is a terminal's picture: Telnet's negotiation, cursor movements, an echo of what was
-sent, the command's output, a prompt. Only the output is handed on. The forms follow the sources of
-Renode 1.15 (`SocketServerProvider`, `Monitor`, `AntShell`).
+The received bytes form terminal output: Telnet negotiation, cursor movements, the echo of the
+command, its output, a prompt. Only the output is returned. The formats follow the sources of Renode
+1.15 (`SocketServerProvider`, `Monitor`, `AntShell`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Final
 
 from hil.errors import DeviceError
 
-#: How often a wait looks whether Renode still lives.
+#: Interval at which a wait checks whether Renode still runs.
 _LOOK_S = 0.02
-#: Nothing more comes for so long: what was shown before the first command has been read.
+#: Silence that ends the output before the first command.
 _QUIET_S = 0.2
 _PROMPT = re.compile(r"\([^()\r\n]+\) \Z")
 #: Cursor and colour codes; --plain leaves some of them.
@@ -30,13 +30,13 @@ _WITH_OPTION: Final = range(251, 255)  # WILL, WON'T, DO, DON'T
 
 
 class Telnet:
-    """Takes the data out of a Telnet stream: bytes in, bytes out, whatever they are cut into."""
+    """Extracts the data of a Telnet stream, received in pieces of any size."""
 
     def __init__(self) -> None:
         self._pending = b""
 
     def feed(self, received: bytes) -> bytes:
-        """Return the data in ``received``; a command that is cut off waits for its rest."""
+        """Return the data in ``received``; keep an incomplete command for the next call."""
         stream, data, index = self._pending + received, bytearray(), 0
         while (found := stream.find(_IAC, index)) >= 0:
             data += stream[index:found]
@@ -52,7 +52,7 @@ class Telnet:
 
     @staticmethod
     def _command_end(stream: bytes, start: int) -> int | None:
-        """Return where the command at ``start`` ends; None when that has not arrived yet."""
+        """Return the end of the command at ``start``; None if it is incomplete."""
         code = stream[start + 1] if start + 1 < len(stream) else None
         if code is None:
             return None
@@ -64,7 +64,7 @@ class Telnet:
 
 
 class Monitor:
-    """A connection to the monitor of the Renode that ``alive`` watches."""
+    """A connection to the monitor; ``alive`` raises if Renode has ended."""
 
     def __init__(self, connection: socket.socket, alive: Callable[[], None]) -> None:
         self._socket = connection
@@ -74,7 +74,7 @@ class Monitor:
 
     @classmethod
     def connect(cls, port: int, alive: Callable[[], None], timeout_s: float) -> Monitor:
-        """Connect as soon as something listens at ``port``, and waits for the first prompt."""
+        """Connect when ``port`` accepts connections, and wait for the first prompt."""
         deadline = time.monotonic() + timeout_s
         while True:
             alive()
@@ -87,7 +87,7 @@ class Monitor:
                 time.sleep(_LOOK_S)
         monitor = cls(connection, alive)
         try:
-            # The first prompt may have been shown before anybody was connected.
+            # The first prompt may have been sent before the connection.
             monitor._send("")
             monitor._wait_for(lambda text: bool(_PROMPT.search(text)), deadline, timeout_s)
             while monitor._receive(_QUIET_S):
@@ -98,10 +98,10 @@ class Monitor:
         return monitor
 
     def ask(self, command: str, timeout_s: float = 10.0) -> str:
-        """Return what ``command`` printed, without echo and prompt."""
+        """Return the output of ``command`` without echo and prompt."""
         self._text = ""
         self._send(command)
-        # The terminal wraps a long echo at the width that it believes to have.
+        # The terminal wraps a long echo at its assumed width.
         echo = re.compile(r"\s*".join(re.escape(char) for char in command if not char.isspace()))
 
         def output(text: str) -> str | None:
@@ -117,7 +117,7 @@ class Monitor:
         return "\n".join(line.rstrip() for line in lines if line.strip())
 
     def quit(self) -> None:
-        """Ask Renode to end; whoever watches its process sees whether it does."""
+        """Ask Renode to quit; the caller watches its process."""
         with contextlib.suppress(DeviceError):
             self._send("quit")
 
@@ -134,12 +134,12 @@ class Monitor:
         while not arrived(self._text):
             if time.monotonic() >= deadline:
                 shown = self._text.strip().splitlines()
-                last = f"; the last that it showed is {shown[-1]!r}" if shown else ""
+                last = f"; its last output is {shown[-1]!r}" if shown else ""
                 raise _silence(f"does not answer{last}", timeout_s)
             self._receive(_LOOK_S)
 
     def _receive(self, timeout_s: float) -> bool:
-        """Return whether anything came within ``timeout_s``."""
+        """Return whether data arrived within ``timeout_s``."""
         self._alive()
         try:
             ready, _, _ = select.select([self._socket], [], [], timeout_s)
@@ -149,25 +149,23 @@ class Monitor:
         except OSError as error:
             raise self._lost(str(error)) from None
         if not received:
-            raise self._lost("it closed the connection")
+            raise self._lost("Renode closed the connection")
         self._text += self._telnet.feed(received).decode("utf-8", "replace")
-        # A code may have been cut in two: the text is cleaned as a whole.
+        # A code may be split between two pieces, so the whole text is cleaned.
         self._text = _ESCAPE.sub("", self._text)
         return True
 
     def _lost(self, reason: str) -> DeviceError:
-        """Return the error of a connection that failed; raise the better one when Renode has
-        ended.
-        """
+        """Return the error of a failed connection; raise the process's error if it has ended."""
         deadline = time.monotonic() + 1.0
         while time.monotonic() < deadline:
             self._alive()
             time.sleep(_LOOK_S)
-        return DeviceError(f"Renode's monitor is lost: {reason}", "run it again")
+        return DeviceError(f"the connection to Renode's monitor failed: {reason}", "run it again")
 
 
 def _silence(what: str, timeout_s: float) -> DeviceError:
     return DeviceError(
         f"Renode's monitor {what} (waited {timeout_s:g} s)",
-        "is the computer very busy? otherwise start `renode` by hand and see whether it works",
+        "repeat it on an idle machine, or start `renode` by hand to check that it works",
     )

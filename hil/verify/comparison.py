@@ -1,8 +1,9 @@
-"""Compares a model on a device with a reference, output by output and layer by layer.
+"""Compare a model on a device with a reference, output by output and layer by layer.
 
-Integer and boolean results must be equal. A float result may differ from the reference's by
-``FLOAT_RTOL`` times the largest magnitude of the reference's tensor: relative to the tensor, since
-sums taken in another order make its small elements differ by as much as its large ones.
+Integer and boolean results must be equal. A float result may differ from the reference by
+``FLOAT_RTOL`` times the largest magnitude in the reference's tensor. The tolerance is relative to
+the tensor, not the element, since another order of summation changes small elements as much as
+large ones.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from hilc.ir import Array
 
 FLOAT_RTOL = 1e-5
 
-#: The outputs of a model, and of each of its layers.
+#: The outputs of a model, and those of each layer.
 _Arrays = tuple[list[Array], list[list[Array]]]
 
 
 class RunnableModel(ExecutedModel, Protocol):
-    """Common interface of a model on a device and one in this process."""
+    """Interface common to models on a device and in this process."""
 
     @property
     def layers(self) -> tuple[Layer, ...]: ...
@@ -40,12 +41,12 @@ class RunnableModel(ExecutedModel, Protocol):
 
 @dataclass(frozen=True)
 class Fallback:
-    """Why the reference is not the one that is compared with by default."""
+    """Reason why the default reference was replaced by another one."""
 
-    #: The default one, and the one that is used.
+    #: Names of the default reference and of the used one.
     wanted: str
     used: str
-    #: What it lacks, and how to get it.
+    #: The default reference's missing part, and how to install it.
     missing: str
     remedy: str
 
@@ -56,21 +57,21 @@ class Fallback:
 
 @dataclass(frozen=True)
 class Oracle:
-    """Source of expected results: a reference that computes, or outputs from a file."""
+    """Source of expected results: a reference that computes, or outputs in a file."""
 
     name: str
     description: str
-    #: Every tensor that it knows, by name, for sample number ``index``.
+    #: Returns every known tensor, by name, for a sample index and its inputs.
     values: Callable[[int, Sample], Mapping[str, Array]]
-    #: None for the default reference, and for one that was asked for.
+    #: None for the default reference and for a requested one.
     fallback: Fallback | None = None
-    #: Gives the states of the reference their first values.
+    #: Resets the states of the reference.
     reset_state: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first element of a tensor that differs."""
+    """The first differing element of a tensor."""
 
     sample: int
     position: tuple[int, ...]
@@ -88,14 +89,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class TensorReport:
-    """One tensor over all samples."""
+    """Differences of one tensor over all samples."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
-    #: Elements that differ, over all samples.
+    #: Number of different elements over all samples.
     mismatches: int
-    #: Largest difference; NaN when one side is not a finite number and the other is.
+    #: Largest difference; NaN if only one side is a finite number.
     max_abs_diff: float | int
     first: Difference | None
 
@@ -111,13 +112,13 @@ class TensorReport:
 
 @dataclass(frozen=True)
 class LayerReport:
-    """The outputs of one layer; ``outputs`` leaves out what the reference does not have."""
+    """Differences of one layer; ``outputs`` contains only tensors of the reference."""
 
     index: int
     name: str
     op: str
     outputs: tuple[TensorReport, ...]
-    #: Tensors that exist in the compiled model only (made by a pass), so nothing to compare with.
+    #: Tensors that a transform created: the reference has none to compare with.
     uncompared: tuple[str, ...]
 
     @property
@@ -145,7 +146,7 @@ class Report:
     reference: str
     reference_description: str
     outputs: tuple[TensorReport, ...]
-    #: None when layers were not asked for.
+    #: None if layers were not requested.
     layers: tuple[LayerReport, ...] | None
     seconds: float
     fallback: Fallback | None = None
@@ -157,7 +158,7 @@ class Report:
         )
 
     def check(self) -> None:
-        """Raise :class:`~hil.errors.NumericError` where something differs."""
+        """Raise :class:`~hil.errors.NumericError` if an output differs."""
         if self.match:
             return
         layer = self.first_different_layer
@@ -168,15 +169,15 @@ class Report:
         raise NumericError(
             f"{self.model} on {self.board} differs from {self.reference}: {tensor.mismatches} "
             f"elements of {tensor.name!r}, the first in sample {first.sample} at "
-            f"{list(first.position)}: {first.got}, expected is {first.expected}",
+            f"{list(first.position)}: {first.got}, expected {first.expected}",
             f"the earliest layer that differs is {layer.name!r} ({layer.op})"
             if layer
-            else "compare the layers, too (--per-layer): the earliest that differs tells where",
+            else "use --per-layer to find the earliest layer that differs",
         )
 
     @property
     def first_different_layer(self) -> LayerReport | None:
-        """The earliest layer that differs in any sample: the one to look at."""
+        """The earliest layer that differs in any sample."""
         return next((layer for layer in self.layers or () if not layer.match), None)
 
     def json(self) -> dict[str, Any]:
@@ -218,7 +219,7 @@ class _Comparison:
     first: Difference | None = field(default=None)
 
     def add(self, sample: int, whole: Array, got: Array) -> None:
-        """Compare with what the tensor holds of the reference's."""
+        """Compare ``got`` with the reference's tensor, of which it may be a part."""
         expected = self.tensor.held(np.asarray(whole))
         if expected.dtype != got.dtype or expected.size != got.size:
             raise InputError(
@@ -227,10 +228,10 @@ class _Comparison:
                 "compare with the reference of the same model file",
             )
         expected = expected.reshape(got.shape)
-        # Flat, because numpy's functions make numbers of arrays without dimensions.
+        # Flat: numpy reduces arrays without dimensions to scalars.
         difference, different = _differences(expected.ravel(), got.ravel())
         count = int(np.count_nonzero(different))
-        # numpy's maximum hands a NaN on, so one element that is no number is never hidden.
+        # numpy's maximum propagates NaN, so a NaN element is always reported.
         self.max_abs_diff = float(np.maximum(self.max_abs_diff, difference.max(initial=0)))
         self.mismatches += count
         if count and self.first is None:
@@ -264,14 +265,14 @@ def verify(
     keep_state: bool = False,
     repeated: Callable[[Callable[[], _Arrays]], _Arrays] = lambda job: job(),
 ) -> Report:
-    """Run every sample on ``model`` and compares its outputs, and its layers' when asked for.
+    """Run every sample on ``model`` and compare its outputs, and its layers if ``per_layer``.
 
-    ``samples`` may be a progress bar around the samples. A sample is computed again where the board
-    fails and :meth:`hil.device.Device.repeated` brings it back, never because of its results. The
-    reference computes beside the board, which takes as long as both together otherwise.
+    ``samples`` may be wrapped in a progress bar. If the board fails and
+    :meth:`hil.device.Device.repeated` recovers it, the sample is computed again; different results
+    are never a reason for that. The reference computes in parallel to the board.
 
-    Each sample starts from states that were reset; with ``keep_state`` the samples are one sequence
-    instead, in which each starts from what the one before it left.
+    States are reset before each sample; with ``keep_state`` only before the first, so that the
+    samples form one sequence.
     """
     start = time.monotonic()
     outputs = [_Comparison(tensor) for tensor in model.outputs]
@@ -308,17 +309,17 @@ def verify(
 
 
 def _expected(oracle: Oracle, index: int, sample: Sample, is_first: bool) -> Mapping[str, Array]:
-    """Return what the reference computes of a sample, from reset states where it ``is_first``."""
+    """Return the reference's results for a sample; reset its states if ``is_first``."""
     if is_first:
         oracle.reset_state()
     return oracle.values(index, sample)
 
 
 def _computed(model: RunnableModel, sample: Sample, per_layer: bool, is_first: bool) -> _Arrays:
-    """Return the outputs of ``sample``, and those of each layer when asked for."""
+    """Return the outputs of ``sample``, and of each layer if ``per_layer``."""
     if is_first:
         model.reset_state()
-    # Layer by layer is a run, too, which has to start from the same.
+    # The run by layers must start from the same states.
     states = [model.state(index) for index in range(len(model.states))] if per_layer else []
     _set_inputs(model, sample)
     model.run()
@@ -354,17 +355,17 @@ def _layer_reports(
 
 
 def _differences(expected: Array, got: Array) -> tuple[Array, Array]:
-    """Absolute difference of each element, and which elements count as different."""
+    """Return each element's absolute difference and whether it counts as different."""
     if expected.dtype == np.bool_:
         different = expected != got
         return different.astype(np.int64), different
     if np.issubdtype(expected.dtype, np.integer):
-        # float64 holds every difference of the types up to 32 bits; int64 would overflow itself.
+        # float64 holds every difference of types up to 32 bits; int64 differences could overflow.
         difference = np.abs(expected.astype(np.float64) - got.astype(np.float64))
         return difference, expected != got
     with np.errstate(invalid="ignore"):
         difference = np.abs(expected.astype(np.float64) - got.astype(np.float64))
-    # The same NaN or the same infinity on both sides is agreement.
+    # Equal NaNs and equal infinities count as equal.
     same = (expected == got) | (np.isnan(expected) & np.isnan(got))
     difference[same] = 0
     finite = np.abs(expected[np.isfinite(expected)])

@@ -1,7 +1,7 @@
-"""Inputs for a model: random ones from a seed, or arrays from NPZ and NPY files.
+"""Inputs of a model: random ones from a seed, or arrays from NPZ and NPY files.
 
-Everything from a file is checked against the model's tensors before a device sees it; what does not
-fit is an :class:`~hil.errors.InputError` that names file, array and remedy.
+Arrays of a file are checked against the model's tensors before they are used; a mismatch is an
+:class:`~hil.errors.InputError` that names file, array and remedy.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from hilc.ir import ELEMENT_TYPES, Array
 from hilc.support.inputs import check_regular
 from hilc.support.outputs import replacing
 
-#: Of an NPY file, and of a ZIP file with entries and without any, which an NPZ file is.
+#: First bytes of an NPY file and of a ZIP (NPZ) file, with and without entries.
 _BEGINNINGS = (np.lib.format.MAGIC_PREFIX, b"PK\x03\x04", b"PK\x05\x06")
-#: The arrays of one file. A deflated file of a megabyte may hold a thousand times as much, so this
-#: is checked before anything is read; it is ten thousand colour pictures of 180 x 180.
+#: Limit of the total size of a file's arrays, checked before they are read, since deflate can
+#: compress by a factor of a thousand. It is ten thousand colour pictures of 180 x 180.
 _MAX_BYTES = 1 << 30
 Sample = Mapping[str, Array]
 
-#: In files of outputs, to tell them from the user's own.
+#: Identifies files of outputs, to tell them from the user's own.
 _OUTPUTS_MARK = b"written by hil"
 
-#: int32 and int64 inputs are counts and indices as a rule, so they stay small; the narrow types are
-#: quantized values and take their whole range.
+#: int32 and int64 inputs are usually counts and indices, so random values are small; values of
+#: narrow types are quantized and use the whole range.
 _COUNTS = (-1000, 1000)
 
 
 def random_sample(tensors: Sequence[TensorInfo], seed: int, index: int) -> dict[str, Array]:
-    """Sample number ``index`` of the series ``seed``; it does not depend on the series' length.
+    """Return sample ``index`` of the random series ``seed``; it does not depend on the length.
 
-    Quantized types are uniform over all their values, floats are standard normal.
+    Quantized types are uniform over all values, floats are standard normal.
     """
     rng = np.random.default_rng([seed, index])
     return {tensor.name: _random_array(rng, tensor) for tensor in tensors}
 
 
 class RandomSamples(Sequence[Sample]):
-    """The first ``count`` samples of the series ``seed``, made when asked for."""
+    """The first ``count`` samples of the series ``seed``, computed on access."""
 
     def __init__(self, tensors: Sequence[TensorInfo], seed: int, count: int) -> None:
         self._tensors = tensors
@@ -80,7 +80,7 @@ def _random_array(rng: np.random.Generator, tensor: TensorInfo) -> Array:
 class ArraySamples(Sequence[Sample]):
     """The samples along the first axis of ``arrays``, which all have the same length.
 
-    Views, made when asked for: of small samples, all at once would take far more than the arrays.
+    Each sample is a view created on access: views of all small samples would exceed the arrays.
     """
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
@@ -99,9 +99,9 @@ class ArraySamples(Sequence[Sample]):
 
 
 def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> Sequence[Sample]:
-    """Return the samples of an NPZ file: one array for each tensor, by its name.
+    """Return the samples of an NPZ file with one array per tensor, by name.
 
-    An array has the tensor's shape behind a leading sample axis, or the tensor's own shape with the
+    An array has the tensor's shape after a leading sample axis, or the tensor's own shape with the
     samples along a batch axis of 1. ``role`` is ``input`` or ``output``, for messages.
     """
     arrays = load_arrays(Path(path))
@@ -109,15 +109,15 @@ def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> 
     for name in arrays:
         if name not in known:
             raise InputError(
-                f"{path} holds an array {name!r}, which is not an {role} of the model",
+                f"{path} contains an array {name!r}, which is not an {role} of the model",
                 f"name the arrays {', '.join(known)}",
             )
     samples_by_name: dict[str, Array] = {}
     for name, tensor in known.items():
         if name not in arrays:
             raise InputError(
-                f"{path} lacks an array for the model's {role} {name!r}",
-                f"it holds {', '.join(arrays) or 'nothing'}; name arrays as the model does",
+                f"{path} has no array for the model's {role} {name!r}",
+                f"its arrays are {', '.join(arrays) or 'none'}; use the model's names",
             )
         samples_by_name[name] = split_samples(arrays[name], tensor, f"{path}: array {name!r}")
     counts = {name: len(array) for name, array in samples_by_name.items()}
@@ -134,7 +134,7 @@ def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> 
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:
-    """Write an NPZ file; unlike ``numpy.savez`` with arrays of any name, and without a date."""
+    """Write an NPZ file without a date; array names may be arbitrary, unlike ``numpy.savez``."""
     with replacing(path) as partial, zipfile.ZipFile(partial, "w") as archive:
         archive.comment = _OUTPUTS_MARK
         for name, array in arrays.items():
@@ -143,7 +143,7 @@ def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:
 
 
 def is_saved(path: str | Path) -> bool:
-    """Return whether :func:`save_arrays` wrote the file: no inputs of the user's, say."""
+    """Return whether :func:`save_arrays` wrote the file."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.comment == _OUTPUTS_MARK
@@ -152,7 +152,7 @@ def is_saved(path: str | Path) -> bool:
 
 
 def load_input(path: str | Path, tensor: TensorInfo) -> Array:
-    """One array of an NPY file, in the tensor's exact shape and type."""
+    """Return the array of an NPY file, in the tensor's exact shape and type."""
     samples = split_samples(_load_npy(Path(path)), tensor, str(path))
     if len(samples) != 1:
         raise InputError(
@@ -177,7 +177,7 @@ def split_samples(array: Array, tensor: TensorInfo, where: str) -> Array:
         return array[np.newaxis]
     if shape[:1] == (1,) and array.ndim == len(shape) and array.shape[1:] == shape[1:]:
         return array[:, np.newaxis]
-    # TVM's archives may not say a shape: the tensor is flat then, and the size decides.
+    # Archives of TVM may lack a shape: the tensor is then flat and checked by size.
     if len(shape) == 1 and array.ndim > 1 and array.size and array.size % shape[0] == 0:
         if array.size == shape[0]:
             return array.reshape(1, -1)
@@ -200,11 +200,11 @@ def load_arrays(path: Path) -> dict[str, Array]:
         for name in loaded.files:
             try:
                 array = loaded[name]
-            except Exception as error:  # as below
+            except Exception as error:  # see _load
                 raise InputError(
                     f"{path}: array {name!r} cannot be read: {_why(error)}", "save it again"
                 ) from None
-            # Of a member that is not an NPY file, numpy returns the bytes.
+            # numpy returns the raw bytes of a member that is not an NPY file.
             if not isinstance(array, np.ndarray):
                 raise InputError(
                     f"{path}: the member {name!r} is not an NPY file", "numpy.savez writes an NPZ"
@@ -216,7 +216,7 @@ def load_arrays(path: Path) -> dict[str, Array]:
 def _check_size(path: Path, nbytes: int) -> None:
     if nbytes > _MAX_BYTES:
         raise InputError(
-            f"{path} holds {nbytes} bytes of arrays, and at most {_MAX_BYTES} are read",
+            f"{path} contains {nbytes} bytes of arrays; at most {_MAX_BYTES} are read",
             "split it into several files",
         )
 
@@ -234,7 +234,7 @@ def _load(path: Path, what: str) -> Any:
     try:
         with path.open("rb") as file:
             start = file.read(len(np.lib.format.MAGIC_PREFIX))
-        # numpy takes anything else for a pickle, and advises to load that.
+        # numpy takes other files for pickles and suggests loading them.
         if not start.startswith(_BEGINNINGS):
             raise InputError(f"{path} is neither an NPZ nor an NPY file", f"give {what}")
         _check_size(path, path.stat().st_size)
@@ -246,12 +246,12 @@ def _load(path: Path, what: str) -> Any:
     except HilError:
         raise
     except Exception as error:
-        # Of a garbled file numpy and zipfile raise whatever their parsers do.
+        # numpy and zipfile raise arbitrary exceptions for a corrupt file.
         raise InputError(f"{path} cannot be read: {_why(error)}", f"give {what}") from None
 
 
 def _why(error: Exception) -> str:
-    # numpy's own sentence advises to load it, which would run whatever is in it.
+    # numpy's message suggests allow_pickle, which would execute code in the file.
     if "pickle" in str(error):
         return "it holds Python objects, not numbers"
     return str(error) or ("not enough memory" if isinstance(error, MemoryError) else repr(error))

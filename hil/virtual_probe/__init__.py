@@ -1,18 +1,18 @@
-"""A debug probe for boards that QEMU emulates, which pyOCD finds like any other.
+"""A debug probe for boards that QEMU emulates; pyOCD finds it like a real one.
 
-pyOCD, and everything that is built on it (its command line, gdb server, flash algorithms, RTT),
-works on an emulated microcontroller as on a real one::
+pyOCD and all programs based on it (its command line, gdb server, flash algorithms, RTT) work with
+an emulated microcontroller as with a real one::
 
     python -m hil.virtual_probe microbit &     # prints the probe's unique id and the serial line
     pyocd load --target nrf51 firmware.hex
     pyocd gdbserver --target nrf51
 
-In Python, :func:`start` gives the same for as long as a ``with`` block lasts. The machine starts
-stopped and without an image: whatever runs on it was loaded or programmed through the probe.
+In Python, :func:`start` does the same for the time of a ``with`` block. The machine starts stopped
+and without an image; everything that runs on it was loaded or programmed through the probe.
 
-Emulated are the debug port, an AHB access port, the ROM table and the core's debug registers, with
-breakpoints by FPB and BKPT; what lies behind them is QEMU's own memory and core. Not emulated: the
-DWT's watchpoints, trace, JTAG. Counts of instructions stay exact: the probe takes no virtual time.
+The debug port, an AHB access port, the ROM table, the core's debug registers, and breakpoints by
+FPB and BKPT are emulated; memory and core behind them are QEMU's. The DWT's watchpoints, trace and
+JTAG are not emulated. Instruction counts stay exact, since the probe takes no virtual time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m hil.virtual_probe BOARD``: keeps a virtual board until it is interrupted."""
+"""``python -m hil.virtual_probe BOARD``: run a virtual board until interrupted."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _POLL_S = 0.2
 
 
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the end
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # do not interrupt the cleanup
     raise KeyboardInterrupt  # leaves the with block, which ends the machine
 
 
 def main() -> int:
-    """Print the probe's unique id and the serial line, then waits."""
+    """Print the probe's unique id and the serial line, then wait."""
     parser = argparse.ArgumentParser(prog="python -m hil.virtual_probe", description=__doc__)
     parser.add_argument("board", metavar="BOARD", help="a board of `hil boards` that QEMU emulates")
     args = parser.parse_args()

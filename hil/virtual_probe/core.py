@@ -1,7 +1,7 @@
-"""The debug registers of a Cortex-M, which QEMU does not have, on top of its gdbstub.
+"""The debug registers of a Cortex-M on top of QEMU's gdbstub; QEMU itself lacks them.
 
 Names and bits are those of the Armv7-M and Armv8-M architecture reference manuals, part C1 (debug).
-What is here answers as silicon does; every other address is the machine's own.
+Accesses to all other addresses go to the machine.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _DCRSR_WRITE = 1 << 16
 _FPB = 0xE000_2000
 _FPB_COMPARATORS = 8
 
-#: DCRSR's selectors of registers that the gdbstub has under these names.
+#: DCRSR's selectors of registers with these names in the gdbstub.
 _PLAIN = {**{n: f"r{n}" for n in range(13)}, 13: "sp", 14: "lr", 15: "pc", 16: "xpsr", 33: "fpscr"}
-#: Selectors of special registers and the SYSm numbers with which MRS and MSR name them.
+#: DCRSR's selectors of special registers, and their SYSm numbers in MRS and MSR.
 _SPECIAL = {17: 8, 18: 9, 24: 0x88, 25: 0x89, 26: 0x08, 27: 0x09}
-#: CONTROL, FAULTMASK, BASEPRI and PRIMASK share selector 20: SYSm by the position of their byte.
+#: SYSm by byte position: CONTROL, FAULTMASK, BASEPRI and PRIMASK share selector 20.
 _CFBP = ((20, 24), (19, 16), (17, 8), (16, 0))
 _FIRST_FLOAT = 64
 
-# The ROM table and what it points to: component's address, part number, class, DEVARCH.
+# Entries of the ROM table: component's address, part number, class, DEVARCH.
 _ROM_TABLE = 0xE00F_F000
 _SCS = 0xE000_E000
 _GENERIC, _ROM, _CORESIGHT = 0xE, 0x1, 0x9
@@ -55,8 +55,7 @@ _ARM_DESIGNER = 0x23B
 class Core:
     """One core: its debug registers, halting and running, breakpoints.
 
-    ``reset`` resets the machine (it stays stopped). ``cpu`` says what
-    its ROM table holds.
+    ``reset`` resets the machine (it stays stopped). ``cpu`` determines the ROM table.
     """
 
     def __init__(self, memory: Memory, gdb: Gdb, machine: Machine, cpu: Cpu) -> None:
@@ -75,14 +74,14 @@ class Core:
         self._was_reset = False
         self._fpb_enabled = False
         self._comparators = [0] * _FPB_COMPARATORS
-        #: Half-words 0xBExx that were written: QEMU does not stop at a BKPT instruction by itself.
+        #: Addresses of written half-words 0xBExx: QEMU does not stop at BKPT instructions itself.
         self._bkpts: set[int] = set()
         self._inserted: set[int] = set()
         self._bkpt_stop = False
-        # Where MRS and MSR can be put for a moment.
+        # RAM in which an MRS or MSR instruction can be placed temporarily.
         self._scratch = next(first for first, _last in machine.memory_map() if first >= 0x2000_0000)
 
-    # -- the bus: registers that are here
+    # -- bus accesses to debug registers
 
     def owns(self, address: int) -> bool:
         page = address & ~0xFFF
@@ -108,7 +107,7 @@ class Core:
         words = self._components[address & ~0xFFF]
         word = words.get(address & 0xFFF)
         if word is None:
-            # The SCS is a component and has registers of the machine around its identification.
+            # The SCS's page also contains registers of the machine, besides its identification.
             return self._memory.read(address, 4) if address & ~0xFFF == _SCS else 0
         return word
 
@@ -133,9 +132,7 @@ class Core:
                 self._memory.write(address, 4, value)
 
     def noticed_write(self, address: int, data: bytes) -> None:
-        """Update the breakpoints after a write to memory, which may add or remove BKPT
-        instructions.
-        """
+        """Update the breakpoints after a write to memory, which may change BKPT instructions."""
         for at in range(address & 1, len(data) - 1, 2):
             if data[at + 1] == 0xBE:
                 self._bkpts.add(address + at)
@@ -153,7 +150,7 @@ class Core:
         if self._locked_up:
             value |= _S_LOCKUP
         if not self._running and not self._locked_up:
-            # A core stopped by the probe itself while debugging is off does not show it.
+            # A core that the probe stopped while debugging is off does not report it.
             value |= _S_HALT | _C_HALT if self._control & _C_DEBUGEN else 0
         if self._ready:
             value |= _S_REGRDY
@@ -173,12 +170,12 @@ class Core:
             self.resume()
 
     def take_over(self) -> None:
-        """Resume a machine that attaching has stopped."""
+        """Resume a machine that was stopped by attaching."""
         self._wake()
         self.resume()
 
     def halt(self) -> None:
-        """Stop the core where it is."""
+        """Stop the core at its current instruction."""
         if self._locked_up:
             self._locked_up = False
             self._dfsr |= _DFSR_HALTED
@@ -189,9 +186,9 @@ class Core:
             self._wake()
 
     def _wake(self) -> None:
-        """End a WFI, as halting does on silicon: QEMU's core would sleep on and never step.
+        """End a WFI, as halting does on silicon; QEMU's core would sleep on and never step.
 
-        A pending interrupt ends it; one instruction is executed with interrupts held off.
+        A pending interrupt ends it: one instruction is executed with interrupts masked.
         """
         icsr = self._memory.read(_ICSR, 4)
         if not icsr & _PENDSTSET:
@@ -201,7 +198,7 @@ class Core:
             self._memory.write(_ICSR, 4, _PENDSTCLR)
 
     def resume(self) -> None:
-        """Let the core run, unless its next step would be a lock-up, at which QEMU ends."""
+        """Let the core run, unless its next step would be a lock-up, which ends QEMU."""
         if self._running:
             return
         if not self._can_run():
@@ -229,7 +226,7 @@ class Core:
             self._locked_up = True
 
     def _step_over_breakpoint(self) -> None:
-        """Execute the instruction at the current address even if it has a breakpoint."""
+        """Execute the current instruction even if it has a breakpoint."""
         pc = self._gdb.read_register("pc")
         if pc in self._wanted_breakpoints() and pc not in self._bkpts:
             self._remove_breakpoints()
@@ -277,7 +274,7 @@ class Core:
         else:
             self._comparators[(address - _FPB - 8) // 4] = value
         if self._running and self._wanted_breakpoints() != self._inserted:
-            # The stub takes breakpoints from a stopped machine only.
+            # The stub accepts breakpoints only while the machine is stopped.
             self.halt()
             self._dfsr &= ~_DFSR_HALTED
             self.resume()
@@ -291,7 +288,7 @@ class Core:
             self.reset()
 
     def reset(self) -> None:
-        """Reset the machine; the core runs on unless the debugger asked to catch the reset."""
+        """Reset the machine; the core then runs unless the debugger catches the reset."""
         was_running = self._running or self._locked_up or not self._control & _C_DEBUGEN
         if self._running:
             self._gdb.interrupt()
@@ -306,7 +303,7 @@ class Core:
             self.resume()
 
     def hold_in_reset(self, asserted: bool) -> None:
-        """Drive the reset pin: a held core does not run; releasing it is a reset."""
+        """Drive the reset pin: a held core does not run, and releasing it resets the core."""
         if asserted:
             self.halt()
         else:
@@ -316,7 +313,7 @@ class Core:
     # -- core registers
 
     def _transfer(self, selector: int) -> None:
-        """DCRSR: moves a register to or from DCRDR; S_REGRDY stays 0 where that is impossible."""
+        """Move a register to or from DCRDR (DCRSR); S_REGRDY stays 0 for an invalid selector."""
         self._notice_stop()
         number = selector & 0x7F
         self._ready = False
@@ -368,7 +365,7 @@ class Core:
         self._execute(0xF380 | (0x8800 | sysm) << 16, value)
 
     def _execute(self, instruction: int, r0: int) -> int:
-        """One instruction in scratch memory, all else put back; return r0 as it leaves it."""
+        """Execute one instruction in scratch memory, restore the rest; return r0's new value."""
         kept = {name: self._gdb.read_register(name) for name in ("r0", "pc", "xpsr")}
         code = self._memory.read_block(self._scratch, 4)
         self._remove_breakpoints()
@@ -376,7 +373,7 @@ class Core:
             self._memory.write(self._scratch, 4, instruction)
             self._gdb.write_register("r0", r0)
             self._gdb.write_register("pc", self._scratch)
-            # No IT state, Thumb: the instruction must be executed whatever stood there before.
+            # Clear the IT state and set Thumb, so that the instruction is always executed.
             self._gdb.write_register("xpsr", kept["xpsr"] & 0xF80F_01FF | 1 << 24)
             self._gdb.step()
             return self._gdb.read_register("r0")
@@ -403,7 +400,7 @@ def _is_fpb(address: int) -> bool:
 
 
 def _fpb_addresses(comparator: int, is_version_2: bool) -> set[int]:
-    """Return where an FPB comparator stops the core."""
+    """Return the addresses at which an FPB comparator stops the core."""
     if not comparator & 1:
         return set()
     if is_version_2:
@@ -413,7 +410,7 @@ def _fpb_addresses(comparator: int, is_version_2: bool) -> set[int]:
 
 
 def _components(debug: Debug) -> dict[int, dict[int, int]]:
-    """Return the ROM table's page and the identification of what it lists, by page and offset."""
+    """Return the ROM table and the identification registers of its entries, by page and offset."""
     entries = {
         _SCS: (debug.scs_part, _CORESIGHT if debug.scs_devarch else _GENERIC, debug.scs_devarch),
         _FPB: (debug.fpb_part, _CORESIGHT if debug.fpb_devarch else _GENERIC, debug.fpb_devarch),
@@ -429,7 +426,7 @@ def _components(debug: Debug) -> dict[int, dict[int, int]]:
 
 
 def _identification(part: int, kind: int, devarch: int) -> dict[int, int]:
-    """Return the peripheral and component identification registers of a CoreSight component."""
+    """Return the identification registers of a CoreSight component."""
     jep106, continuation = _ARM_DESIGNER & 0x7F, _ARM_DESIGNER >> 7
     words = {
         0xFD0: continuation,

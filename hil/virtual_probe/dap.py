@@ -1,7 +1,7 @@
 """The debug access port of a Cortex-M: a debug port and one AHB access port.
 
 Registers and bits are those of the Arm Debug Interface Architecture Specification, ADIv5.2. Memory
-and core lie behind it; this module knows only the state that a probe sees over the wire.
+and core lie behind it; this module has only the state that a probe sees.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _CSW, _TAR, _DRW, _BD, _CFG, _BASE, _IDR = 0x00, 0x04, 0x0C, 0x10, 0xF4, 0xF8, 0
 _AHB3_IDR, _AHB5_IDR = 0x2477_0011, 0x8477_0001
 _CSW_SIZE, _CSW_INCREMENT, _CSW_STATUS = 0x7, 0x30, 1 << 6
 _CSW_WRITABLE = 0xFF00_0037
-# The address that increments by itself wraps within so many bytes.
+# The automatic increment of the address wraps at this boundary.
 _AHB3_WRAP, _AHB5_WRAP = 1 << 12, 1 << 10
 _ROM_TABLE = 0xE00F_F003
 
 
 class TransferFault(Exception):
-    """The bus answered with an error, or an earlier error was not cleared."""
+    """Error for a failed bus transfer, or for an earlier one that was not cleared."""
 
 
 class Bus(Protocol):
-    """Memory bus of the access port; an address without a device raises TransferFault."""
+    """Memory bus of the access port; raises TransferFault for an unmapped address."""
 
     def read(self, address: int, size: int) -> int: ...
     def write(self, address: int, size: int, value: int) -> None: ...
@@ -42,7 +42,7 @@ class Bus(Protocol):
 
 
 class AccessPort:
-    """The debug port's and the access port's registers."""
+    """The registers of the debug port and the access port."""
 
     def __init__(self, bus: Bus, *, is_v8: bool) -> None:
         self._bus = bus
@@ -64,7 +64,7 @@ class AccessPort:
                 return 0
             acknowledged = (self._control & _POWER_REQUESTS) << 1
             return self._control | acknowledged | (_STICKY_ERROR if self._sticky_error else 0)
-        return 0  # RESEND and RDBUFF: every transfer is over when the next begins
+        return 0  # RESEND and RDBUFF: transfers are never pending
 
     def write_dp(self, address: int, value: int) -> None:
         if address == _DPIDR_ABORT and value & _ABORT_STICKY_ERROR:
@@ -75,7 +75,7 @@ class AccessPort:
             self._select = value
 
     def line_reset(self) -> None:
-        """Reset the line, as 50 clocks with the line high do."""
+        """Reset the line, which 50 clocks with the line high do on the wire."""
         self._select = 0
 
     # -- the access port
@@ -133,7 +133,7 @@ class AccessPort:
         return self._select >> 24 == 0
 
     def _is_block(self, address: int, count: int) -> bool:
-        """Return whether so many transfers are words in a row that do not wrap."""
+        """Return whether the transfers are consecutive words that do not wrap."""
         return (
             self._is_ours()
             and (self._select & 0xF0 | address & 0xC) == _DRW
@@ -160,7 +160,7 @@ class AccessPort:
         value = self._guard(lambda: self._bus.read(address, size))
         if increment and self._csw & _CSW_INCREMENT:
             self._advance(size)
-        # Bytes travel in the lane of their address.
+        # Bytes use the lane of their address.
         return value << 8 * (address & 3 & -size) & 0xFFFF_FFFF
 
     def _guarded_write(self, address: int, value: int, *, increment: bool) -> None:

@@ -1,7 +1,7 @@
-"""A board's QEMU machine that waits for a debug probe: bare, stopped, with sockets for its control.
+"""A board's QEMU machine for a debug probe: without image, stopped, with control sockets.
 
-``python -m hil.virtual_probe BOARD`` keeps one until it is interrupted, so that pyOCD and anything
-that talks to pyOCD can use it. What runs is announced in a folder, where the probe finds it.
+``python -m hil.virtual_probe BOARD`` runs one until interrupted, for pyOCD and programs that use
+pyOCD. Running machines are announced by files in a folder, where the probe finds them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from hilc.support.outputs import write_file
 if TYPE_CHECKING:
     from hil.board import Board
 
-# Between two looks whether QEMU has made its sockets; the longest wait for them.
+# Poll interval and time limit for QEMU to create its sockets.
 _POLL_S, _START_LIMIT_S = 0.01, 10.0
 
 
 @dataclass(frozen=True)
 class VirtualBoard:
-    """A machine that runs, as others find it."""
+    """A running machine, as announced to others."""
 
     uid: str
     board: str
@@ -51,9 +51,9 @@ class VirtualBoard:
         return f"socket://127.0.0.1:{self.serial_port}"
 
     def claim(self) -> IO[bytes]:
-        """Keep others from the control sockets, which serve one client, until it is closed.
+        """Return a lock on the control sockets, which serve one client, until it is closed.
 
-        Raises :class:`BlockingIOError` where somebody has them.
+        Raise :class:`BlockingIOError` if another client holds it.
         """
         file = (Path(self.sockets) / "claim").open("ab")
         try:
@@ -65,14 +65,14 @@ class VirtualBoard:
 
 
 def running_boards() -> list[VirtualBoard]:
-    """Return the virtual boards of this user whose machines run."""
+    """Return this user's running virtual boards."""
     boards = []
     for path in sorted(_folder().glob("*.json")):
         with contextlib.suppress(OSError, ValueError, TypeError):
             board = VirtualBoard(**json.loads(path.read_text(encoding="utf-8")))
             if _is_running(board.pid):
                 boards.append(board)
-            else:  # its owner was killed
+            else:  # its process was killed
                 path.unlink()
     return boards
 
@@ -83,12 +83,12 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
     if board.qemu is None:
         raise InputError(
             f"board {board.name!r} has no [qemu] table, so it has no virtual probe",
-            "choose a board with the runner qemu (see hil boards)",
+            "choose a board with the runner qemu (hil boards)",
         )
     if not board.cpu.debug.part_numbers:
         raise InputError(
             f"board {board.name!r} has the core {board.cpu.name}, which the virtual probe does not "
-            "know: it debugs cores of Arm",
+            "support: it debugs Arm cores",
             "use the runner qemu, which needs no probe",
         )
     with contextlib.ExitStack() as stack:
@@ -146,7 +146,7 @@ def _is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return False  # another user's process has taken the number
+        return False  # the number now belongs to another user's process
     return True
 
 
@@ -155,5 +155,7 @@ def _wait_for(sockets: Path, process: ChildProcess) -> None:
     while not all((sockets / name).exists() for name in ("qtest", "gdb", "qmp")):
         process.alive()
         if time.monotonic() > deadline:
-            raise InputError(f"QEMU made no control sockets within {_START_LIMIT_S:g} s")
+            raise InputError(
+                f"QEMU made no control sockets within {_START_LIMIT_S:g} s", "run it again"
+            )
         time.sleep(_POLL_S)

@@ -1,4 +1,4 @@
-"""pyOCD's driver for a QEMU machine: the class behind the entry point ``pyocd.probe``."""
+"""pyOCD's driver for a QEMU machine, registered under the entry point ``pyocd.probe``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hil.virtual_probe.dap import AccessPort, TransferFault
 from hil.virtual_probe.machine import VirtualBoard, running_boards
 from hilc.target import load_cpu
 
-#: What :meth:`VirtualProbe.inject` can make go wrong, and the exception that pyOCD shall see.
+#: Faults of :meth:`VirtualProbe.inject`, and the exceptions that pyOCD gets.
 FAULTS: dict[str, type[exceptions.Error]] = {
     "fault": exceptions.TransferFaultError,
     "wait": exceptions.TransferTimeoutError,
@@ -29,7 +29,7 @@ FAULTS: dict[str, type[exceptions.Error]] = {
 
 
 class _QemuBus:
-    """The machine's bus with the core's debug registers in it."""
+    """The machine's bus, including the core's debug registers."""
 
     def __init__(self, memory: Memory, core: Core, memory_map: Iterable[tuple[int, int]]) -> None:
         self._memory = memory
@@ -38,7 +38,7 @@ class _QemuBus:
 
     def _require_mapped(self, address: int, size: int) -> None:
         if not any(first <= address and address + size - 1 <= last for first, last in self._map):
-            raise TransferFault(f"nothing answers at {address:#010x}")
+            raise TransferFault(f"no memory at {address:#010x}")
 
     def read(self, address: int, size: int) -> int:
         if self._core.owns(address):
@@ -71,11 +71,11 @@ class _QemuBus:
         self._core.noticed_write(address, data)
 
     def _is_memory(self, address: int, size: int) -> bool:
-        """Return whether the block holds no debug register; raise if nothing answers."""
+        """Return whether the block is only memory; raise if part of it is unmapped."""
         if any(self._core.owns(address + at) for at in range(0, size, 4)):
             return False
         self._require_mapped(address, size)
-        # Peripherals are read and written register by register.
+        # Peripherals are accessed register by register.
         return address < 0x4000_0000 or 0x6000_0000 <= address < 0xA000_0000
 
 
@@ -103,7 +103,7 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
         self._injected: list[tuple[int, type[exceptions.Error]]] = []
         self._transfers = 0
 
-    # -- what it is
+    # -- identification
 
     @property
     def vendor_name(self) -> str:
@@ -140,7 +140,7 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
     # -- opening and connecting
 
     def open(self) -> None:
-        """Connect to the machine, which stops until :meth:`close` or until it is told to run."""
+        """Connect to the machine and stop it, until :meth:`close` or a command to run."""
         folder = Path(self._virtual.sockets)
         with contextlib.ExitStack() as links, _as_pyocd():
             links.enter_context(_claimed(self._virtual))
@@ -157,7 +157,7 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
             self._links = links.pop_all()
 
     def close(self) -> None:
-        """Let go of the machine, which runs on if it ran."""
+        """Disconnect from the machine; it continues to run if it ran."""
         self._port = None
         self._links.close()
 
@@ -172,7 +172,7 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
             self._open_port().line_reset()
 
     def set_clock(self, frequency: float) -> None:
-        """Nothing to do: the sockets have no clock."""
+        """Do nothing: the sockets have no clock."""
 
     # -- reset
 
@@ -211,7 +211,7 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
         self._transfer(lambda: self._open_port().write_ap_multiple(addr, values))
 
     def inject(self, what: str, after: int = 0) -> None:
-        """Make a transfer fail, the one after ``after`` further ones; a key of ``FAULTS``."""
+        """Make a transfer fail after ``after`` successful ones; ``what`` is a key of ``FAULTS``."""
         self._injected.append((self._transfers + after, FAULTS[what]))
 
     def _open_port(self) -> AccessPort:
@@ -220,10 +220,9 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
         return self._port
 
     def _transfer(self, access: Callable[[], Any], now: bool = True) -> Any:
-        """Return the result of ``access``; not ``now``: what returns the result, or raises, when
-        called.
+        """Return the result of ``access``; if not ``now``, a function that returns it or raises.
 
-        Every access is made at once, in order, as the answers of a deferred one would be.
+        Every access is executed at once, so a deferred one gives the same answers in order.
         """
         try:
             result = self._checked(access)
@@ -250,7 +249,7 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def _as_pyocd() -> Any:
-    """Errors of the machine as pyOCD's own."""
+    """Translate errors of the machine to pyOCD's."""
     try:
         yield
     except TransferFault:
@@ -269,7 +268,7 @@ def _claimed(board: VirtualBoard) -> IO[bytes]:
 
 
 class VirtualProbePlugin(Plugin):  # type: ignore[misc]
-    """Gives pyOCD the probe; the entry point names this class."""
+    """Registers the probe with pyOCD; the entry point names this class."""
 
     def load(self) -> type[VirtualProbe]:
         return VirtualProbe

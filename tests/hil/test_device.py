@@ -135,13 +135,13 @@ def digits(name: str | None = None) -> hilc.ModelLibrary:
 
 def test_open_names_what_is_no_board_and_no_model() -> None:
     cases: list[tuple[tuple[Any, ...], str]] = [
-        ((5, digits()), "5 is not a board but of type int"),
-        ((None,), "None is not a board"),
+        ((5, digits()), "5 of type int is not a board"),
+        ((None,), "None of type NoneType is not a board"),
         (
             ("native", ["a.tflite", "b.tflite"]),
-            r"is not a model but of type list\n\nhint: .* of its own",
+            r"of type list is not a model\n\nhint: .* as its own argument",
         ),
-        (("native", None), "None is not a model"),
+        (("native", None), "None of type NoneType is not a model"),
     ]
     for arguments, message in cases:
         with pytest.raises(InputError, match=message), hil.open(*arguments):

@@ -277,7 +277,7 @@ RTT_FAULT = on(CORTEX_M, "fault", RUNS, probe="virtual", transport="rtt")
 PROBED_HANG = on("microbit", "hang", probe="virtual")
 PROBED_TRAP = on("microbit", "trap", probe="virtual")
 BUS = "bus fault, bus error at a data access, address 0xf0000000"
-MEND = "mend the code at that place"
+MEND = "correct the code at that location"
 KILLED = r"ended: signal 9 \(SIGKILL\)"
 CLOSED = "the link to socket://.* failed"
 GONE = "nothing listens at socket://"
@@ -411,7 +411,9 @@ def test_probe_busy(table: list[str]) -> None:
             )
         assert (error.kind, error.exit_code) == ("link", 4)
         assert "is busy: another session uses it" in error.fact
-        assert "close it, or choose another with --probe" in error.hint
+        assert (
+            "close other programs that use the probe, or choose another with --probe" in error.hint
+        )
         with hil.open("microbit", probe=virtual.uid) as device:
             assert device.echo(b"free again") == b"free again"
 

@@ -287,7 +287,7 @@ def script(path: Path, text: str) -> Path:
     [
         ("echo no terminal >&2; exit 7", "ended: exit code 7, saying 'no terminal'"),
         ("kill -SEGV $$", r"ended: signal 11 \(SIGSEGV\)"),
-        ("sleep 60", "did not name its terminal within 0.5 s"),
+        ("sleep 60", "did not print its terminal within 0.5 s"),
     ],
 )
 def test_native_firmware_that_does_not_start(

@@ -112,8 +112,8 @@ def _x(**arrays: np.ndarray) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(
     ("arrays", "fact"),
     [
-        ({}, "lacks an array for the model's input 'x'"),
-        (_x(z=np.zeros(1)), "holds an array 'z', which is not an input"),
+        ({}, "has no array for the model's input 'x'"),
+        (_x(z=np.zeros(1)), "contains an array 'z', which is not an input"),
         ({"x": np.zeros((2, 3), np.int8)}, "has shape [2, 3] but the model's 'x' has [1, 2, 3]"),
         ({"x": np.zeros((3, 2, 2), np.int8)}, "has shape [3, 2, 2]"),
         ({"x": np.zeros((2, 2, 2, 3), np.int8)}, "has shape [2, 2, 2, 3]"),
@@ -226,7 +226,7 @@ def test_what_is_too_large_is_not_unpacked(tmp_path: Path) -> None:
     nbytes = math.prod(shape) + len(header.getvalue())
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match=f"holds {nbytes} bytes of arrays, and at most 10737"):
+        with pytest.raises(InputError, match=f"contains {nbytes} bytes of arrays; at most 10737"):
             load_samples(path, [tensor("x", (1,))], "input")
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
@@ -235,7 +235,7 @@ def test_what_is_too_large_is_not_unpacked(tmp_path: Path) -> None:
     with sparse.open("wb") as file:
         file.write(header.getvalue())
         file.truncate(nbytes)
-    with pytest.raises(InputError, match=f"holds {nbytes} bytes of arrays"):
+    with pytest.raises(InputError, match=f"contains {nbytes} bytes of arrays"):
         load_input(sparse, X)
 
 

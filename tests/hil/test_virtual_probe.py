@@ -193,7 +193,7 @@ def test_wrong_choices_are_refused() -> None:
         pass
     with (
         virtual_probe.start(load_board("microbit")) as (virtual, _),
-        pytest.raises(InputError, match="is on microbit, not on mps2-an386"),
+        pytest.raises(InputError, match="is on the board microbit, not mps2-an386"),
         hil.open("mps2-an386", probe=virtual.uid),
     ):
         pass
