@@ -76,7 +76,7 @@ MEANINGS = [
     Meaning(
         "--executor aot --target 'c -keys=arm_cpu,cpu -mcpu=cortex-m4 -model=stm32l4r5zi'",
         {"cpu": "cortex-m4"},
-        ("-keys changes nothing", "-model changes nothing"),
+        ("-keys has no effect", "-model has no effect"),
     ),
     Meaning("--executor aot --target c --target-c-mcpu cortex-m7", {"cpu": "cortex-m7"}),
     Meaning("--executor aot --target 'c -march=armv7e-m'", {"cpu": "cortex-m4"}),
@@ -120,7 +120,7 @@ MEANINGS = [
     Meaning(
         f"{CRT} --executor-aot-workspace-byte-alignment=8 --executor-aot-constant-byte-alignment=4",
         PLANNED,
-        ("workspace-byte-alignment=8 changes nothing", "constant-byte-alignment=4 changes nothing"),
+        ("workspace-byte-alignment=8 has no effect", "constant-byte-alignment=4 has no effect"),
     ),
     # Memory.
     Meaning(f"{CRT} --pass-config tir.usmp.enable=0", {"pools": "calls", "memory": ()}),
@@ -128,7 +128,7 @@ MEANINGS = [
     Meaning(
         f"{CRT} --pass-config tir.usmp.enable=1 --pass-config tir.usmp.algorithm=hill_climb",
         PLANNED,
-        ("tir.usmp.algorithm=hill_climb changes nothing",),
+        ("tir.usmp.algorithm=hill_climb has no effect",),
     ),
     Meaning(
         f"{CRT} --executor-aot-interface-api c --executor-aot-unpacked-api 1 "
@@ -138,7 +138,7 @@ MEANINGS = [
     Meaning(
         f"{CRT} --pass-config tir.usmp.enable=0 --pass-config tir.usmp.use_workspace_io=1",
         {"io_in_pool": False, "pools": "calls"},
-        ("tir.usmp.use_workspace_io changes nothing",),
+        ("tir.usmp.use_workspace_io has no effect",),
     ),
     Meaning(
         f"{CRT} --workspace-pools sram,dram --workspace-pools-size-hint-bytes=sram:4096",
@@ -147,12 +147,12 @@ MEANINGS = [
     Meaning(
         f"{CRT} --workspace-pools sram --workspace-pools-target-access=sram:c:rw",
         {"pools": "external"},
-        ("--workspace-pools-target-access changes nothing",),
+        ("--workspace-pools-target-access has no effect",),
     ),
     Meaning(
         f"{CRT} --workspace-pools sram --pass-config tir.usmp.enable=0",
         {"pools": "calls"},
-        ("--workspace-pools changes nothing",),
+        ("--workspace-pools has no effect",),
     ),
     # What cannot change the result.
     Meaning(
@@ -160,12 +160,12 @@ MEANINGS = [
         "--pass-config tir.disable_vectorize=1 --print-pass-times -vv",
         PLANNED,
         (
-            "--opt-level changes nothing",
-            "--tuning-records changes nothing",
-            "--desired-layout changes nothing",
-            "--disabled-pass changes nothing",
-            "--print-pass-times changes nothing",
-            "tir.disable_vectorize=1 changes nothing",
+            "--opt-level has no effect",
+            "--tuning-records has no effect",
+            "--desired-layout has no effect",
+            "--disabled-pass has no effect",
+            "--print-pass-times has no effect",
+            "tir.disable_vectorize=1 has no effect",
         ),
     ),
 ]
@@ -199,7 +199,7 @@ REFUSED = [
     Refused("--target 'c -mcp=cortex-m4'", "no attribute 'mcp' (did you mean mcpu"),
     Refused("--target 'c -mcpu=cortex-m34'", "-mcpu=cortex-m34 is not offered (did you mean"),
     Refused("--target 'c -mcpu=cortex-a53'", "-mcpu=cortex-a53 is not offered", "cortex-m55"),
-    Refused("--target 'c -mcpu=cortex-m4 -march=armv6-m'", "-march=armv6-m is not that of"),
+    Refused("--target 'c -mcpu=cortex-m4 -march=armv6-m'", "-march=armv6-m does not match"),
     Refused("--target 'c -march=armv9'", "-march=armv9 is not offered", "armv7e-m"),
     Refused("--target 'llvm -mtriple=aarch64-linux-gnu'", "-mtriple=aarch64-linux-gnu is not"),
     Refused("--target 'llvm -mtriple=thumbv7em-none-eabi'", "is not offered for host", "-mcpu"),
@@ -239,7 +239,7 @@ REFUSED = [
     Refused("--model-format onnx", "--model-format onnx is not offered", "tflite"),
     Refused("--mixed-precision", "--mixed-precision is not offered"),
     Refused("--use-vm", "--use-vm is not offered", "--executor aot"),
-    Refused("-O 4", "--opt-level 4 is not within 0 to 3"),
+    Refused("-O 4", "--opt-level 4 is outside of 0 to 3"),
 ]
 
 
@@ -262,11 +262,13 @@ LINES = [
         "a shared library is for this machine",
         "--output-format mlf",
     ),
-    Refused("tvmc compile net.tflite --dump-code relay", "--dump-code relay is not", "choose c"),
+    Refused(
+        "tvmc compile net.tflite --dump-code relay", "--dump-code relay is not", "use --dump-code"
+    ),
     Refused("tvmc compile net.tflite --dump-code c", "the target is llvm", "--target c"),
     Refused(
         f"tvmc compile net.tflite {CRT} -o m.tar --input-shapes x:[1,9,9,3]",
-        "gives x as [1, 9, 9, 3] and the model has [1, 8, 8, 3]",
+        "gives x as [1, 9, 9, 3] but it is [1, 8, 8, 3]",
     ),
     Refused(
         f"tvmc compile net.tflite {CRT} -o m.tar --input-shapes y:[1]", "names 'y', which is no"
@@ -278,7 +280,7 @@ LINES = [
     Refused("tvmc micro create p net.tflite zephyr", "Option 'board' is required"),
     Refused(
         "tvmc micro create p net.tflite zephyr --project-option board=nucleo_l053r8",
-        "the board 'nucleo_l053r8' is not described here",
+        "the board 'nucleo_l053r8' has no description here",
         "mps2-an386",
     ),
     Refused(
@@ -300,11 +302,11 @@ LINES = [
     Refused("tvmc micro build . zephyr", "is not a project of"),
     Refused("tvmc run --device gpu x", "the device 'gpu' is not offered"),
     Refused("tvmc run --device micro .", "is not a project of"),
-    Refused("tvmc run --device micro net.tflite", "is an archive, which runs on no board yet"),
+    Refused("tvmc run --device micro net.tflite", "is an archive without a board"),
     Refused("tvmc run --device micro no.tar", "no.tar does not exist"),
     Refused("tvmc run x.so --fill-mode noise", "--fill-mode noise does not exist", "zeros"),
     Refused("tvmc run x.so --repeat 0", "--repeat 0 is not a whole number above 0"),
-    Refused("tvmc run x.so --profile", "--profile is not offered here", "hil bench"),
+    Refused("tvmc run x.so --profile", "--profile is not offered", "hil bench"),
     Refused("tvmc run x.so --rpc-key k", "there is no tracker", "port=URL"),
     Refused("tvmc run no.so", "no.so"),
     Refused("tvmc run net.tflite", "net.tflite"),
@@ -535,7 +537,7 @@ def test_a_name_that_c_cannot_have_is_told(
 ) -> None:
     line = f"tvmc compile net.tflite {CRT} -o {tmp_path}/m.tar --module-name Two-IO.v1"
     assert main(shlex.split(line)) == 0
-    assert "note: the module's name in C and in the archive is 'Two_IO_v1'" in (
+    assert "note: in C and in the archive the module is called 'Two_IO_v1'" in (
         capsys.readouterr().err
     )
 
@@ -585,7 +587,10 @@ def test_an_attribute_of_another_target_is_refused_as_that(
             "a file of flags\n\nhint: write",
         ),
         ("tvmc run --config a.json x.so", "it is a file of flags"),
-        ("tvmc compile x.tflite --target c --instruments x", "no pass here has TVM's name"),
+        (
+            "tvmc compile x.tflite --target c --instruments x",
+            "this compiler does not have TVM's passes",
+        ),
         ("tvmc compile x.tflite --target c --target-host llvm", "the target is its own host"),
         ("tvmc compile x.tflite --target c --experimental-tvm-extension y", "no TVM to extend"),
     ],

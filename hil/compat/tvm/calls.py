@@ -1,4 +1,4 @@
-"""Packed functions and TVM's metadata over the link."""
+"""Calls of packed functions and access to TVM's metadata over the link."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Handle:
     address: int
     kind: int = Value.HANDLE
 
-    #: Kinds that can be passed to a function.
+    #: Kinds of handles that a function accepts as arguments.
     KINDS: ClassVar = (Value.HANDLE, Value.MODULE, Value.FUNCTION)
 
 
-#: What a packed function may be given over the link.
+#: Types of arguments of a packed function over the link.
 CallArgument = int | float | str | None | TensorRef | Handle
 
 
@@ -35,15 +35,15 @@ CallArgument = int | float | str | None | TensorRef | Handle
 class CallResult:
     """Result of a packed function."""
 
-    #: 0 when it succeeded.
+    #: 0 on success.
     returned: int
     value: int | float | str | Handle | None
-    #: What the run time says of a failure; often nothing.
+    #: The runtime's error text; often empty.
     error: str
 
 
 def functions(client: Client) -> tuple[str, ...]:
-    """Return the packed functions of the image, in the order of its registry."""
+    """Return the packed functions of the image in the order of its registry."""
     names: list[str] = []
     count = 1
     with client.as_one("FUNCTION_INFO"):
@@ -55,15 +55,15 @@ def functions(client: Client) -> tuple[str, ...]:
 
 
 def call(client: Client, function: str, arguments: Sequence[CallArgument]) -> CallResult:
-    """Call a packed function by its name, once."""
+    """Call a packed function by name, exactly once."""
     values = b"".join(map(_call_argument, arguments))
     name_and_values = protocol.VALUES[protocol.Value.STRING].build({"value": function}) + values
     size = len(name_and_values) + protocol.fixed_bytes(protocol.REQUESTS[Command.CALL])
     if size > client.payload_max or len(arguments) > 0xFF:
         raise InputError(
-            f"the call of {function!r} with {len(arguments)} arguments takes {size} bytes, a "
+            f"the call of {function!r} with {len(arguments)} arguments takes {size} bytes; a "
             f"frame of this board holds {client.payload_max}",
-            "pass less text, or raise frame_max in the board's description",
+            "pass shorter text, or raise frame_max in the board's description",
         )
     fields = {"arguments": len(arguments), "name_and_values": name_and_values}
     reply = client.ask_once(Command.CALL, fields, (function,), 1)
@@ -74,7 +74,7 @@ def call(client: Client, function: str, arguments: Sequence[CallArgument]) -> Ca
 
 
 def metadata(client: Client, model: int) -> Metadata:
-    """TVM's metadata of a model."""
+    """Return TVM's metadata of a model."""
 
     def tensors(entries: MetadataList, count: int) -> tuple[MetadataTensor, ...]:
         fields = {"model": model, "list": entries}
@@ -113,7 +113,7 @@ def metadata_tensor_of(reply: Any, name: str) -> MetadataTensor:
 
 
 def _call_argument(argument: CallArgument) -> bytes:
-    """Return an argument of a call as the board reads it."""
+    """Return a call's argument in the protocol's encoding."""
     fields: Any
     match argument:
         case TensorRef():
@@ -133,7 +133,7 @@ def _call_argument(argument: CallArgument) -> bytes:
 
 
 def _call_value(kind: int, value: bytes, text: str) -> int | float | str | Handle | None:
-    """Return a call's result; a kind that is not one of :class:`Value` is a handle as well."""
+    """Return a call's result; an unknown kind is returned as a handle."""
     if kind == Value.NONE:
         return None
     if kind == Value.STRING:
@@ -152,8 +152,8 @@ class TvmCalls(BoardCalls):
         for argument in arguments:
             if not isinstance(argument, int | float | str | TensorRef | Handle | NoneType):
                 raise InputError(
-                    f"a {type(argument).__name__} cannot be an argument of {name!r}",
-                    "pass numbers, text, None, or tensors that are on the board: set_input writes "
+                    f"{name!r} does not accept an argument of type {type(argument).__name__}",
+                    "pass numbers, text, None, or tensors on the board: set_input writes "
                     "one, input_ref names it",
                 )
             if isinstance(argument, Handle) and argument.kind not in Handle.KINDS:
@@ -164,7 +164,7 @@ class TvmCalls(BoardCalls):
                 raise InputError(f"{argument}, an argument of {name!r}, has more than 64 bits")
         for text in (name, *(a for a in arguments if isinstance(a, str))):
             if "\0" in text:
-                raise InputError(f"{text!r} has a zero character, which ends a text in C")
+                raise InputError(f"{text!r} contains a zero character, which ends a string in C")
 
     def call(self, client: Client, name: str, arguments: Sequence[CallArgument]) -> Any:
         result = call(client, name, arguments)

@@ -1,7 +1,7 @@
-"""Connection of a model to TVM's C runtime in firmware: packed functions, workspace calls.
+"""Glue code between a model and TVM's C runtime: packed functions, workspace calls.
 
-A model with packed functions gets a second table (``hil_packed.h``) with its tensors as DLTensors,
-which calls by name refer to.
+A model with packed functions gets a second table (``hil_packed.h``) of its tensors as DLTensors;
+calls by name use it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hilc.artifact.library import Layer, Module
 from hilc.compat.tvm.symbols import get_metadata
 from hilc.ir import ELEMENT_TYPES
 
-# The same as DLDataType: code, bits, lanes.
+# DLDataType: code, bits, lanes.
 _DL_DTYPES = {name: f"{{{row.dl_kind}, {row.dl_bits}, 1}}" for name, row in ELEMENT_TYPES.items()}
 _PACKED_PARAMETERS = (
     "TVMValue *args, int *codes, int count, TVMValue *result, int *result_code, void *resource"
@@ -22,14 +22,14 @@ _PACKED_PARAMETERS = (
 
 
 def most_arguments(module: Module) -> int:
-    """Arguments of the packed function of the model that takes most of them."""
+    """Return the number of arguments of the model's packed function with the most arguments."""
     pools = len(module.workspace_pools) + 1
     entry = len(module.inputs) + len(module.outputs) + pools + len(module.devices)
     return max(entry, *(len(layer.arguments) for layer in module.layers), 0)
 
 
 def metadata_function(module: Module) -> str | None:
-    """Return the packed function that returns TVM's metadata, where the model has it."""
+    """Return the packed function that returns TVM's metadata, or None."""
     name = get_metadata(module.symbol)
     return name if name in module.functions else None
 
@@ -79,7 +79,7 @@ class RuntimeGlue(Glue):
     def _run_function(self, declarations: str, call: str) -> str:
         if self._module.pools != "calls" or self._module.layers:
             return super()._run_function(declarations, call)
-        # TVM's code returns where an allocation fails and leaves what it had before.
+        # TVM's code returns if an allocation fails, without freeing earlier allocations.
         return (
             f"static int32_t run(void) {{\n{declarations}    const int32_t result = {call};\n"
             "    if (result != 0) {\n        (void)TVMPlatformInitialize();\n    }\n"
@@ -87,7 +87,7 @@ class RuntimeGlue(Glue):
         )
 
     def _dl_tensor(self, place: str, shape: tuple[int, ...], dtype: str) -> str:
-        # Static, so that the bytes between the fields are zero: to C++ the device type has four.
+        # Static, so that padding is zero: C++ code reads the device type as four bytes.
         name = self._dl_shapes.setdefault(shape, f"dl_shape_{len(self._dl_shapes)}")
         return (
             f"{{.data = {place}, .device = {{kDLCPU, 0}}, .ndim = {len(shape)}, "
@@ -96,9 +96,7 @@ class RuntimeGlue(Glue):
         )
 
     def _dl_border(self) -> str:
-        """Return the arguments of the packed entry: inputs, outputs, then the pools that the caller
-        provides.
-        """
+        """Return the arguments of the packed entry: inputs, outputs, and pools of the caller."""
         if not self._is_packed:
             return ""
         module = self._module
@@ -116,10 +114,9 @@ class RuntimeGlue(Glue):
         return array("DLTensor", "tensors", entries)
 
     def _workspace_calls(self) -> Iterable[str]:
-        """Return the block that a run allocates before its first operator, for operators that run
-        alone.
+        """Yield functions that allocate and free the block of operators outside of a full run.
 
-        The arena is empty between runs, so the block begins where it does.
+        A run allocates the block first. The arena is empty between runs, so both start there.
         """
         module = self._module
         if module.pools == "calls" and module.layers:
@@ -137,9 +134,7 @@ class RuntimeGlue(Glue):
             )
 
     def _packed_call(self) -> str:
-        """Return the function that calls a packed function with DLTensors, then devices'
-        contexts.
-        """
+        """Return the function that calls a packed function with DLTensors and device contexts."""
         module = self._module
         if "packed" not in (module.api, module.interface):
             return ""
@@ -168,7 +163,7 @@ class RuntimeGlue(Glue):
         )
 
     def _call(self, function: str, arguments: str, count: int, devices: Sequence[int]) -> str:
-        """Return a call of ``call``; ``devices`` are consecutive."""
+        """Return a call of ``call``; ``devices`` must be consecutive."""
         tail = f", {devices[0] if devices else 0}, {len(devices)}" if self._module.devices else ""
         return f"call({function}, {arguments}, {count}{tail})"
 

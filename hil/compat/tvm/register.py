@@ -1,4 +1,4 @@
-"""Hands over what exists only for microTVM to the rest of the harness (:mod:`hilc.plugins`)."""
+"""Register the components for microTVM with the harness (:mod:`hilc.plugins`)."""
 
 from __future__ import annotations
 

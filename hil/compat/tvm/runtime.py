@@ -1,4 +1,4 @@
-"""TVM's C run time on the firmware's ports."""
+"""TVM's C runtime on the firmware's ports."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hilc.artifact.library import Module
 from hilc.compat.tvm.crt import crt_files, crt_sources
 from hilc.compat.tvm.system_lib import ENTRY_POINT, system_lib_source
 
-#: What joins it to the ports, and calls by name to the protocol.
+#: Sources that connect it to the ports, and calls by name to the protocol.
 CRT = Path(__file__).resolve().parent / "crt"
 
-#: Any packed function can be called over the link with this many arguments.
+#: Any packed function accepts at least this many arguments over the link.
 _CALL_ARGUMENTS = 16
 
 

@@ -1,4 +1,4 @@
-"""``hil tvmc``: tvmc's commands on this project's compiler, firmware and boards."""
+"""``hil tvmc``: tvmc's commands for this project's compiler, firmware and boards."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from hilc.options import CompileOptions
 from hilc.support.outputs import changed_files, check_file, edited_files, write_file
 from hilc.support.suggest import nearest
 
-#: Every part of a dump has its path first.
+#: A dump begins each file with its path.
 _DUMP_START = b"/* codegen/"
 
 
 class NoBuildError(HilError):
-    """A project was not built yet."""
+    """Error for a project that was not built."""
 
     exit_code = 3
 
@@ -58,7 +58,7 @@ class NoBuildError(HilError):
 
 
 def compile_command(args: argparse.Namespace, console: Console) -> int:
-    """``tvmc compile``."""
+    """Compile a model (``tvmc compile``)."""
     compilation = translate(args)
     notes = [*compilation.notes]
     if not Path(args.FILE).is_file():
@@ -74,13 +74,13 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
         )
     if args.output_format == "so" and compilation.options["cpu"] != "host":
         raise InputError(
-            f"a shared library is for this machine, and the target is {compilation.options['cpu']}",
+            f"a shared library is for this machine, but the target is {compilation.options['cpu']}",
             "use --output-format mlf",
         )
     if args.output_format == "tar":
         raise InputError(
-            "--output-format tar is not offered: it is what TVM's C++ RPC server links",
-            "use mlf, which holds sources, or objects with --target llvm",
+            "--output-format tar is not offered: it is for TVM's C++ RPC server",
+            "use mlf: it contains sources, or objects with --target llvm",
         )
     output = Path(args.output)
     dumps = [output.with_name(f"{output.name}.{s}") for s in _dump_formats(args, compilation)]
@@ -92,12 +92,12 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
         library = compile_model(Path(args.FILE), options)
     (module,) = library.modules
     if module.name != args.module_name:
-        notes.append(f"the module's name in C and in the archive is {module.name!r}")
+        notes.append(f"in C and in the archive the module is called {module.name!r}")
     _check_shapes(args.input_shapes, module)
     for note in notes:
         console.log(f"note: {note}")
     if args.output_format == "mlf":
-        # tvmc goes by the format alone, whatever the name's suffix is.
+        # Like tvmc, ignore the suffix of the file's name.
         write_file(output, tar_bytes(library.files))
     else:
         _save_shared_object(library, output)
@@ -127,7 +127,7 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _is_compiled(path: Path) -> bool:
-    """Return whether the file is of a kind that ``tvmc compile`` writes."""
+    """Return whether ``tvmc compile`` writes files of this kind."""
     return is_elf(path) or is_library(path)
 
 
@@ -141,16 +141,16 @@ def _dump_formats(args: argparse.Namespace, compilation: Compilation) -> list[st
     for word in formats:
         if word != "c":
             raise InputError(
-                f"--dump-code {word} is not offered: there is no Relay, TIR or assembly",
-                "choose c",
+                f"--dump-code {word} is not offered: this compiler has no Relay, TIR or assembly",
+                "use --dump-code c",
             )
     if formats and compilation.options["codegen"] != "c":
-        raise InputError("--dump-code c needs C, and the target is llvm", "use --target c")
+        raise InputError("--dump-code c needs C, but the target is llvm", "use --target c")
     return formats
 
 
 def _check_shapes(text: str | None, module: Module) -> None:
-    """Raise unless the shapes of the command line are the model's: nothing is reshaped."""
+    """Raise unless the given shapes are the model's: models are not reshaped."""
     if text is None:
         return
     own = {tensor.name: tensor.shape for tensor in module.inputs}
@@ -162,20 +162,20 @@ def _check_shapes(text: str | None, module: Module) -> None:
             )
         if own[name] != shape:
             raise InputError(
-                f"--input-shapes gives {name} as {list(shape)} and the model has {list(own[name])}",
-                "convert the model with that shape; shapes are fixed in it",
+                f"--input-shapes gives {name} as {list(shape)}, but it is {list(own[name])}",
+                "convert the model with that shape: shapes are fixed in it",
             )
 
 
 def _save_shared_object(library: ModelLibrary, output: Path) -> None:
-    """Write a shared object, whatever the suffix of its name."""
+    """Write a shared object, regardless of the suffix of its name."""
     with tempfile.TemporaryDirectory(prefix="hil-tvmc-") as folder:
         made = host.export_library(library, Path(folder) / "module.so")
         write_file(output, made.read_bytes())
 
 
 def _sources(library: ModelLibrary) -> str:
-    """Return the C of a library in one text, each file under its name."""
+    """Return the C files of a library as one text, each after its path."""
     return "\n".join(
         f"/* {path} */\n{library.files[path].decode('utf-8', 'replace')}"
         for path in sorted(library.files)
@@ -187,7 +187,7 @@ def _sources(library: ModelLibrary) -> str:
 
 
 def create_command(args: argparse.Namespace, console: Console) -> int:
-    """``tvmc micro create``: this project's firmware, around the archive's models."""
+    """Create a firmware project for the archive's models (``tvmc micro create``)."""
     check_platform(args.platform, args.template_dir)
     options = parse_options(args.project_option)
     _log_notes(options.notes, console)
@@ -208,13 +208,13 @@ def create_command(args: argparse.Namespace, console: Console) -> int:
                 "To force overwriting it use '-f' or '--force'.",
                 f"it is {folder}",
             )
-        # Nothing but a project is replaced, whatever the folder's name is.
+        # Replace only projects, whatever the folder's name.
         load_project(folder)
     project = Project(folder, args.platform, board)
     create_project([library], board, folder, force=args.force)
     library.save(folder / ARCHIVE, force=args.force)
     project.save()
-    console.log("note: the project is this project's own firmware, on every platform")
+    console.log("note: for every platform, the project is this program's own firmware")
     models = ", ".join(module.name for module in library.modules)
     console.result(
         {"project": str(folder), "board": board.name, "models": [m.name for m in library.modules]},
@@ -226,7 +226,7 @@ def create_command(args: argparse.Namespace, console: Console) -> int:
 def _with_code(
     library: ModelLibrary, args: argparse.Namespace, options: ProjectOptions, console: Console
 ) -> ModelLibrary:
-    """Return the library with the code from elsewhere that flags and project options name."""
+    """Return the library with additional code of flags and project options."""
     include_dirs, sources = [*args.include_dir], [*args.source]
     if options.cmsis_path is not None:
         if calls_cmsis_nn(library):
@@ -234,12 +234,12 @@ def _with_code(
             include_dirs.append(str(root / "Include"))
             sources.append(str(root / "Source"))
         else:
-            console.log("note: project option cmsis_path changes nothing: no code calls CMSIS-NN")
+            console.log("note: project option cmsis_path has no effect: no code calls CMSIS-NN")
     return library.with_code(include_dirs, sources) if include_dirs or sources else library
 
 
 def build_command(args: argparse.Namespace, console: Console) -> int:
-    """``tvmc micro build``."""
+    """Build a project (``tvmc micro build``)."""
     check_platform(args.platform, args.template_dir)
     options = parse_options(args.project_option)
     _log_notes(options.notes, console)
@@ -248,9 +248,9 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
     if edited and not args.force:
         raise InputError(
             f"{project.folder} was changed since it was created ({', '.join(edited[:3])}), and "
-            "a build would undo that",
+            "a build would overwrite the changes",
             "build it with `cmake --preset firmware && cmake --build --preset firmware` there, or "
-            "undo the changes with --force",
+            "drop the changes with --force",
         )
     firmware = build([project.library()], project.board, project.folder, force=args.force)
     sizes = firmware.sizes
@@ -268,7 +268,7 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def flash_command(args: argparse.Namespace, console: Console) -> int:
-    """``tvmc micro flash``: programs a board behind a probe; an emulator loads the image itself."""
+    """Program a board through a probe (``tvmc micro flash``); emulators load the image."""
     check_platform(args.platform, args.template_dir)
     options = parse_options(args.project_option)
     _log_notes(options.notes, console)
@@ -279,7 +279,7 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
         console.result(
             {**data, "programmed": False},
             f"{project.board.name} is started by {project.board.default_runner}, which loads "
-            f"{firmware.elf} itself: nothing to program; hil tvmc run --device micro starts it",
+            f"{firmware.elf} itself; start it with hil tvmc run --device micro",
         )
         return 0
     done = flash_image(project.board, firmware.elf, options.probe, options.port, console)
@@ -291,7 +291,7 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _built(project: Project) -> Firmware:
-    """Return the firmware of a project that was built and not changed since."""
+    """Return the firmware of a project that was not changed since it was built."""
     firmware = project.firmware()
     if firmware is None:
         raise NoBuildError(
@@ -301,7 +301,7 @@ def _built(project: Project) -> Firmware:
     if changed := changed_files(project.folder):
         raise NoBuildError(
             f"{project.folder} was changed since it was built: {', '.join(changed[:3])}",
-            "run hil tvmc micro build --force, which undoes the changes",
+            "run hil tvmc micro build --force, which drops the changes",
         )
     return firmware
 
@@ -315,7 +315,7 @@ def _log_notes(notes: Sequence[str], console: Console) -> None:
 
 
 class _Runnable(Protocol):
-    """A model here or on a board."""
+    """A model in this process or on a board."""
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]: ...
@@ -326,7 +326,7 @@ class _Runnable(Protocol):
 
 
 def run_command(args: argparse.Namespace, console: Console) -> int:
-    """``tvmc run``."""
+    """Run a model (``tvmc run``)."""
     repeat, number = _count(args.repeat, "--repeat"), _count(args.number, "--number")
     top = _count(args.print_top, "--print-top") if args.print_top is not None else 0
     _check_run_flags(args)
@@ -336,9 +336,9 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
         inputs = _inputs(args, model.inputs)
 
         def once(runs: int) -> float:
-            """Return the seconds that each of ``runs`` runs took."""
+            """Return the seconds per run of ``runs`` runs."""
             start = time.perf_counter()
-            # Each measurement starts from the same inputs: a run may destroy them.
+            # Set the inputs before each measurement, since a run may overwrite them.
             for name, array in inputs.items():
                 model.set_input(name, array)
             seconds = measured(runs)
@@ -368,7 +368,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
 
 def _count(text: str, flag: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise InputError(f"{flag} {text} is not a whole number above 0")
+        raise InputError(f"{flag} {text} is not a whole number above 0", f"write {flag} 1")
     return int(text)
 
 
@@ -384,10 +384,10 @@ def _check_run_flags(args: argparse.Namespace) -> None:
             f"choose one of {', '.join(FILL_MODES)}",
         )
     if args.profile:
-        raise InputError("--profile is not offered here", "use hil bench --per-layer")
+        raise InputError("--profile is not offered", "use hil bench --per-layer")
     if args.rpc_key or args.rpc_tracker:
         raise InputError(
-            "--rpc-key and --rpc-tracker are not offered: there is no tracker",
+            "--rpc-key and --rpc-tracker are not offered: hil has no RPC tracker",
             "give a board's port with --project-option port=URL",
         )
 
@@ -396,19 +396,17 @@ def _check_run_flags(args: argparse.Namespace) -> None:
 def _opened(
     args: argparse.Namespace, console: Console
 ) -> Iterator[tuple[_Runnable, Callable[[int], float]]]:
-    """Open the model; yield it with a function that runs it N times and returns the time of each
-    run.
-    """
+    """Yield the model and a function that runs it N times and returns the seconds per run."""
     options = parse_options(args.project_option)
     _log_notes(options.notes, console)
     if args.device == "cpu":
         if args.project_option:
             raise InputError(
-                "--project-option is for boards, and the device is cpu", "add --device micro"
+                "--project-option applies to boards, but the device is cpu", "add --device micro"
             )
         if args.include_dir or args.source:
             raise InputError(
-                "--include-dir and --source are for archives, and the device is cpu",
+                "--include-dir and --source apply to archives, but the device is cpu",
                 "add --device micro",
             )
         with host.load_module(args.PATH)[host.DEFAULT](host.cpu()) as executor:
@@ -433,12 +431,12 @@ def _opened(
 
 
 def _firmware(args: argparse.Namespace, options: ProjectOptions, console: Console) -> Firmware:
-    """Return the firmware of a built project, or one made of an archive for the options' board."""
+    """Return the firmware of a built project, or build an archive for the options' board."""
     path, board = args.PATH, options.board
     if Path(path).is_dir():
         if args.include_dir or args.source:
             raise InputError(
-                "--include-dir and --source are for archives, and a project has its code",
+                "--include-dir and --source apply to archives; a project has its own code",
                 "give them to hil tvmc micro create",
             )
         project = load_project(path)
@@ -451,7 +449,7 @@ def _firmware(args: argparse.Namespace, options: ProjectOptions, console: Consol
         raise InputError(f"{path} does not exist", "give a project folder")
     if board is None:
         raise InputError(
-            f"{path} is an archive, which runs on no board yet",
+            f"{path} is an archive without a board",
             "create a project, or add --project-option board=B",
         )
     library = _with_code(ModelLibrary.load(path), args, options, console)
@@ -462,7 +460,7 @@ def _only_model(firmware: Firmware) -> str:
     names = [module.name for library in firmware.libraries for module in library.modules]
     if len(names) != 1:
         raise InputError(
-            f"the firmware has the models {', '.join(names)}, and tvmc runs one",
+            f"the firmware has the models {', '.join(names)}, but tvmc runs one",
             "use hil run, which runs all of them",
         )
     return names[0]
@@ -473,7 +471,7 @@ def _seconds(device: Device, ticks: int) -> float:
 
 
 def _inputs(args: argparse.Namespace, tensors: Sequence[TensorInfo]) -> dict[str, Array]:
-    """Return the inputs of the file, and for the others what the fill mode says."""
+    """Return the inputs of the file; the fill mode gives the others."""
     given = load_arrays(Path(args.inputs)) if args.inputs else {}
     known = {tensor.name: tensor for tensor in tensors}
     for name in given:
@@ -490,7 +488,7 @@ def _inputs(args: argparse.Namespace, tensors: Sequence[TensorInfo]) -> dict[str
             samples = split_samples(given[name], tensor, f"{args.inputs}: array {name!r}")
             if len(samples) != 1:
                 raise InputError(
-                    f"{args.inputs} holds {len(samples)} samples for {name!r}, and one runs",
+                    f"{args.inputs} contains {len(samples)} samples for {name!r}, but one is run",
                     "use hil verify --inputs for several",
                 )
             inputs[name] = samples[0]
@@ -503,7 +501,7 @@ def _inputs(args: argparse.Namespace, tensors: Sequence[TensorInfo]) -> dict[str
 
 
 def _largest(array: Array, count: int) -> list[tuple[int, Any]]:
-    """Position and value of the largest elements, the largest first; a tie keeps their order."""
+    """Return positions and values of the largest elements, in descending order and stable."""
     flat = array.ravel()
     order = np.argsort(-flat.astype(np.float64), kind="stable")[:count]
     return [(int(index), flat[index]) for index in order]
@@ -520,7 +518,7 @@ def _run_lines(
         yield " ".join(f"{getattr(np, name)(milliseconds):^12.4f}" for name in names)
         yield ""
     if largest is not None:
-        # Two rows, as tvmc prints them.
+        # Two rows, in tvmc's format.
         yield str(np.array([[i for i, _ in largest], [v.item() for _, v in largest]]))
     if not times and largest is None:
         for name, array in outputs.items():

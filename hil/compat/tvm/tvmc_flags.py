@@ -1,7 +1,7 @@
-"""tvmc's flags for microcontrollers, and what each of them means to this compiler.
+"""tvmc's flags for microcontrollers, and their meaning for this compiler.
 
-A flag has its meaning here, or is accepted with a note because it cannot change the result, or is
-refused with the candidates. Nothing is ignored silently.
+A flag has a meaning, or is accepted with a note because it cannot change the result, or is rejected
+with the alternatives. No flag is ignored silently.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from hilc.target import Cpu, cpu_names, get_cpu
 
 # -- executors and run times -------------------------------------------------------------------
 
-#: TVM's names of the types of options, which are in its messages.
+#: TVM's names for the types of options, used in its messages.
 _BOOL, _INT, _STRING = "runtime.BoxBool", "runtime.BoxInt", "runtime.String"
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
 
 
 @dataclass(frozen=True)
 class Registry:
-    """The executors or the run times, each with the types of its options."""
+    """The executors or the runtimes, each with the types of its options."""
 
-    #: As it stands in messages, ``Executor``.
+    #: The name in messages, such as ``Executor``.
     title: str
     options: Mapping[str, Mapping[str, str]]
 
@@ -47,7 +47,7 @@ class Registry:
             )
 
     def value(self, name: str, option: str, text: str) -> bool | int | str:
-        """Return the value of an option, in its own type."""
+        """Return the value of an option in its type."""
         self.check_name(name)
         known = self.options[name]
         if option not in known:
@@ -69,7 +69,7 @@ class Registry:
         )
 
     def explain_flag(self, flag: str) -> InputError | None:
-        """Return why there is no flag such as ``--executor-aot-...``, if it looks like one."""
+        """Return the error for an unknown flag such as ``--executor-aot-...``, else None."""
         match = re.match(rf"--{self.flag}-([a-z]+)-([^=]+)", flag)
         if match is None:
             return None
@@ -97,7 +97,7 @@ RUNTIMES = Registry("Runtime", {"crt": {"system-lib": _BOOL}, "cpp": {"system-li
 
 
 def explain_flag(flag: str) -> InputError | None:
-    """Return why there is no flag ``flag``, where tvmc has a sentence for it."""
+    """Return tvmc's error for the unknown flag ``flag``, if tvmc has one."""
     if flag in _MISSING_FLAGS:
         return InputError(*_MISSING_FLAGS[flag])
     for kind in _OTHER_TARGETS:
@@ -106,58 +106,56 @@ def explain_flag(flag: str) -> InputError | None:
     return EXECUTORS.explain_flag(flag) or RUNTIMES.explain_flag(flag)
 
 
-#: Flags of tvmc that are not offered: the fact and the remedy.
+#: Rejected flags of tvmc: fact and remedy.
 _MISSING_FLAGS = {
-    "--config": ("--config is not offered: it is a file of flags", "write its flags on the line"),
+    "--config": ("--config is not offered: it is a file of flags", "give its flags directly"),
     "--experimental-tvm-extension": (
-        "--experimental-tvm-extension is not offered: there is no TVM to extend",
-        "hand parts of the model to a code generator of yours: --external FILE.py",
+        "--experimental-tvm-extension is not offered: this program does not use TVM",
+        "use your own code generator for parts of the model: --external FILE.py",
     ),
     "--instruments": (
-        "--instruments is not offered: no pass here has TVM's name",
-        "-v tells what takes how long",
+        "--instruments is not offered: this compiler does not have TVM's passes",
+        "-v prints times",
     ),
     "--target-host": (
         "--target-host is not offered: the target is its own host",
-        "leave it out, as TVM did from 0.8 on",
+        "drop it, as with TVM 0.8 and later",
     ),
 }
 
 
 def _no_target(kind: str) -> InputError:
-    """Return the error for a target that is not offered, whether it is named or given an
-    attribute.
-    """
+    """Return the error for a target that is not offered, named or given an attribute."""
     return InputError(
         f"the target {kind!r} is not offered{nearest(kind, TARGETS)}",
-        "the last target is c or llvm; cmsis-nn may stand before it; what another one would "
-        "compute, a code generator of yours can (--external FILE.py)",
+        "the last target is c or llvm, after an optional cmsis-nn; for other targets, write a "
+        "code generator (--external FILE.py)",
     )
 
 
 # -- targets -----------------------------------------------------------------------------------
 
-#: Targets of tvmc that are for other processors, accelerators or libraries.
+#: tvmc's targets for other processors, accelerators or libraries.
 _OTHER_TARGETS = (
     "aocl", "aocl_sw_emu", "bnns", "ccompiler", "composite", "cuda", "ethos-u",
     "example_target_hook", "ext_dev", "hexagon", "hybrid", "metal", "mrvl", "nvptx", "opencl",
     "rocm", "sdaccel", "stackvm", "tensorrt", "vitis-ai", "vulkan", "webgpu",
 )  # fmt: skip
-#: The attributes of each target. Those with a reason say nothing that this compiler could use.
+#: Attributes by target; those with a text have no effect, for this reason.
 _UNUSED_ATTRIBUTES = {
-    "keys": "kernels are chosen by the core",
-    "device": "kernels are chosen by the core",
-    "model": "kernels are chosen by the core",
+    "keys": "the core determines the kernels",
+    "device": "the core determines the kernels",
+    "model": "the core determines the kernels",
     "tag": "it only names the target",
     "libs": "no other library is called",
     "host": "the target is its own host",
-    "num-cores": "a microcontroller's core works alone",
+    "num-cores": "a microcontroller has one core",
     "opt-level": "objects are optimised as the firmware is",
-    "mattr": "features follow from the core",
+    "mattr": "the core determines the features",
     "debug_last_error": "it is for CMSIS-NN's own messages",
 }
 _USED_ATTRIBUTES = ("mcpu", "march")
-#: Attributes that became options of executor and run time; older scripts have them here.
+#: Attributes that TVM moved to executor and runtime options; older scripts use these.
 _MOVED_ATTRIBUTES = {
     "executor": ("executor", None),
     "runtime": ("runtime", None),
@@ -186,7 +184,7 @@ _USED_CONFIGS = (
     "tir.usmp.use_workspace_io",
     "tir.usmp.custom_algorithm",
 )
-# Configurations of passes that this compiler does not have.
+# Configurations of TVM's passes that this compiler does not have.
 _UNUSED_CONFIG_NAMES = """
     relay.FuseOps.link_params relay.FuseOps.max_depth relay.backend.disable_memory_plan
     relay.backend.tir_converter relay.backend.use_auto_scheduler relay.backend.use_meta_schedule
@@ -201,20 +199,20 @@ _UNUSED_CONFIGS = tuple(_UNUSED_CONFIG_NAMES.split())
 
 # -- the other flags ---------------------------------------------------------------------------
 
-#: Flags that cannot change the result: name, argparse's settings, reason.
+#: Flags without effect: name, argparse's settings, reason.
 _UNUSED_FLAGS: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("--tuning-records", {"metavar": "PATH"}, "kernels are written, not tuned"),
-    ("--desired-layout", {"nargs": "+"}, "layers keep the model's own layout"),
-    ("--desired-layout-ops", {"nargs": "+"}, "layers keep the model's own layout"),
-    ("--disabled-pass", {"metavar": "NAMES"}, "no pass here has TVM's name"),
-    ("--print-pass-times", {"action": "store_true"}, "no pass here has TVM's name"),
-    ("--print-ir-before", {"metavar": "NAMES"}, "there is no Relay and no TIR to print"),
-    ("--print-ir-after", {"metavar": "NAMES"}, "there is no Relay and no TIR to print"),
-    ("--dump-offloads", {"metavar": "PATH"}, "`--json` tells what is external"),
+    ("--tuning-records", {"metavar": "PATH"}, "kernels are not tuned by TVM"),
+    ("--desired-layout", {"nargs": "+"}, "layers keep the model's layout"),
+    ("--desired-layout-ops", {"nargs": "+"}, "layers keep the model's layout"),
+    ("--disabled-pass", {"metavar": "NAMES"}, "this compiler does not have TVM's passes"),
+    ("--print-pass-times", {"action": "store_true"}, "this compiler does not have TVM's passes"),
+    ("--print-ir-before", {"metavar": "NAMES"}, "this compiler has no Relay or TIR"),
+    ("--print-ir-after", {"metavar": "NAMES"}, "this compiler has no Relay or TIR"),
+    ("--dump-offloads", {"metavar": "PATH"}, "`--json` lists the offloaded parts"),
     ("--dump-prim-func-names", {"action": "store_true"}, "the C names every layer"),
     ("--cross-compiler-options", {"metavar": "OPTIONS"}, "no cross compiler is called"),
     *(
-        (f"--workspace-pools-{name}", {"metavar": "POOL:VALUE"}, "the planner asks for sizes only")
+        (f"--workspace-pools-{name}", {"metavar": "POOL:VALUE"}, "the planner uses sizes only")
         for name in (
             "targets",
             "target-access",
@@ -227,12 +225,12 @@ _UNUSED_FLAGS: tuple[tuple[str, dict[str, Any], str], ...] = (
         )
     ),
 )
-#: Flags for what this project does not do: name, argparse's settings, reason, remedy.
+#: Rejected flags: name, argparse's settings, reason, remedy.
 _REFUSED_FLAGS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     (
         "--use-vm",
         {"action": "store_true"},
-        "there is no virtual machine: code is made ahead of time",
+        "this program has no virtual machine: it compiles ahead of time",
         "use --executor aot",
     ),
     (
@@ -247,7 +245,7 @@ OUTPUT_FORMATS = ("so", "tar", "mlf")
 
 
 def add_compile_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of ``tvmc compile``; :func:`translate` reads them."""
+    """Add the flags of ``tvmc compile``, which :func:`translate` reads."""
     parser.add_argument("FILE", help="a .tflite file")
     parser.add_argument("-o", "--output", default="module.tar", help="default: module.tar")
     parser.add_argument(
@@ -271,7 +269,7 @@ def add_compile_flags(parser: argparse.ArgumentParser) -> None:
                 parser.add_argument(f"--{registry.flag}-{name}-{option}", metavar="VALUE")
     parser.add_argument("--pass-config", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument(
-        "--workspace-pools", metavar="NAME,...", help="pools that the caller hands over"
+        "--workspace-pools", metavar="NAME,...", help="pools that the caller provides"
     )
     parser.add_argument("--workspace-pools-size-hint-bytes", metavar="NAME:BYTES,...")
     parser.add_argument("--input-shapes", metavar='"NAME:[1,2] ..."', help="the model's own shapes")
@@ -286,21 +284,19 @@ def add_compile_flags(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Compilation:
-    """Options of a tvmc command line for this compiler."""
+    """The compiler options of a tvmc command line."""
 
     #: Keyword arguments of :func:`hilc.compile`.
     options: Mapping[str, Any]
     output_format: str
-    #: What was accepted and does nothing, and what differs from tvmc.
+    #: Notes about flags without effect, and differences from tvmc.
     notes: tuple[str, ...]
-    #: ``cmsis-nn`` is among the targets.
+    #: Whether ``cmsis-nn`` is among the targets.
     wants_cmsis_nn: bool = False
 
 
 def translate(args: argparse.Namespace) -> Compilation:
-    """Return the meaning of the parsed flags; :class:`~hilc.errors.InputError` for what has
-    none.
-    """
+    """Return the compiler options of the parsed flags; raise InputError for unsupported ones."""
     notes = _Notes()
     _check_plain_flags(args, notes)
     targets = _with_flags(parse_target(args.target), args)
@@ -309,11 +305,11 @@ def translate(args: argparse.Namespace) -> Compilation:
     executor, executor_options = _entity(EXECUTORS, args, moved)
     runtime, runtime_options = _entity(RUNTIMES, args, moved)
     if executor is None:
-        notes.add("without --executor tvmc takes the graph executor; here it is always aot")
+        notes.add("without --executor tvmc uses the graph executor; this program always uses aot")
     elif executor == "graph":
         raise InputError(
-            "the graph executor is not offered: nothing interprets a graph on the device",
-            "use --executor aot, whose results are the same",
+            "the graph executor is not offered: no interpreter runs on the device",
+            "use --executor aot; its results are the same",
         )
     runtime = runtime or "cpp"
     _check_executor_options(executor_options, notes)
@@ -321,7 +317,7 @@ def translate(args: argparse.Namespace) -> Compilation:
     pools, memory = _pools(args, configs, runtime, notes)
     usmp = pools != "calls"
     if configs.get("tir.usmp.use_workspace_io") and not usmp:
-        notes.unused("tir.usmp.use_workspace_io", "nothing is planned without tir.usmp.enable")
+        notes.unused("tir.usmp.use_workspace_io", "memory is planned only with tir.usmp.enable")
     options: dict[str, Any] = {
         "cpu": cpu.name,
         "name": args.module_name,
@@ -349,7 +345,7 @@ def parse_shapes(text: str) -> dict[str, tuple[int, ...]]:
     return {name: tuple(map(int, re.findall(r"\d+", sides))) for name, sides in entries}
 
 
-# -- how it is done ----------------------------------------------------------------------------
+# -- implementation ----------------------------------------------------------------------------
 
 
 @dataclass
@@ -360,12 +356,12 @@ class _Notes:
         self.texts.append(text)
 
     def unused(self, what: str, why: str) -> None:
-        self.add(f"{what} changes nothing: {why}")
+        self.add(f"{what} has no effect: {why}")
 
 
 @dataclass(frozen=True)
 class Target:
-    """A target of ``--target``, with its attributes as text."""
+    """A target of ``--target`` with its attributes as text."""
 
     kind: str
     attributes: Mapping[str, str]
@@ -376,7 +372,7 @@ def _attribute(args: argparse.Namespace, flag: str) -> Any:
 
 
 def _check_plain_flags(args: argparse.Namespace, notes: _Notes) -> None:
-    """Everything that neither target nor executor nor planner has to do with."""
+    """Check the flags that concern neither target, executor nor planner."""
     for flag, _, fact, remedy in _REFUSED_FLAGS:
         if _attribute(args, flag):
             raise InputError(f"{flag} is not offered: {fact}", remedy)
@@ -397,15 +393,15 @@ def _check_plain_flags(args: argparse.Namespace, notes: _Notes) -> None:
         )
     if args.opt_level is not None:
         if args.opt_level not in ("0", "1", "2", "3"):
-            raise InputError(f"--opt-level {args.opt_level} is not within 0 to 3")
-        notes.unused("--opt-level", "every pass always runs")
+            raise InputError(f"--opt-level {args.opt_level} is outside of 0 to 3", "drop it")
+        notes.unused("--opt-level", "every transform always runs")
     for flag, _, why in _UNUSED_FLAGS:
         if _attribute(args, flag):
             notes.unused(flag, why)
 
 
 def parse_target(text: str) -> list[Target]:
-    """Return the targets of ``--target``: text, inline JSON, or the path of a JSON file."""
+    """Return the targets of ``--target``: text, JSON, or the path of a JSON file."""
     if not text.strip():
         raise InputError("--target is empty", 'write "c -mcpu=cortex-m4"')
     stripped = text.strip()
@@ -446,7 +442,7 @@ def _json_target(text: str) -> Target:
 
 
 def _text_targets(text: str) -> list[Target]:
-    """``cmsis-nn -mcpu=cortex-m55, c -keys=arm_cpu,cpu``: a comma within a value does not part."""
+    """Split ``cmsis-nn -mcpu=cortex-m55, c -keys=arm_cpu,cpu``; commas in values do not split."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -479,7 +475,7 @@ def _text_targets(text: str) -> list[Target]:
 
 
 def _with_flags(targets: Sequence[Target], args: argparse.Namespace) -> list[Target]:
-    """Return the targets with the attributes that ``--target-<kind>-<attribute>`` gives them."""
+    """Return the targets with the attributes of ``--target-<kind>-<attribute>``."""
     given: dict[str, dict[str, str]] = {}
     for kind, attributes in TARGETS.items():
         for name in attributes:
@@ -500,7 +496,7 @@ def _with_flags(targets: Sequence[Target], args: argparse.Namespace) -> list[Tar
 
 
 def _core(targets: Sequence[Target], notes: _Notes) -> tuple[str, Cpu]:
-    """Return how code is made, and the core that the targets mean."""
+    """Return the code form (c or llvm) and the core of the targets."""
     last = targets[-1]
     names = {t.attributes["mcpu"] for t in targets if "mcpu" in t.attributes}
     if len(names) > 1:
@@ -519,12 +515,12 @@ def _core(targets: Sequence[Target], notes: _Notes) -> tuple[str, Cpu]:
     else:
         cpu = get_cpu("host")
     if march is not None and march.partition("+")[0] != cpu.arch:
-        raise InputError(f"-march={march} is not that of {cpu.name}", f"which has {cpu.arch}")
+        raise InputError(f"-march={march} does not match {cpu.name}", f"use -march={cpu.arch}")
     _check_triple(last, cpu)
     abi = last.attributes.get("mfloat-abi")
     if abi is not None and f"-mfloat-abi={abi}" not in cpu.cflags:
         own = next((f for f in cpu.cflags if f.startswith("-mfloat-abi=")), "this machine's own")
-        raise InputError(f"-mfloat-abi={abi} is not offered for {cpu.name}", f"it has {own}")
+        raise InputError(f"-mfloat-abi={abi} is not offered for {cpu.name}", f"use {own}")
     for target in targets:
         for name, why in _UNUSED_ATTRIBUTES.items():
             if name in target.attributes:
@@ -551,17 +547,17 @@ def _check_triple(target: Target, cpu: Cpu) -> None:
     if re.fullmatch(cpu.toolchain.triples, triple) is None:
         raise InputError(
             f"-mtriple={triple} is not offered for {cpu.name}",
-            "name a Cortex-M with -mcpu, or leave triple and core out for this machine",
+            "name a Cortex-M with -mcpu, or drop triple and core to compile for this machine",
         )
 
 
 def _moved(target: Target) -> dict[str, dict[str | None, str]]:
-    """Return what the target says of executor and run time, as older scripts write it."""
+    """Return the target's attributes that belong to executor and runtime (older scripts)."""
     moved: dict[str, dict[str | None, str]] = {"executor": {}, "runtime": {}}
     for name, (where, option) in _MOVED_ATTRIBUTES.items():
         if name in target.attributes:
             moved[where][option] = target.attributes[name]
-    # The C run time had this name first.
+    # The C runtime had this name first.
     if moved["runtime"].get(None) == "c":
         moved["runtime"][None] = "crt"
     return moved
@@ -570,7 +566,7 @@ def _moved(target: Target) -> dict[str, dict[str | None, str]]:
 def _entity(
     registry: Registry, args: argparse.Namespace, moved: Mapping[str, Mapping[str | None, str]]
 ) -> tuple[str | None, dict[str, Any]]:
-    """Name of the executor or run time, None where the line leaves it out, and its options."""
+    """Return the name of the executor or runtime (None if absent) and its options."""
     old = moved[registry.flag]
     name: str | None = _attribute(args, f"--{registry.flag}") or old.get(None)
     default = "aot" if registry is EXECUTORS else "cpp"
@@ -598,8 +594,8 @@ def _entity(
 def _check_executor_options(options: Mapping[str, Any], notes: _Notes) -> None:
     if options.get("link-params") is False:
         raise InputError(
-            "link-params=0 is not offered: the code always has its parameters in it",
-            "leave it out; hil compile --constants external takes them out of the code",
+            "link-params=0 is not offered: parameters are always linked into the code",
+            "drop it; hil compile --constants external keeps them outside of the code",
         )
     for option in ("workspace-byte-alignment", "constant-byte-alignment"):
         alignment = options.get(option, ALIGNMENT)
@@ -614,7 +610,7 @@ def _check_executor_options(options: Mapping[str, Any], notes: _Notes) -> None:
 
 
 def _configs(words: Sequence[str], notes: _Notes) -> dict[str, bool | str]:
-    """Return the pass configurations that mean something here."""
+    """Return the pass configurations that have a meaning here."""
     known = (*_USED_CONFIGS, *_UNUSED_CONFIGS)
     configs: dict[str, bool | str] = {}
     for word in words:
@@ -624,12 +620,12 @@ def _configs(words: Sequence[str], notes: _Notes) -> dict[str, bool | str]:
         if name not in known:
             raise InputError(
                 f"the pass configuration {name!r} does not exist{nearest(name, known)}",
-                f"those that change something are {', '.join(_USED_CONFIGS[:3])}",
+                f"those with an effect are {', '.join(_USED_CONFIGS[:3])}",
             )
         if name == "tir.usmp.custom_algorithm":
             raise InputError(
                 "tir.usmp.custom_algorithm is not offered: it names a function in TVM's process",
-                f"leave it out, or choose one of {', '.join(_ALGORITHMS)}",
+                f"drop it, or choose one of {', '.join(_ALGORITHMS)}",
             )
         if name == "tir.usmp.algorithm":
             if value not in _ALGORITHMS:
@@ -637,9 +633,9 @@ def _configs(words: Sequence[str], notes: _Notes) -> dict[str, bool | str]:
                     f"{name}={value} does not exist{nearest(value, _ALGORITHMS)}",
                     f"choose one of {', '.join(_ALGORITHMS)}",
                 )
-            notes.unused(word, "one planner computes every plan")
+            notes.unused(word, "the compiler has one planner")
         elif name in _UNUSED_CONFIGS:
-            notes.unused(word, "no pass here has this option")
+            notes.unused(word, "no transform has this option")
         elif value.lower() in _TRUTH:
             configs[name] = _TRUTH[value.lower()]
         else:
@@ -650,14 +646,14 @@ def _configs(words: Sequence[str], notes: _Notes) -> dict[str, bool | str]:
 def _pools(
     args: argparse.Namespace, configs: Mapping[str, Any], runtime: str, notes: _Notes
 ) -> tuple[str, tuple[PoolSpec, ...]]:
-    """Return where the workspace comes from, and the pools that the line names."""
-    # TVM plans memory for its C run time unless told otherwise, and never for the C++ one.
+    """Return the owner of the workspace, and the named pools."""
+    # TVM plans memory for its C runtime by default, and never for the C++ runtime.
     planned = configs.get("tir.usmp.enable", runtime == "crt")
     names = [name.strip() for name in (args.workspace_pools or "").split(",") if name.strip()]
     limits = _limits(args.workspace_pools_size_hint_bytes, names)
     if not planned:
         if names:
-            notes.unused("--workspace-pools", "nothing is planned without tir.usmp.enable")
+            notes.unused("--workspace-pools", "memory is planned only with tir.usmp.enable")
         return "calls", ()
     if not names:
         return "internal", ()

@@ -10,19 +10,19 @@ from hil.cli.commands.code_options import add_code_options
 from hil.cli.commands.parser import Parser, Version, explain_flags_of
 
 FILL_MODES = ("zeros", "ones", "random")
-#: tvmc knows more devices; a model of this project runs in this process or on a board.
+#: A subset of tvmc's devices: a model runs in this process or on a board.
 DEVICES = ("cpu", "micro")
 
 
 class Commands(Protocol):
-    """Result of ``add_subparsers``."""
+    """The result of ``add_subparsers``."""
 
     def add_parser(self, name: str, **settings: Any) -> Any: ...
 
 
 def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
-    """Add ``tvmc`` and everything below it; without ``flags`` not those of ``compile``."""
-    summary = "tvmc's commands for microcontrollers, for scripts that come from microTVM."
+    """Add ``tvmc`` and its subcommands; without ``flags`` omit those of ``compile``."""
+    summary = "tvmc's commands for microcontrollers, for scripts written for microTVM."
     tvmc: Parser = commands.add_parser("tvmc", help=summary, description=summary)
     explain_flags_of("tvmc", _explain)
     tvmc.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
@@ -31,7 +31,7 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
 
     compile_ = _command(words, "compile", "compile", "Compile a model for a microcontroller.")
     if flags:
-        # Not at the top: targets and passes are the compiler's, which takes a while to load.
+        # Not at the top: flags of targets come from the compiler, which takes a while to load.
         from hil.compat.tvm.tvmc_flags import add_compile_flags
 
         add_compile_flags(compile_)
@@ -40,10 +40,10 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
         action="append",
         default=[],
         metavar="FILE.py[:FACTORY][,KEY=VALUE]...",
-        help="hand parts of the model to this code generator (not a flag of tvmc's)",
+        help="compile parts of the model by this code generator (not a flag of tvmc)",
     )
 
-    run = _command(words, "run", "run", "Run a compiled module here or on a board.")
+    run = _command(words, "run", "run", "Run a compiled module in this process or on a board.")
     run.add_argument("PATH", help="a project folder, or the shared library for --device cpu")
     run.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default) or micro")
     run.add_argument("-i", "--inputs", metavar="F.npz")
@@ -52,10 +52,10 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
         "--fill-mode",
         default="random",
         metavar="MODE",
-        help="zeros, ones or random (default): inputs that --inputs does not give",
+        help="zeros, ones or random (default): values of inputs that --inputs lacks",
     )
-    run.add_argument("--print-time", action="store_true", help="times of the runs")
-    run.add_argument("--print-top", metavar="N", help="positions and values of the largest N")
+    run.add_argument("--print-time", action="store_true", help="print the times of the runs")
+    run.add_argument("--print-top", metavar="N", help="print positions and values of the largest N")
     run.add_argument("--repeat", default="1", metavar="N", help="measurements (default: 1)")
     run.add_argument("--number", default="1", metavar="N", help="runs of each (default: 1)")
     run.add_argument("--end-to-end", action="store_true", help="also measure moving tensors")
@@ -76,14 +76,14 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
             "-f",
             "--force",
             action="store_true",
-            help="replace the files of a project that is there",
+            help="replace the files of an existing project",
         )
         add_code_options(create)
     build = _command(steps, "build", "build", "Build a project's firmware.")
     build.add_argument("project_dir", metavar="PROJECT_DIR")
     _add_platform(build)
     build.add_argument(
-        "-f", "--force", action="store_true", help="build again, and undo changes of the project"
+        "-f", "--force", action="store_true", help="build again, and drop changes of the project"
     )
     flash = _command(steps, "flash", "flash", "Put a project's firmware onto its board.")
     flash.add_argument("project_dir", metavar="PROJECT_DIR")
@@ -91,7 +91,7 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
 
 
 def _explain(flag: str) -> Exception | None:
-    # Not at the top: the flags of targets are the compiler's, which takes a while to load.
+    # Not at the top: flags of targets come from the compiler, which takes a while to load.
     from hil.compat.tvm.tvmc_flags import explain_flag
 
     return explain_flag(flag)
@@ -114,7 +114,7 @@ def _add_platform(parser: argparse.ArgumentParser) -> None:
 
 
 class _Missing(argparse.Action):
-    """Refuses a flag of tvmc that stands before the command."""
+    """Reject a flag of tvmc before the command."""
 
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -125,7 +125,7 @@ class _Missing(argparse.Action):
 
 
 class _ListOptions(argparse.Action):
-    """Shows the project options, also where the other arguments of the command are missing."""
+    """Print the project options, even if other arguments of the command are missing."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from hil.compat.tvm.tvmc_project import describe_options
@@ -141,5 +141,5 @@ def _add_project_option(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="NAME=VALUE",
-        help="board=B: a board of `hil boards` or a file; other options are explained when given",
+        help="board=B: a board of `hil boards` or a file; --list-options explains the others",
     )

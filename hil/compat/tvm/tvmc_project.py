@@ -1,7 +1,6 @@
 """Projects of ``hil tvmc micro``, and the options of its platforms.
 
-A project is this project's firmware for one board, with the archive that it was made from and a
-file that says which board that is.
+A project is firmware for one board, with the archive of its models and a file that names the board.
 """
 
 from __future__ import annotations
@@ -20,52 +19,52 @@ from hilc.errors import InputError
 from hilc.support.outputs import write_file
 from hilc.support.suggest import nearest
 
-#: Platforms of ``micro``; the project is this project's own in each case.
+#: Platforms of ``micro``; each gives the same kind of project.
 PLATFORMS = ("zephyr", "arduino", "template")
 
-#: The archive in a project, where TVM's projects have it.
+#: The archive's path in a project, as in TVM's projects.
 ARCHIVE = "model.tar"
 _DESCRIPTION = "hil-tvmc.json"
 
-#: Names that Zephyr has for boards that are described here under another one.
+#: Zephyr's names of boards whose descriptions have another name.
 _ZEPHYR_BOARDS = {"qemu_cortex_m0": "microbit", "qemu_cortex_m3": "lm3s6965evb"}
 _BOARD_OPTIONS = ("board", "zephyr_board", "arduino_board")
 #: The debug probe's unique id.
 _PROBE_OPTIONS = ("serial_number", "openocd_serial", "nrfjprog_snr")
 _PROJECT_TYPES = ("host_driven",)
-#: Options that change nothing here, and why.
+#: Options without effect, and why.
 _UNUSED_OPTIONS: Mapping[str, str] = {
     "arduino_cli_cmd": "CMake builds the project",
-    "arm_fvp_path": "the board's description says how it is started",
-    "config_main_stack_size": "the board's description has the stack's size",
-    "gdbserver_port": "nothing starts a debugger",
-    "heap_size_bytes": "nothing is allocated on a heap",
-    "use_fvp": "the board's description says how it is started",
+    "arm_fvp_path": "the board's description determines how it is started",
+    "config_main_stack_size": "the board's description sets the stack's size",
+    "gdbserver_port": "no debugger is started",
+    "heap_size_bytes": "the firmware uses no heap",
+    "use_fvp": "the board's description determines how it is started",
     "warning_as_error": "the project compiles without warnings",
-    "verbose": "build.log in the project has everything",
+    "verbose": "build.log in the project is always complete",
     "west_cmd": "CMake builds the project",
-    "workspace_size_bytes": "the compiler knows what the model needs",
-    "zephyr_base": "the firmware needs no other operating system",
+    "workspace_size_bytes": "the compiler computes the model's workspace",
+    "zephyr_base": "the firmware needs no operating system",
 }
 _REFUSED_OPTIONS: Mapping[str, str] = {
     "compile_definitions": "add them to the project's CMakeLists.txt",
-    "extra_files_tar": "unpack it and name its folders: --include-dir DIR --source DIR",
+    "extra_files_tar": "unpack it and pass its folders: --include-dir DIR --source DIR",
 }
 _USED_OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(_BOARD_OPTIONS, "a board of `hil boards`, or the path of a description"),
     **dict.fromkeys(_PROBE_OPTIONS, "the unique id of the debug probe that programs the board"),
     "cmsis_path": "a folder with CMSIS-NN, for archives whose code calls it",
     "port": "the board's serial port, or a pyserial URL",
-    "project_type": f"{_PROJECT_TYPES[0]}: what there is, and the default",
+    "project_type": f"{_PROJECT_TYPES[0]}, the only type",
 }
 
 
 @dataclass(frozen=True)
 class ProjectOptions:
-    """The options of a command line that mean something."""
+    """The options of a command line that have an effect."""
 
     board: str | None
-    #: A serial port, where the board's firmware runs already or a probe programs it.
+    #: The serial port of running firmware, or of a board that a probe programs.
     port: str | None
     #: The debug probe that programs the board.
     probe: str | None
@@ -75,21 +74,21 @@ class ProjectOptions:
 
 
 def check_platform(platform: str, template_dir: str | None) -> None:
-    """Refuse platforms that TVM did not have either, and templates of others."""
+    """Raise for platforms unknown to TVM, and for external templates."""
     if platform not in PLATFORMS:
         raise InputError(
             f"platform {platform} is not supported.", f"choose one of {', '.join(PLATFORMS)}"
         )
     if template_dir is not None:
         raise InputError(
-            f"--template-dir {template_dir} is not offered: a template's Project API server is a "
-            "program for TVM's own build",
-            "leave it out; every platform gives this project's firmware",
+            f"--template-dir {template_dir} is not offered: a template's Project API server needs "
+            "TVM's own build",
+            "drop it; every platform gives this program's firmware",
         )
 
 
 def parse_options(words: Sequence[str]) -> ProjectOptions:
-    """Return the ``NAME=VALUE`` of ``--project-option``."""
+    """Parse the ``NAME=VALUE`` of ``--project-option``."""
     given: dict[str, str] = {}
     notes: list[str] = []
     for word in words:
@@ -101,19 +100,19 @@ def parse_options(words: Sequence[str]) -> ProjectOptions:
         if name in _REFUSED_OPTIONS:
             raise InputError(f"the project option {name} is not offered", _REFUSED_OPTIONS[name])
         if name in _UNUSED_OPTIONS:
-            notes.append(f"project option {name} changes nothing: {_UNUSED_OPTIONS[name]}")
+            notes.append(f"project option {name} has no effect: {_UNUSED_OPTIONS[name]}")
         elif name not in _USED_OPTIONS:
             known = (*_USED_OPTIONS, *_UNUSED_OPTIONS)
             raise InputError(
                 f"there is no project option {name!r}{nearest(name, known)}",
-                f"those that change something are {', '.join(_USED_OPTIONS)}",
+                f"those with an effect are {', '.join(_USED_OPTIONS)}",
             )
         given[name] = value
     project_type = given.get("project_type", _PROJECT_TYPES[0])
     if project_type not in _PROJECT_TYPES:
         raise InputError(
             f"project_type={project_type} is not offered{nearest(project_type, _PROJECT_TYPES)}",
-            "the firmware is host_driven; another one links the archive's code itself",
+            "use host_driven; for other types, link the archive's code yourself",
         )
     boards = {given[name] for name in _BOARD_OPTIONS if name in given}
     if len(boards) > 1:
@@ -128,13 +127,13 @@ def parse_options(words: Sequence[str]) -> ProjectOptions:
     )
 
 
-#: What code includes that calls CMSIS-NN, and where its tree may lie below a folder of CMSIS.
+#: The header of CMSIS-NN, and paths of its tree below a folder of CMSIS.
 _CMSIS_NN_HEADER = "arm_nnfunctions.h"
 _CMSIS_NN_FOLDERS = ("", "CMSIS-NN", "CMSIS/NN")
 
 
 def calls_cmsis_nn(library: ModelLibrary) -> bool:
-    """Return whether code of the library includes CMSIS-NN's header."""
+    """Return whether the library's code includes CMSIS-NN's header."""
     header = _CMSIS_NN_HEADER.encode()
     return any(header in data for path, data in library.files.items() if path.endswith(".c"))
 
@@ -153,11 +152,11 @@ def cmsis_nn_folder(path: str) -> Path:
 
 
 def describe_options() -> str:
-    """Return the project options, what each means, and the boards."""
+    """Return the project options, their meanings, and the boards, as text."""
     groups = {
         "project options": _USED_OPTIONS,
-        "that change nothing here": _UNUSED_OPTIONS,
-        "that are not offered": _REFUSED_OPTIONS,
+        "without effect": _UNUSED_OPTIONS,
+        "not offered": _REFUSED_OPTIONS,
     }
     width = max(len(name) for options in groups.values() for name in options)
     lines = []
@@ -167,16 +166,16 @@ def describe_options() -> str:
 
 
 def find_board(name: str) -> Board:
-    """Return the board of a project option: ours, or another name for the same one."""
+    """Return the board of a project option, which may use Zephyr's name."""
     if name.endswith(".toml") or "/" in name or board_file(name) is not None:
         return load_board(name)
     for candidate in (_ZEPHYR_BOARDS.get(name, ""), name.replace("_", "-")):
         if candidate in board_names():
             return load_board(candidate)
     raise InputError(
-        f"the board {name!r} is not described here{nearest(name, board_names())}",
-        f"choose one of {', '.join(board_names())}, or write a description of yours and give its "
-        "path: board=my-board.toml",
+        f"the board {name!r} has no description here{nearest(name, board_names())}",
+        f"choose one of {', '.join(board_names())}, or write a description and pass its path: "
+        "board=my-board.toml",
     )
 
 
@@ -194,7 +193,7 @@ class Project:
         if not path.is_file():
             raise InputError(f"{path} does not exist", "create the project again")
         if not is_library(path):
-            # TVM's own sentence for a project whose module is of another kind.
+            # TVM's message for a project whose module has another format.
             raise InputError(
                 "Setting 'project_dir' is only allowed when importing a MLF.!",
                 f"{path} is not in Model Library Format: it has no {METADATA}",
@@ -206,14 +205,14 @@ class Project:
         return read_firmware([self.library()], self.board, self.folder.resolve())
 
     def save(self) -> None:
-        """Write down which board the project is for.
+        """Write the file that names the project's board.
 
-        A description of the user's is copied, so that the project does not depend on it.
+        A user's description is copied, so that the project does not depend on the original.
         """
         name = self.board.name
         if name not in board_names():
             name = f"{name}.toml"
-            # Its chip and core may be described in files of the user's, too.
+            # Its chip and core may be described in the user's files, too.
             text = to_toml(read_description(self.board.path).values)
             write_file(self.folder / name, text)
         text = json.dumps({"platform": self.platform, "board": name}, indent=2)
