@@ -1,4 +1,4 @@
-"""The ``hil`` command: parses, calls, prints, and turns errors into exit codes.
+"""The ``hil`` command: parse the arguments, run the command, map errors to exit codes.
 
 =====  =====================================================================================
 code   meaning
@@ -12,10 +12,10 @@ code   meaning
 130    interrupted; 143 terminated, 129 hung up, 141 the reader of stdout went away
 =====  =====================================================================================
 
-On several boards the code is the largest of theirs.
+On several boards the exit code is the largest of all boards.
 """
 
-# What stands here is imported before anybody can catch Ctrl-C, and for `hil --help` too: little.
+# `hil --help` needs these imports, and Ctrl-C is not handled while they load: keep them few.
 from __future__ import annotations
 
 import os
@@ -37,11 +37,14 @@ EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 
 
 class _Terminated(BaseException):
-    """SIGTERM or SIGHUP, as an exception, so that every ``with`` block closes what it opened."""
+    """Exception for SIGTERM and SIGHUP, so that every ``with`` block closes its resources."""
 
 
 class _Signals:
-    """Ctrl-C and its like as exceptions, the first of them only: nothing disturbs the closing."""
+    """Context that turns the first SIGINT, SIGTERM or SIGHUP into an exception.
+
+    Later signals are ignored, so that they do not interrupt the cleanup.
+    """
 
     _RAISED = {
         signal.SIGINT: KeyboardInterrupt,
@@ -53,12 +56,12 @@ class _Signals:
     def __init__(self, is_program: bool) -> None:
         self._is_program = is_program
         self._previous: dict[int, Any] = {}
-        #: The signal that came.
+        #: The signal that was received; None before.
         self.received: int | None = None
 
     def __enter__(self) -> _Signals:
         for number in self._RAISED:
-            # What a shell ignores for us, or a caller of main handles, stays so.
+            # Do not replace a handler of main's caller, or a signal that the shell ignores.
             if signal.getsignal(number) not in self._DEFAULTS:
                 continue
             try:
@@ -74,7 +77,7 @@ class _Signals:
         trace: TracebackType | None,
     ) -> None:
         for number, handler in self._previous.items():
-            # A program has ended: Ctrl-C comes too late for it.
+            # The program is ending: ignore Ctrl-C from here on.
             is_late = self._is_program and number == signal.SIGINT
             signal.signal(number, signal.SIG_IGN if is_late else handler)
 
@@ -92,7 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             code = _guarded(words, signals)
         except (KeyboardInterrupt, _Terminated):
-            # It came before anything was begun, or while an error was told.
+            # The signal arrived outside of the guarded part: before it began, or while an error
+            # was printed.
             code = _stopped(signals)
     if is_program and signals.received is not None:
         _end(code)
@@ -100,10 +104,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _end(code: int) -> NoReturn:
-    """End the process with ``code``, whatever the interpreter thinks of it.
+    """End the process with ``code``, without Python's own shutdown.
 
-    Where Ctrl-C came amid an ``exec`` (a dataclass is made by one), Python ends itself by a signal
-    at last, although the exception was caught.
+    If Ctrl-C arrives during an ``exec`` (creating a dataclass uses one), Python ends itself by
+    SIGINT at shutdown, although the exception was caught.
     """
     from contextlib import suppress
 
@@ -117,7 +121,7 @@ def _guarded(words: Sequence[str], signals: _Signals) -> int:
     from hil.cli.console import Console, open_closed_streams, printing
 
     open_closed_streams()
-    # Needed before parsing has succeeded: a usage error is reported in the form asked for, too.
+    # Usage errors are reported in the requested format, too, so it is needed before parsing.
     console = Console("--json" in words)
     try:
         if "_ARGCOMPLETE" in os.environ:
@@ -126,7 +130,7 @@ def _guarded(words: Sequence[str], signals: _Signals) -> int:
 
             complete(build_parser(os.environ.get("COMP_LINE", "").split()))
         code = _run(words, console)
-        # What is still buffered must fail here rather than at interpreter exit.
+        # A failure to flush stdout must be reported here, not at interpreter exit.
         with printing():
             return code
     except BrokenPipeError:
@@ -135,7 +139,7 @@ def _guarded(words: Sequence[str], signals: _Signals) -> int:
         return _stopped(signals)
     except Exception as error:
         if signals.received is not None:
-            # A child that the same Ctrl-C ended, or a library that made an error of it.
+            # The same Ctrl-C ended a child process, or a library turned it into another exception.
             return _stopped(signals)
         return _report(error, console)
 
@@ -163,9 +167,9 @@ def _run(words: Sequence[str], console: Console) -> int:
         from hil.plugins import load_plugins
 
         if "format" in args:
-            # Ours have their names first.
+            # The built-in formats take their names before plugins do.
             importlib.import_module("hil.cli.formats")
-        # Before anything is read, compiled or started: a plugin may bring what that needs.
+        # Plugins may provide readers, kernels and runners, so they are loaded before any work.
         load_plugins()
     if "format" in args:
         _choose_format(args, console)
@@ -174,13 +178,13 @@ def _run(words: Sequence[str], console: Console) -> int:
 
     module_name, function_name = args.handler
     handler = getattr(importlib.import_module(module_name), function_name)
-    # `hil tvmc compile -v` is tvmc's own, and a count, too.
+    # `hil tvmc compile -v` counts its own -v.
     with console.listening(args.verbose):
         return on_its_boards(args, console, handler)
 
 
 def _choose_format(args: Any, console: Console) -> None:
-    """``--json`` is one of the formats."""
+    """Select the report format; ``--json`` means ``--format json``."""
     if args.json and args.format not in (None, "json"):
         from hil.cli.commands.parser import usage_error
 
@@ -206,7 +210,7 @@ def _help(command: Sequence[str], console: Console) -> int:
 
 
 def _lacking_command(parser: Any, console: Console) -> int:
-    """Describe what could follow; still, nothing was done that was asked for."""
+    """Print the help of a command that lacks its subcommand, and return the usage exit code."""
     if console.as_json:
         raise parser.lacking_command()
     console.line(parser.format_help().removesuffix("\n"))
@@ -214,12 +218,12 @@ def _lacking_command(parser: Any, console: Console) -> int:
 
 
 def _report(error: Exception, console: Console) -> int:
-    """Tell what failed, in the form that was asked for; return the exit code."""
-    # Not at the top: the root of all errors is the compiler's.
+    """Print the error in the requested format; return the exit code."""
+    # Not at the top: importing hil.errors loads the compiler.
     from hil.errors import HilError, InputError
     from hilc.support.outputs import OutputError, cannot_write, is_unwritable
 
-    # What the system refuses is the user's to mend; anything else is ours.
+    # Operating system errors about files are user errors; any other exception is a bug.
     if isinstance(error, OSError) and is_unwritable(error):
         import tempfile
 
@@ -230,7 +234,7 @@ def _report(error: Exception, console: Console) -> int:
     if not isinstance(error, HilError):
         return _bug(error)
     if console.as_json and not console.has_result:
-        # Where stdout takes nothing, stderr says it.
+        # If stdout cannot be written, the message on stderr below has to do.
         from contextlib import suppress
 
         from hil.cli.console import error_json

@@ -1,4 +1,4 @@
-"""Numbers of bytes as users write them."""
+"""Parse byte counts of the command line."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
 
 
 def parse_bytes(text: str) -> int | None:
-    """Return the bytes of ``8192``, ``32K`` or ``1M``; None where the text is no such number."""
+    """Return the bytes of ``8192``, ``32K`` or ``1M``; None for any other text."""
     match = re.fullmatch(r"(\d+)([KM]?)", text, re.ASCII)
     return int(match[1]) * _UNITS[match[2]] if match else None

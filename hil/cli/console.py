@@ -1,6 +1,6 @@
-"""Output of commands: data on stdout, logs and progress on stderr.
+"""Output of commands: results on stdout, logs and progress on stderr.
 
-Colours are for terminals only, and are off with ``NO_COLOR`` (no-color.org).
+Colours are used on terminals only, and not with ``NO_COLOR`` (no-color.org).
 """
 
 from __future__ import annotations
@@ -25,45 +25,45 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What a text says of what it tells, as a colour.
+#: The meaning of a colour.
 Mood = Literal["good", "bad", "odd"]
 _SGR: Mapping[Mood, str] = {"good": "32", "bad": "1;31", "odd": "33"}
-#: A name that is longer is shown by its end.
+#: Longer names are shortened to their end.
 _NAME_WIDTH = 60
 
-#: Colours, which are ours and harmless in any case; what else a terminal obeys or hides: control
-#: characters but the line feed and the tab, and marks that turn the direction of text around.
+#: Group 1: colours, which are left as they are. Otherwise: control characters except line feed
+#: and tab, and marks of text direction, which could hide or change text on a terminal.
 _OBEYED = re.compile(
     r"(\x1b\[[0-9;]*m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
 
 
 def visible(text: str) -> str:
-    """``text`` with what would steer a terminal written out: boards and files are not trusted."""
+    """Return ``text`` with control characters escaped: boards and files are not trusted."""
     return _OBEYED.sub(
         lambda match: match[1] or match[0].encode("unicode_escape").decode("ascii"), text
     )
 
 
 class Console:
-    """One command's output; with ``as_json`` stdout carries exactly one JSON object.
+    """Output of one command; with ``as_json`` stdout carries exactly one JSON object.
 
-    ``quiet`` leaves of stderr what went wrong, or may have.
+    ``quiet`` suppresses everything on stderr except warnings and errors.
     """
 
     def __init__(self, as_json: bool, quiet: bool = False) -> None:
         self.as_json = as_json
         self.quiet = quiet
-        #: How outcomes are written (:mod:`hil.cli.reports`); chosen with the command line.
+        #: The report format (:mod:`hil.cli.reports`), set after the arguments are parsed.
         self.format: ReportFormat | None = None
-        #: Whether the one JSON object is on stdout.
+        #: Whether the JSON object has been written.
         self.has_result = False
 
     @contextmanager
     def listening(self, verbosity: int) -> Iterator[None]:
-        """Show what the harness logs, and its warnings, while the context lasts.
+        """Show warnings and log records of the harness while the context lasts.
 
-        With a ``verbosity`` also what is going on: what is started, and how long it takes.
+        ``verbosity`` 1 adds started programs and their times, 2 adds debug records.
         """
         from hil.errors import HilWarning
 
@@ -98,42 +98,42 @@ class Console:
                 logger.setLevel(before)
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
-        """Print the command's result in the requested format. Called once."""
+        """Print the command's result in the requested format; called once."""
         if self.as_json:
             text = json.dumps(data, indent=2, allow_nan=False)
         self.has_result = True
         self.line(text.removesuffix("\n"))
 
     def outcome(self, outcome: Outcome) -> None:
-        """Write what the command found in the format that was chosen; called once."""
+        """Write the command's outcome in the chosen report format; called once."""
         assert self.format is not None, "commands with outcomes have formats"
         self.has_result = True
         self.line(self.format.write([outcome]).removesuffix("\n"))
 
     def line(self, text: str) -> None:
         """Print a line of incremental output on stdout."""
-        # A file's name may have what the encoding of stdout has not.
+        # stdout's encoding may lack characters of a file name.
         encoding = sys.stdout.encoding or "utf-8"
         text = visible(text).encode(encoding, "backslashreplace").decode(encoding)
         with printing():
             print(text, flush=True)
 
     def log(self, text: str) -> None:
-        """Print a remark on what is being done."""
+        """Print progress information on stderr."""
         if not self.quiet:
             self._say(text)
 
     def warn(self, text: str) -> None:
-        """Print a warning: nothing failed, and the user should know it."""
+        """Print a warning on stderr."""
         self._say(f"{coloured('warning:', 'odd', sys.stderr)} {text}")
 
     def error(self, error: HilError, where: str = "") -> None:
-        """Print a failure on stderr; ``where`` names its source if there are several."""
+        """Print an error on stderr; ``where`` names its source if there are several."""
         at = f"{where}: " if where else ""
         self._say(f"{coloured('error:', 'bad', sys.stderr)} {at}{error}")
 
     def _say(self, text: str) -> None:
-        # A failure to print the error must not end the work.
+        # A failure to print a message must not end the command.
         with suppress(OSError):
             print(visible(text), file=sys.stderr, flush=True)
 
@@ -148,9 +148,7 @@ class Console:
 
     @contextmanager
     def part_done(self, what: str) -> Iterator[Callable[[float], None] | None]:
-        """Return a function that shows progress, given the fraction done, 0 to 1; None without a
-        terminal.
-        """
+        """Yield a function that shows the fraction done, 0 to 1; None if stderr is no terminal."""
         layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}"
         with self._bar(total=1.0, desc=what, bar_format=layout) as bar:
 
@@ -163,14 +161,14 @@ class Console:
 
     @contextmanager
     def counting(self, what: str, unit: str) -> Iterator[Callable[[], None] | None]:
-        """Return a function that counts one item of an unknown number; None without a terminal."""
+        """Yield a function that counts one more item; None if stderr is no terminal."""
         layout = "{desc}: {n_fmt} {unit}, {elapsed}"
         with self._bar(desc=what, unit=unit, bar_format=layout) as bar:
             yield (lambda: bar().update()) if self._shows_progress() else None
 
     @contextmanager
     def _bar(self, **options: Any) -> Iterator[Callable[[], Any]]:
-        """Return a function that makes a progress bar when it is first called: no work, no bar."""
+        """Yield a function that creates the progress bar at its first call and returns it."""
 
         @functools.cache
         def bar() -> Any:
@@ -188,7 +186,7 @@ class Console:
 
 
 class _LogHandler(logging.Handler):
-    """Handler that prints log records on a console."""
+    """Print log records on a console."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -200,17 +198,17 @@ class _LogHandler(logging.Handler):
 
 
 class PartConsole(Console):
-    """The output of a command on one of several boards, whose outcomes are written together."""
+    """Output of a command on one of several boards; the outcomes are written together."""
 
     def __init__(self, whole: Console, after: PartConsole | None = None) -> None:
         super().__init__(whole.as_json, whole.quiet)
         self.format = whole.format
-        #: What the command found.
+        #: The command's outcome.
         self.found: Outcome | None = None
         self._after = after
 
     def outcome(self, outcome: Outcome) -> None:
-        """Keep it, and write it at once where the format can: the next board may take long."""
+        """Keep the outcome; write it at once if the format allows, since other boards take time."""
         self.found = outcome
         assert self.format is not None, "commands with outcomes have formats"
         if self.format.one_by_one:
@@ -220,7 +218,7 @@ class PartConsole(Console):
 
 
 def coloured(text: str, mood: Mood, stream: TextIO) -> str:
-    """``text`` with the colour of ``mood`` where ``stream`` shows colours."""
+    """Return ``text`` in the colour of ``mood`` if ``stream`` shows colours."""
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     if is_plain or not stream.isatty():
         return text
@@ -229,9 +227,9 @@ def coloured(text: str, mood: Mood, stream: TextIO) -> str:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Turn a failure of standard output into an error for the user, once.
+    """Turn a failure of standard output into a :class:`HilError`, once.
 
-    A reader that went away stays a BrokenPipeError, which is no failure of anybody's.
+    A BrokenPipeError passes: a reader that stops reading is not an error.
     """
     try:
         yield
@@ -247,7 +245,7 @@ def printing() -> Iterator[None]:
 
 
 def _silence_stdout() -> None:
-    """Python flushes what is left once more at its end: give that somewhere to go."""
+    """Redirect stdout to the null device, since Python flushes it again at exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
@@ -255,16 +253,16 @@ def _silence_stdout() -> None:
 
 
 def open_closed_streams() -> None:
-    """Replace closed streams: Python sets them to None, which would cause one more traceback."""
+    """Replace closed streams: Python sets them to None, and each use would raise."""
     if sys.stdout is None:
-        # Writing to it fails as it does for every other program: a bad file descriptor.
+        # Write-only use of a read-only descriptor fails as on a closed one: EBADF.
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
     if sys.stderr is None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
 def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
-    """Columns as wide as needed; a column of numbers is right-aligned."""
+    """Return a text table; columns of numbers are right-aligned."""
     cells = [list(header), *([_cell(value) for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     numeric = [
@@ -282,9 +280,9 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
 
 
 def shown_name(name: str) -> str:
-    """Return the name of a layer or its tensor in a text: the same one in all commands.
+    """Return the short name of a layer or tensor, the same in all commands.
 
-    A converter joins the names of all that it fused with ``;``: the first is that of the result.
+    A converter joins the names of fused operators with ``;``: the first one names the result.
     """
     first = name.partition(";")[0]
     return first if len(first) <= _NAME_WIDTH else f"...{first[-_NAME_WIDTH:]}"
@@ -303,7 +301,7 @@ def _cell(value: object) -> str:
 
 
 def arrays_json(arrays: Mapping[str, Array]) -> list[Mapping[str, Any]]:
-    """Arrays by name, as the objects of a result's ``outputs``."""
+    """Return arrays, by name, as the objects of a result's ``outputs``."""
     return [
         {
             "name": name,
@@ -316,7 +314,7 @@ def arrays_json(arrays: Mapping[str, Array]) -> list[Mapping[str, Any]]:
 
 
 def error_json(error: HilError) -> dict[str, Any]:
-    """Return an error as a result has it."""
+    """Return an error as a JSON object."""
     return {
         "message": error.fact,
         "hint": error.hint,
@@ -326,5 +324,5 @@ def error_json(error: HilError) -> dict[str, Any]:
 
 
 def several(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """One JSON object for the results of an image's models: of one model, its result."""
+    """Return one JSON object for the results of an image's models; one model's result unchanged."""
     return results[0] if len(results) == 1 else {"models": list(results)}

@@ -1,4 +1,4 @@
-"""Which tools there are, what each is for, and how to get the ones that are missing."""
+"""Tools of the harness: versions, purposes, and remedies for missing ones."""
 
 from __future__ import annotations
 
@@ -37,42 +37,42 @@ _HOST = get_cpu("host").toolchain
 
 
 class InstallationError(HilError):
-    """Wrong results of this installation: its tools do not compute what they should."""
+    """An installation whose tools compute wrong results."""
 
     exit_code = 4
 
 
 @dataclass(frozen=True)
 class Tool:
-    """Something that the harness runs or imports."""
+    """A program or package that the harness uses."""
 
     name: str
     purpose: str
     remedy: str
-    #: The emulated path (compile, build, QEMU, verify) does not work without it.
+    #: Whether compiling, building, emulating and verifying need it.
     required: bool
-    #: Its version; None when it is missing. Raises nothing.
+    #: Returns the version, or None if it is missing; raises nothing.
     find: Callable[[], str | None]
-    #: The first version that will do, where an older one is known not to.
+    #: The oldest version that works, if older ones are known to fail.
     oldest: Version | None = None
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a check of a tool."""
+    """Result of the check of one tool."""
 
     tool: Tool
     version: str | None
 
     @property
     def problem(self) -> str:
-        """The problem; empty for a tool that will do."""
+        """The problem; empty if the tool is usable."""
         if self.version is None:
             return f"{self.tool.name} is missing"
         oldest = self.tool.oldest
         if oldest is None or not is_older(self.version, oldest):
             return ""
-        return f"{self.tool.name} {self.version} is too old, and {in_words(oldest)} is the oldest"
+        return f"{self.tool.name} {self.version} is too old: at least {in_words(oldest)} is needed"
 
     def json(self) -> dict[str, Any]:
         return {
@@ -87,17 +87,15 @@ class Finding:
 
 
 def diagnose() -> list[Finding]:
-    """Look for every tool."""
+    """Check every tool."""
     return [Finding(tool, tool.find()) for tool in TOOLS]
 
 
 def missing_for_runner(board: Board, runner: str | None = None) -> Tool | None:
-    """Return the tool that ``runner``, or the board's first, cannot do without, when there is none
-    that will do.
-    """
+    """Return the missing tool of ``runner`` or of the board's first runner; None if all exist."""
     runner = runner or board.default_runner
     need = runner_named(runner).needs(board)
-    # A process of this machine runs wherever it can be built.
+    # The native runner needs only the compiler that builds the firmware.
     built_by = _HOST.gcc if board.is_host else ""
     name = built_by if need is None else need.name
     tools = [*TOOLS, *_toolchain_tools(board.cpu.toolchain)]
@@ -108,18 +106,18 @@ def missing_for_runner(board: Board, runner: str | None = None) -> Tool | None:
 
 
 def _version_of(need: Need) -> str | None:
-    """Return a word in place of a version that is not known; None for what is missing."""
+    """Return a placeholder for an unknown version; None if the program is missing."""
     return "found" if need.is_there() else None
 
 
 def self_test() -> str:
     """Compile a small model for this machine and compare it with the interpreter.
 
-    Says what it saw; raises :class:`~hilc.errors.HilError` when the results differ or the model
-    cannot be compiled.
+    Return the result as text; raise :class:`~hilc.errors.HilError` if the outputs differ or the
+    model cannot be compiled.
     """
     if shutil.which(_HOST.gcc) is None:
-        return "not run, since there is no C compiler for this machine"
+        return "not run: this machine has no C compiler"
     graph = _small_graph()
     values = np.arange(-32, 32, dtype=np.int8).reshape(1, 64)
     expected = interpreter.run(graph, {"x": values})["y"]
@@ -130,13 +128,13 @@ def self_test() -> str:
     if not np.array_equal(got, expected):
         raise InstallationError(
             f"a compiled model gives {got.tolist()}, the interpreter {expected.tolist()}",
-            "install this program again; is the host's C compiler sound?",
+            "reinstall hil, and check the host's C compiler with another program",
         )
     return "a model compiled for this machine equals the interpreter"
 
 
 def _small_graph() -> Graph:
-    """One fully connected layer, 64 to 8."""
+    """Return a graph of one fully connected layer, 64 to 8."""
     weights = (np.arange(8 * 64) * 37 % 255 - 127).astype(np.int8).reshape(8, 64)
     tensors = (
         Tensor("x", (1, 64), "int8", Quant((0.05,), (-3,))),
@@ -172,23 +170,23 @@ def _package(name: str) -> Callable[[], str | None]:
 
 
 def _program_or_package(name: str) -> Callable[[], str | None]:
-    """Return the program that a Python package brings, or the one on the path."""
+    """Return the version of a program from its Python package or from PATH."""
     return lambda: _package(name)() or _program(name)()
 
 
 def _library(toolchain: Toolchain) -> str | None:
-    """Return the C library of a toolchain."""
+    """Return the version of a toolchain's C library."""
     gcc = shutil.which(toolchain.gcc)
     if gcc is None:
         return None
-    # gcc prints the bare name of a file that it does not find.
+    # gcc prints only the file's name if it does not find the file.
     asked = [gcc, *toolchain.library_flags, f"-print-file-name={toolchain.library_file}"]
     library = Path(_output(asked))
     return "installed" if library.is_absolute() and library.is_file() else None
 
 
 def _clang() -> str | None:
-    """Return the one that makes objects, which may have a version in its name."""
+    """Return the version of the clang that builds objects; its name may end in a version."""
     try:
         path, _ = find_clang()
     except HilError:
@@ -201,7 +199,7 @@ def _first_version(command: list[str]) -> str | None:
 
 
 def _output(command: list[str]) -> str:
-    """Return what a program prints; nothing when it cannot run, which counts as missing."""
+    """Return the output of a program; empty if it cannot run, which counts as missing."""
     try:
         result = run(command, Path(), limit_s=_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
@@ -210,7 +208,7 @@ def _output(command: list[str]) -> str:
 
 
 def _toolchain_tools(toolchain: Toolchain) -> tuple[Tool, ...]:
-    """Return what a toolchain's cores need to build and to emulate; none of it for the host."""
+    """Return the tools that build and emulate for a toolchain's cores; none for the host."""
     if toolchain.is_host:
         return ()
     gcc, objdump, objcopy = map(toolchain.program, (toolchain.compiler, "objdump", "objcopy"))
@@ -267,7 +265,7 @@ TOOLS = (
     ),
     Tool(
         "renode",
-        "the runner `renode`: emulates the boards in another way",
+        "the runner `renode`: another emulator of the boards",
         "unpack one of https://github.com/renode/renode/releases (1.15 or later), on PATH",
         False,
         _program("renode"),
@@ -298,14 +296,14 @@ TOOLS = (
     ),
     Tool(
         tflm.PACKAGE,
-        "the reference `tflm`; without it the next is compared with",
+        "the reference `tflm`; without it verify uses the next one",
         f"pip install {tflm.PACKAGE}=={tflm.VERSION} ({tflm.SYSTEM})",
         False,
         _package(tflm.PACKAGE),
     ),
     Tool(
         "ai-edge-litert",
-        "the reference `litert-ref`, for what `tflm` lacks; without it `hilc` is compared with",
+        "the reference `litert-ref`, for models that `tflm` lacks; without it verify uses `hilc`",
         "pip install ai-edge-litert==1.2.0",
         False,
         _package("ai-edge-litert"),

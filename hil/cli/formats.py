@@ -1,4 +1,4 @@
-"""Our report formats: text for people, JSON for programs."""
+"""The built-in report formats: text and JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _verdict(text: str, good: bool) -> str:
 
 
 def _json(outcomes: Sequence[Outcome]) -> str:
-    """One object: the data of the only board, or those of each with its exit code."""
+    """Return one JSON object: the data of the only board, or of each board with its exit code."""
     data: Mapping[str, Any] = outcomes[0].data
     if len(outcomes) > 1:
         worst = max(outcome.exit_code for outcome in outcomes)

@@ -1,6 +1,6 @@
-"""Console for a board's serial line: its logs and faults, and any other output.
+"""Monitor of a board's serial line: logs, faults and any other output.
 
-It only listens, so it can watch a board without a session, and never disturbs one.
+It only reads, so it needs no session and does not disturb the board.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from hil.link.line import open_error
 from hil.link.protocol import Event, Kind
 from hil.link.replies import LogReader
 
-#: That of every port of the firmware template.
+#: The default of every port in the firmware template.
 _BAUDRATE = 115200
 _WAIT_S = 0.1
-#: Text without a newline is shown when nothing follows it for this long.
+#: Text without a newline is shown after this time without further text.
 _IDLE_S = 0.3
 _TEXT = frozenset(string.printable.encode())
 
 
 @dataclass(frozen=True)
 class Line:
-    """Something that the board said."""
+    """One piece of the board's output."""
 
-    #: ``boot``, ``log``, ``fault``, ``text`` (not of our protocol) or ``noise``.
+    #: ``boot``, ``log``, ``fault``, ``text`` (not of this protocol) or ``noise``.
     kind: str
     text: str
 
 
 class Splitter:
-    """Bytes in, lines out: tells frames from text that another program prints.
+    """Splits received bytes into frames of the protocol and lines of other text.
 
-    With the firmware's ``elf`` a fault is told with its function, file and line.
+    With the firmware's ``elf`` a fault includes function, file and line.
     """
 
     def __init__(self, elf: Path | None = None) -> None:
@@ -54,26 +54,26 @@ class Splitter:
         self._log = LogReader()
 
     def feed(self, data: bytes) -> list[Line]:
-        """Return what ``data`` completes."""
+        """Return the lines and events that ``data`` completes."""
         lines: list[Line] = []
         self._pending += data
         *segments, rest = bytes(self._pending).split(b"\0")
         for segment in segments:
             lines += self._segment(segment)
-        # A frame always holds bytes that are no text, so complete lines of text are no frame.
+        # A frame always contains bytes that are not text, so complete lines of text are no frame.
         end = rest.rfind(b"\n") + 1
         if end and _is_text(rest):
             lines += _text_lines(rest[:end])
             rest = rest[end:]
         if len(rest) > protocol.FRAME_LIMIT:
-            # Longer than any frame, and text of that length has no newline to wait for.
+            # No frame is as long: print the text without its newline.
             lines += self._segment(rest)
             rest = b""
         self._pending = bytearray(rest)
         return lines
 
     def flush(self) -> list[Line]:
-        """Text that waits for its newline; a frame that is still arriving stays."""
+        """Return incomplete text; keep an incomplete frame."""
         if not self._pending or not _is_text(self._pending):
             return []
         lines = _text_lines(bytes(self._pending))
@@ -94,7 +94,7 @@ class Splitter:
         try:
             event = protocol.EVENTS[Event(frame.code)].parse(frame.payload)
         except (ValueError, ConstructError):
-            return [Line("noise", f"an event {frame.code} that this version does not know")]
+            return [Line("noise", f"unknown event {frame.code} (newer firmware?)")]
         match frame.code:
             case Event.LOG:
                 text = self._log.add(frame.payload)
@@ -126,9 +126,9 @@ def listen(
     alive: Callable[[], None] = lambda: None,
     elf: Path | None = None,
 ) -> Iterator[tuple[float, Line]]:
-    """Yield what is said on ``line``, with the seconds since the start.
+    """Yield the output of ``line`` with the seconds since the start.
 
-    Ends after ``seconds``, or never. ``elf`` is the firmware that speaks there, where it is known.
+    Stop after ``seconds``, or never. ``elf`` is the firmware's ELF file if known.
     """
     start = heard_s = time.monotonic()
     splitter = Splitter(elf)
@@ -146,12 +146,12 @@ def listen(
 
 
 def _read(line: serial.SerialBase | DeviceLine) -> bytes:
-    """Return what came, at the latest after ``_WAIT_S``."""
+    """Return the received bytes, after at most ``_WAIT_S``."""
     if not isinstance(line, serial.SerialBase):
         with _link_errors("the board"):
             return line.read()
     with _link_errors(line.port):
-        # One byte at least, then all that is there: a line appears as soon as it came.
+        # Wait for one byte only, then take all available ones: a line appears at once.
         data: bytes = line.read(1)
         return data + (line.read(line.in_waiting) if data else b"")
 
@@ -163,7 +163,7 @@ def _link_errors(url: str) -> Iterator[None]:
     except (serial.SerialException, OSError, ValueError) as error:
         raise LinkError(
             f"the link to {url} failed: {error}",
-            "check the cable, the address and that no other program uses the port",
+            "check the cable and the address, and close other programs that use the port",
         ) from None
 
 

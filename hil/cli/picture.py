@@ -24,10 +24,10 @@ from hilc.memory.explain import ArenaSlot, Explanation, StepMemory
 from hilc.memory.liveness import BEFORE
 from hilc.support.outputs import write_file
 
-#: The formats that a picture can have, by the suffix of its file.
+#: The formats of a picture, by the file's suffix.
 FORMATS = (".svg", ".png", ".pdf")
 
-#: Kinds of boxes: colour, dash of the outline (for readers who see no colour), legend.
+#: Kinds of boxes: colour, outline (for readers who do not see the colour), legend.
 _KINDS: dict[str, tuple[str, Any, str]] = {
     "input": ("#7fb069", "-", "input"),
     "tensor": ("#5b8db8", "-", "between layers"),
@@ -39,18 +39,18 @@ _KINDS: dict[str, tuple[str, Any, str]] = {
 _PEAK = "#fff3c4"
 _INK = "#333333"
 
-#: Inches: of a pool's axes, of a column (a layer), of the widest picture.
+#: Inches: height of a pool's axes, width of a column (a layer), largest width of a picture.
 _POOL_HEIGHT = 4.2
 _COLUMN_LEAST, _COLUMN_MOST, _WIDTH_WANTED, _WIDTH_MOST = 0.42, 0.9, 9.0, 60.0
 _LABEL_SIZE, _TICK_SIZE, _TITLE_SIZE = 7.5, 8.0, 12.0
-#: Below that many inches a column's name would run into the next one's.
+#: Narrower columns would make their names overlap.
 _TICK_ROOM = 0.15
 #: Pixels between a label and the edge of its box or another label.
 _LABEL_GAP = 2.0
-#: Where in its box a label is tried: from the middle outward.
+#: Positions of a label in its box, in the order of trying: from the middle outward.
 _LABEL_PLACES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.1, 0.9)
 
-#: Text as outlines looks the same everywhere; a fixed salt makes the same file every time.
+#: Text as outlines is independent of installed fonts; a fixed salt makes files reproducible.
 STYLE = {
     "svg.fonttype": "path",
     "svg.hashsalt": "hil",
@@ -62,12 +62,12 @@ STYLE = {
 def save(figure: Figure, path: str | Path) -> None:
     """Write a figure in the format that the suffix of ``path`` names, one of :data:`FORMATS`.
 
-    The same figure gives the same bytes. In an SVG whatever has a ``gid`` that :func:`plan_figure`
-    gave it shows its text as a tooltip.
+    The same figure gives the same bytes. In an SVG, each box of :func:`plan_figure` has its title
+    as a tooltip.
     """
     suffix = Path(path).suffix.lower()
     buffer = io.BytesIO()
-    # Nothing says when it was drawn: pictures are committed and compared.
+    # No date: pictures are committed and compared.
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix, {})
     with rc_context(STYLE):
         figure.savefig(buffer, format=suffix[1:], metadata=metadata, bbox_inches="tight", dpi=150)
@@ -78,20 +78,20 @@ def save(figure: Figure, path: str | Path) -> None:
 
 
 def is_unchanged(path: str | Path) -> bool:
-    """Return whether the file is a picture as :func:`save` wrote it, not edited since."""
+    """Return whether :func:`save` wrote the file and nothing edited it since."""
     suffix, data = Path(path).suffix.lower(), Path(path).read_bytes()
     end = _ends(data, suffix) - len(_stamp(b"", suffix))
     return end >= 0 and _stamped(data[:end] + data[_ends(data, suffix) :], suffix) == data
 
 
 def _stamped(data: bytes, suffix: str) -> bytes:
-    """Return the picture with its own digest in it, where viewers take it for a comment."""
+    """Return the picture with its digest in it, as a comment of the format."""
     end = _ends(data, suffix)
     return data[:end] + _stamp(data, suffix) + data[end:]
 
 
 def _ends(data: bytes, suffix: str) -> int:
-    """Return where the stamp ends or is put: at the end, of a PNG before its last chunk, IEND."""
+    """Return the position of the stamp: the end, or of a PNG before its last chunk, IEND."""
     return len(data) - (12 if suffix == ".png" else 0)
 
 
@@ -133,7 +133,7 @@ def plan_figure(plan: Explanation) -> Figure:
             pad=8 + 14 * rows,
         )
         figure.tight_layout()
-        # Labels last: they are placed by what they measure in the finished layout.
+        # Labels last: their positions depend on text sizes in the finished layout.
         canvas.draw()
         for axes in all_axes:
             _label(axes, canvas)
@@ -141,7 +141,7 @@ def plan_figure(plan: Explanation) -> Figure:
 
 
 class _Columns:
-    """The columns of a plan: the caller's inputs, each layer, the caller's outputs."""
+    """The columns of a plan: the caller's inputs, one per layer, the caller's outputs."""
 
     def __init__(self, steps: Sequence[StepMemory]) -> None:
         self._starts = [0, 1]
@@ -151,7 +151,7 @@ class _Columns:
         self.count = self._starts[-1]
 
     def start(self, step: int) -> int:
-        """Return the first column of a step, :data:`BEFORE` and the number of steps included."""
+        """Return the first column of a step; :data:`BEFORE` and the number of steps are valid."""
         return self._starts[step - BEFORE]
 
     def end(self, step: int) -> int:
@@ -159,7 +159,7 @@ class _Columns:
 
 
 class _Box(Rectangle):
-    """Box of a buffer: its bytes, over the columns of its live range."""
+    """Box of a buffer: its bytes by the columns of its live range."""
 
     def __init__(
         self, kind: str, start: int, end: int, first: int, last: int, name: str, gid: str
@@ -177,14 +177,14 @@ class _Box(Rectangle):
         )
         self.column = start
         self.first, self.last = first, last
-        #: The lowest byte on which its own label may stand: other boxes are drawn over the rest.
+        #: The lowest byte at which its label may stand: other boxes cover the bytes below.
         self.label_from = first
         self.set_gid(gid)
         self.title = f"{name}: {last - first:,} bytes, {first:,} to {last:,}"
 
 
 def _boxes(axes: Axes, plan: Explanation, pool: int, columns: _Columns) -> None:
-    # Large ones first, so that smaller ones over them are visible.
+    # Large boxes first, so that they do not cover smaller ones.
     slots = [slot for slot in plan.slots if slot.pool == pool]
     for index, slot in enumerate(sorted(slots, key=lambda t: (-t.nbytes, t.first))):
         start, end = columns.start(slot.first), columns.end(slot.last)
@@ -198,7 +198,7 @@ def _boxes(axes: Axes, plan: Explanation, pool: int, columns: _Columns) -> None:
 
 
 def _kept(step: StepMemory, scratch: ArenaSlot, start: int, gid: str) -> Iterator[_Box]:
-    """Yield the rows of a group's inner tensors, from the layer that writes them to the next."""
+    """Yield the kept rows of a group's inner tensors, from their layer to the next one."""
     order = {node.name: index for index, node in enumerate(step.nodes)}
     for index, (name, first, last) in enumerate(step.kept):
         column = start + order[name]
@@ -233,7 +233,7 @@ def _frame(axes: Axes, plan: Explanation, pool: int, columns: _Columns) -> None:
 
 
 def _legend(axes: Axes, plan: Explanation) -> int:
-    """Draw it between the title and the first pool; the number of its rows."""
+    """Draw the legend between the title and the first pool; return the number of its rows."""
     there: set[str] = {slot.what for slot in plan.slots}
     there |= {"kept"} if any(step.kept for step in plan.steps) else set()
     handles = [
@@ -261,7 +261,7 @@ def _legend(axes: Axes, plan: Explanation) -> int:
 
 
 def _name_columns(axes: Axes, plan: Explanation, columns: _Columns, inches: float) -> None:
-    """Each column's layer, below the last pool; of more than there is room for, every so many."""
+    """Name the layers below the last pool; only every n-th if the names would overlap."""
     names = ["inputs"]
     for index, step in enumerate(plan.steps):
         if step.kept:
@@ -319,9 +319,7 @@ def _label(axes: Axes, canvas: FigureCanvasAgg) -> None:
 
 
 def _with_tooltips(svg: bytes, figure: Figure) -> bytes:
-    """Return the document with a title in each box's element, which viewers show where the mouse
-    is.
-    """
+    """Return the SVG with a title element in each box, which viewers show as a tooltip."""
     titles = {
         box.get_gid(): box.title
         for axes in figure.axes

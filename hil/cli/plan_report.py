@@ -1,4 +1,4 @@
-"""A memory plan for people, as text, and for programs, as JSON."""
+"""A memory plan as text and as JSON."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _BAR = 40
 
 
 def plan_text(plan: Explanation) -> str:
-    """Return a plan as text: the peak, each layer's need, every tensor's live range and place."""
-    beside = "in it" if plan.io_in_pool else "outside of it"
+    """Return a plan as text: the peak, memory use of the layers, live ranges and addresses."""
+    beside = "in the workspace" if plan.io_in_pool else "outside of the workspace"
     lines = [
         f"{plan.model} for {plan.cpu}: {plan.workspace_bytes:,} bytes of workspace, "
         f"inputs and outputs {beside}"
@@ -25,9 +25,7 @@ def plan_text(plan: Explanation) -> str:
     if not plan.steps:
         return lines[0]
     peak = plan.steps[plan.peak]
-    lines.append(
-        f"most is needed by layer {plan.peak}, {peak.ops}: {peak.used_bytes:,} bytes in use"
-    )
+    lines.append(f"the peak is layer {plan.peak}, {peak.ops}: {peak.used_bytes:,} bytes in use")
     rows = [_slot_row(plan, slot) for slot in plan.at(plan.peak)]
     lines.append(table(rows, ["there", "bytes", "from", "to"]))
     lines += [f"  {text}" for text in _overlap_lines(plan)]
@@ -80,10 +78,10 @@ def plan_json(plan: Explanation) -> dict[str, Any]:
 
 def _next(plan: Explanation) -> str:
     if plan.saving is None:
-        return "no program that takes less memory was found"
+        return "no program with less memory was found"
     saved, more = plan.saving.nbytes, plan.saving.instructions
     return (
-        f"the next saving: {saved:,} bytes less cost {more:,} instructions more by estimate "
+        f"saving another {saved:,} bytes costs {more:,} more instructions by estimate "
         f"({100 * more / max(plan.saving.of, 1):+.1f} %), with --ram {plan.workspace_bytes - saved}"
     )
 
@@ -105,4 +103,4 @@ def _overlap_lines(plan: Explanation) -> Iterator[str]:
     for output, name, difference in plan.steps[plan.peak].overlaps:
         shown, other = shown_name(output), shown_name(name)
         how = f"{abs(difference):,} bytes {'above' if difference > 0 else 'below'}"
-        yield f"{shown} is written over {other}, {how if difference else 'at the same address'}"
+        yield f"{shown} overwrites {other}, {how if difference else 'at the same address'}"

@@ -1,4 +1,4 @@
-"""Results as text for people."""
+"""Results as text."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from hilc.schedule.tuning import Tuning
 if TYPE_CHECKING:
     from hil.probe.flash import Flashed
 
-#: Units that accompany a count, to prevent misinterpretation.
+#: The unit printed with a count.
 COUNTER_NOTES = {
     "instructions": "instructions (QEMU), not cycles",
     "cycles": "cycles",
     "nanoseconds": "ns of this machine's time",
 }
 _SHOWN_VALUES = 8
-#: A port's settings from here on are addresses or masks, best read in hexadecimal.
+#: Settings of a port that are at least this large are addresses or masks: print in hexadecimal.
 _HEX_FROM = 1 << 28
 
 
 def run_text(outputs: Mapping[str, Array], counts: Mapping[str, int], counter: str) -> str:
-    """Return the outputs in short, and what each model's inference took."""
+    """Return a summary of the outputs, and the ticks of each model's inference."""
     rows = [
         [name, array.dtype.name, _shape(array.shape), _values(array)]
         for name, array in outputs.items()
@@ -73,9 +73,9 @@ def verify_text(
 
 
 def bench_text(report: BenchReport, per_layer: bool) -> str:
-    """Return the figures, with a table of the layers when asked for."""
+    """Return the measurements, with a table of the layers if ``per_layer``."""
     note = COUNTER_NOTES[report.counter]
-    lines = [f"{report.model} on {report.board}: {report.per_inference:,} {note}, an inference"]
+    lines = [f"{report.model} on {report.board}: {report.per_inference:,} {note}, per inference"]
     if len(set(report.counts)) > 1:
         lines.append(
             f"median of {len(report.counts)} runs, {min(report.counts):,} to {max(report.counts):,}"
@@ -99,7 +99,7 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
     if report.estimate is not None:
         mix, (least, most) = report.estimate.mix, report.estimate.cycles
         lines.append(
-            f"an estimate for a Cortex-M4: {least:,} to {most:,} cycles, by Arm's table, for "
+            f"estimate for a Cortex-M4: {least:,} to {most:,} cycles, by Arm's table, with "
             "memory without wait states"
         )
         lines.append(
@@ -122,24 +122,24 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
                     ]
                     for index, layer in enumerate(report.layers)
                 ],
-                ["layer", "operator", "MACs", report.counter, "a MAC", "name"],
+                ["layer", "operator", "MACs", report.counter, "per MAC", "name"],
             )
         )
     return "\n\n".join(lines)
 
 
 def folded_lines(folded: Folded, macs: int) -> list[str]:
-    """Return lines about what the compiler left out of a model; ``macs`` are left."""
+    """Return lines about removed channels; the model keeps ``macs`` multiply-accumulates."""
     if folded == NOTHING_FOLDED:
         return []
     return [
-        f"left out, since the same for every input: {folded.channels:,} channels with "
-        f"{folded.macs:,} of {macs + folded.macs:,} MACs"
+        f"removed channels that are the same for every input: {folded.channels:,} channels "
+        f"with {folded.macs:,} of {macs + folded.macs:,} MACs"
     ]
 
 
 def chosen_lines(report: ChoiceReport) -> list[str]:
-    """Return what the compiler chose for a model, and what that costs."""
+    """Return the compiler's choice for a model and its costs."""
     chosen, fastest = report.chosen, report.fastest
     source = "measured" if report.tuned else "by estimate"
     lines = [
@@ -152,18 +152,18 @@ def chosen_lines(report: ChoiceReport) -> list[str]:
         way = ", from the last row on" if group.direction == "backward" else ""
         first, last = shown_name(group.nodes[0]), shown_name(group.nodes[-1])
         what = f"{len(group.nodes)} layers, {first} to {last}" if len(group.nodes) > 1 else first
-        lines.append(f"in one step, {rows}{way}: {what}")
+        lines.append(f"fused, {rows}{way}: {what}")
     if chosen != fastest:
         more = chosen.instructions / max(1, fastest.instructions) - 1
         lines.append(
             f"the fastest program: {fastest.workspace_bytes:,} B of workspace, "
-            f"{fastest.instructions:,} instructions; this one takes {more:.1%} more"
+            f"{fastest.instructions:,} instructions; the chosen one takes {more:.1%} more"
         )
     return lines
 
 
 def tuning_text(log: Tuning) -> str:
-    """Return the counts of a tuning log as a table, the fewest of each layer marked."""
+    """Return the counts of a tuning log as a table, with the fastest kernel of a layer marked."""
     rows = []
     for layer in log.layers:
         least = min((kernel.count for kernel in layer.kernels), default=0)
@@ -180,7 +180,7 @@ def tuning_text(log: Tuning) -> str:
 
 
 def ran_on(board: Board) -> str:
-    """Return where firmware of this project has run on this board."""
+    """Return where firmware of this project has run on the board."""
     places = ["this machine"] if board.is_host else []
     places += ["QEMU"] if board.qemu else []
     places += ["silicon"] if board.silicon else []
@@ -188,7 +188,7 @@ def ran_on(board: Board) -> str:
 
 
 def memory_bytes(board: Board, kind: Literal["flash", "ram"]) -> int | None:
-    """None for a process of this machine, which has no memory map."""
+    """Return the bytes of one kind of memory; None for a board that is this machine."""
     return None if board.is_host else sum(region.size for region in board.regions(kind))
 
 
@@ -199,7 +199,7 @@ def size_text(size: int | None) -> str:
 
 
 def board_json(board: Board) -> dict[str, Any]:
-    """All facts of a description."""
+    """Return all values of a description as a JSON object."""
     return {
         "name": board.name,
         "description": board.description,
@@ -234,7 +234,7 @@ def _region_json(region: MemoryRegion) -> dict[str, Any]:
 
 
 def board_text(board: Board) -> str:
-    """Return a description for people."""
+    """Return a description as text."""
     lines = [
         f"{board.name}: {board.description}",
         f"core {board.cpu.name} at {board.clock_hz / 1e6:g} MHz; ran on: {ran_on(board)}",
@@ -279,14 +279,14 @@ def board_text(board: Board) -> str:
 
 
 def flashed_text(done: Flashed) -> str:
-    """Return as text whether a board was programmed, and how long that took."""
+    """Return whether a board was programmed, and the time, as text."""
     if not done.programmed:
         return f"unchanged, not programmed ({done.nbytes:,} bytes)"
     return f"programmed {done.nbytes:,} bytes in {done.seconds:.1f} s"
 
 
 def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
-    """Return the paths and sizes of the firmware, ``by_section`` down to owners."""
+    """Return the firmware's paths and sizes; with ``by_section`` also by section and owner."""
     sizes = firmware.sizes
     lines = [f"{firmware.elf} (build {firmware.build_id})"]
     if sizes.regions:
@@ -301,7 +301,7 @@ def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
         )
     rows: list[list[object]] = [["firmware", sizes.flash_bytes, sizes.ram_bytes, None]]
     rows += [
-        [f"of it {name}", model.flash_bytes, model.workspace_bytes, model.constants_bytes]
+        [f"  {name}", model.flash_bytes, model.workspace_bytes, model.constants_bytes]
         for name, model in sizes.models.items()
     ]
     lines.append(table(rows, ["part", "flash", "static RAM", "constants"]))
@@ -313,13 +313,13 @@ def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
         lines.append(_sections_table(sizes))
     stack = f"stack {sizes.stack_bytes:,} + {sizes.handler_stack_bytes:,} for interrupts"
     if sizes.stack_bound_bytes is not None:
-        stack += f"; calls take at most {sizes.stack_bound_bytes:,} of the first"
+        stack += f"; calls need at most {sizes.stack_bound_bytes:,} of the main stack"
     lines.append(stack)
     return "\n\n".join(lines)
 
 
 def _sections_table(sizes: Sizes) -> str:
-    """Each kind of section, by whose it is, with the sums of flash and of RAM."""
+    """Return a table of section kinds by owner, with the sums of flash and of RAM."""
     owners = list(dict.fromkeys(owner for use in sizes.sections for owner in use.parts))
     places = {(True, False): "flash", (False, True): "RAM", (True, True): "flash and RAM"}
     rows: list[list[object]] = [
@@ -343,7 +343,7 @@ def _layers_line(layers: tuple[LayerReport, ...]) -> str:
     matching = sum(layer.match for layer in compared)
     line = f"{matching} of {_plural(len(compared), 'layer')} match"
     rest = len(layers) - len(compared)
-    # A pass may make a layer whose result the model's own file does not have.
+    # A transform may create a layer whose result is not in the model file.
     return f"{line}; {rest} exist in the compiled model only" if rest else line
 
 

@@ -1,4 +1,4 @@
-"""The report formats: how what a command found is written. Each is registered, ours and others'."""
+"""The registry of report formats, which write the outcome of a command on boards."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from hilc.support.suggest import listed, nearest
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command found on one board, or why it found nothing there."""
+    """The result of a command on one board, or its error."""
 
     command: Literal["build", "verify", "bench"]
     board: str
-    #: Of each model of the image; of ``build`` one firmware.
+    #: One per model of the image; for ``build`` one firmware.
     reports: Sequence[Report | BenchReport | Firmware] = ()
-    #: The same as the command's JSON has it.
+    #: The command's JSON object.
     data: Mapping[str, Any] = field(default_factory=dict)
     exit_code: int = 0
-    #: On one of several boards; a command that fails on its only board has no outcome.
+    #: Set on one of several boards only; an error on the only board has no outcome.
     error: HilError | None = None
-    #: The user asks for each layer (``verify``, ``bench``) or section (``build``).
+    #: Whether the user asked for layers (``verify``, ``bench``) or sections (``build``).
     in_detail: bool = False
 
 
@@ -35,11 +35,11 @@ class Outcome:
 class ReportFormat:
     """A way to write outcomes on stdout."""
 
-    #: As ``--format`` has it.
+    #: The value of ``--format``.
     name: str
-    #: The text for the outcomes on all boards, in the order of the command line.
+    #: Returns the text for the outcomes of all boards, in the order of the command line.
     write: Callable[[Sequence[Outcome]], str]
-    #: Each outcome is written as soon as it is there; a board that failed is left to stderr.
+    #: Whether each outcome is written when it is known; errors are then left to stderr.
     one_by_one: bool = False
 
 
@@ -47,24 +47,24 @@ _FORMATS: dict[str, ReportFormat] = {}
 
 
 def register_report(report: ReportFormat) -> None:
-    """Let commands write what they find by ``report`` (``--format NAME``).
+    """Add a report format (``--format NAME``).
 
-    :class:`~hilc.errors.InputError` where a format has its name.
+    Raise :class:`~hilc.errors.InputError` if another format has its name.
     """
     if report.name in _FORMATS:
         raise InputError(
-            f"there is a report format {report.name!r} already", "give yours another name"
+            f"a report format {report.name!r} exists already", "give this one another name"
         )
     _FORMATS[report.name] = report
 
 
 def format_named(name: str) -> ReportFormat:
-    """Return the format; :class:`~hilc.errors.InputError` where there is none of the name."""
+    """Return the format; raise :class:`~hilc.errors.InputError` if there is none of this name."""
     if name not in _FORMATS:
         load_plugins()
     if name not in _FORMATS:
         raise InputError(
             f"unknown report format {name!r}{nearest(name, _FORMATS)}",
-            f"choose {listed(list(_FORMATS), 'or')}; a plugin may bring others (hil doctor)",
+            f"choose {listed(list(_FORMATS), 'or')}; plugins may add others: hil doctor",
         )
     return _FORMATS[name]

@@ -140,7 +140,7 @@ def test_always_disturbed() -> None:
 
 def test_text_tells_what_was_counted() -> None:
     text = bench_text(measure([70, 50, 60, 40], runs=2), per_layer=True)
-    assert "net on mps2-an386: 500 instructions (QEMU), not cycles, an inference" in text
+    assert "net on mps2-an386: 500 instructions (QEMU), not cycles, per inference" in text
     assert "median of 2 runs, 500 to 600" in text
     layers = text.splitlines()[-2:]
     assert layers[0].split() == ["0", "CONV_2D", "100", "400", "4.00", "conv"]

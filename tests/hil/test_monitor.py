@@ -64,7 +64,7 @@ CASES = [
     (
         "an event of another version",
         encode(Frame(0, 0, Kind.EVENT, 99, b"")),
-        [Line("noise", "an event 99 that this version does not know")],
+        [Line("noise", "unknown event 99 (newer firmware?)")],
     ),
 ]
 

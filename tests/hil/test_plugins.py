@@ -194,7 +194,7 @@ def test_a_plugin_that_cannot_be_imported_is_named(site: Site) -> None:
     ("source", "problem"),
     [
         ("raise SystemExit(3)", "RuntimeError: it exits (3)"),
-        ("import importlib, own_parts as p; importlib.reload(p)", "InputError: there is a runner"),
+        ("import importlib, own_parts as p; importlib.reload(p)", "InputError: a runner"),
         ("from hil.board import load_board; load_board('nowhere')", "'nowhere'"),
     ],
 )
@@ -232,10 +232,10 @@ def test_formats_are_told_apart(site: Site) -> None:
 
 def test_ours_are_registered_and_names_are_taken_once() -> None:
     for name in ("native", "qemu", "renode", "pyocd"):
-        with pytest.raises(InputError, match=f"there is a runner '{name}' already"):
+        with pytest.raises(InputError, match=f"a runner '{name}' exists already"):
             register_runner(Runner(name, runner_named(name).start))
     for name in ("text", "json"):
-        with pytest.raises(InputError, match=f"there is a report format '{name}' already"):
+        with pytest.raises(InputError, match=f"a report format '{name}' exists already"):
             register_report(ReportFormat(name, format_named(name).write))
     with pytest.raises(InputError, match="unknown runner 'qemuu' \\(did you mean qemu"):
         runner_named("qemuu")

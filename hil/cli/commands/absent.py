@@ -1,4 +1,4 @@
-"""Commands of an optional part that is not installed: they say so."""
+"""Commands of an optional component that is not installed: they raise an error."""
 
 from __future__ import annotations
 

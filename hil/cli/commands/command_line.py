@@ -1,6 +1,7 @@
 """The whole command line: each command, its options, and the function that runs it.
 
-Nothing is imported here that `hil --help` does not need: a command's module loads the compiler.
+Only imports that `hil --help` needs stand here; a command's module, which loads the compiler, is
+imported when the command runs.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _SECTIONS = {
     "this program": ("doctor", "help", "completion", "tvmc"),
 }
 _SHELL = "bash, zsh or fish; load it where the shell starts (~/.bashrc, config.fish)"
-#: What has the methods of a parser, and a title in its help.
+#: A parser or a group of options, with a title in the help.
 _Group = argparse._ArgumentGroup
 
 
 def build_parser(words: Sequence[str] | None = None) -> Parser:
-    """Return the parser of the whole command line, or of as much of it as ``words`` need.
+    """Return the parser of the whole command line, or of the part that ``words`` need.
 
-    What tvmc's flags are is the compiler's knowledge, which takes a while to load.
+    The flags of tvmc come from the compiler, which takes a while to load.
     """
     parser = Parser(
         prog="hil",
@@ -81,7 +82,7 @@ def _add_tvmc(commands: Any, words: Sequence[str] | None) -> None:
 
 
 def _command(commands: Any, name: str, module: str, summary: str) -> Parser:
-    """Return a command, which ``NAME_command`` of ``hil.cli.commands.MODULE`` runs."""
+    """Return a command; function ``NAME_command`` of ``hil.cli.commands.MODULE`` runs it."""
     sub: Parser = commands.add_parser(name, help=summary, description=summary)
     sub.set_defaults(handler=(f"hil.cli.commands.{module}", f"{name}_command"), parser=sub)
     return sub
@@ -108,10 +109,12 @@ def _add_model_commands(commands: Any) -> None:
     compile_.add_output_options()
 
     explain = _command(
-        commands, "explain", "explaining", "Say what a model's memory plan does, and draw it."
+        commands, "explain", "explaining", "Print a model's memory plan, or draw it."
     )
     _add_models(explain)
-    explain.add_argument("-o", "--output", metavar="FILE", help="draw it (.svg, .png or .pdf)")
+    explain.add_argument(
+        "-o", "--output", metavar="FILE", help="write a picture (.svg, .png or .pdf)"
+    )
     _add_force(explain)
     _add_board(explain)
     _add_compile_options(explain)
@@ -128,11 +131,11 @@ def _add_model_commands(commands: Any) -> None:
         "-o",
         "--output",
         metavar="DIR",
-        help="folder for the project; of several boards, for a folder of each",
+        help="the project's folder; with several boards, the parent of one folder per board",
     )
     _add_force(build)
     _add_format(build)
-    build.add_argument("--sizes", action="store_true", help="show each section, and whose it is")
+    build.add_argument("--sizes", action="store_true", help="show each section and its owner")
     _add_board(build, several=True)
     add_code_options(build)
     _add_compile_options(build)
@@ -150,7 +153,7 @@ def _add_measuring_commands(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=F.npy",
-        help="an input's values; inputs not given are random, from --seed",
+        help="the values of an input; other inputs are random, from --seed",
     )
     run.add_argument("-o", "--output", metavar="OUT.npz", help="write the outputs here")
     _add_force(run)
@@ -160,30 +163,30 @@ def _add_measuring_commands(commands: Any) -> None:
     verify = _command(commands, "verify", "running", "Compare a model on a board with a reference.")
     _add_models(verify)
     verify.add_argument(
-        "--samples", type=positive_int, metavar="N", help="samples to run (default: 10, or all)"
+        "--samples", type=positive_int, metavar="N", help="number of samples (default: 10, or all)"
     )
     _add_seed(verify)
-    verify.add_argument("--inputs", metavar="F.npz", help="samples: arrays named as the inputs")
-    verify.add_argument("--expect", metavar="F.npz", help="outputs to expect, for --inputs")
+    verify.add_argument("--inputs", metavar="F.npz", help="samples: one array per input, by name")
+    verify.add_argument("--expect", metavar="F.npz", help="expected outputs, for --inputs")
     verify.add_argument(
         "--reference",
         metavar="NAME",
         help="tflm, litert-ref, litert or hilc (default: tflm if it runs the model); a model file "
-        "is compiled to compute as this one does",
+        "is compiled with the reference's arithmetic",
     )
     _add_format(verify)
     verify.add_argument(
-        "--per-layer", action="store_true", help="compare every layer's outputs, too"
+        "--per-layer", action="store_true", help="compare the outputs of every layer, too"
     )
     verify.add_argument(
         "--keep-state",
         action="store_true",
-        help="take the samples as one sequence: states are reset before the first alone",
+        help="run the samples as one sequence: reset states before the first sample only",
     )
     _add_device_options(
         verify,
         several=True,
-        source="or the model file that the library was compiled from, where it does not have it",
+        source="or the model file of the library, if its archive does not contain it",
         compares=True,
     )
 
@@ -199,7 +202,7 @@ def _add_measuring_commands(commands: Any) -> None:
     bench.add_argument(
         "--cycles",
         action="store_true",
-        help="show which instructions are executed, and estimate a Cortex-M4's cycles for them",
+        help="count executed instructions by kind, and estimate cycles of a Cortex-M4",
     )
     _add_seed(bench)
     _add_device_options(bench, several=True)
@@ -208,7 +211,7 @@ def _add_measuring_commands(commands: Any) -> None:
         commands,
         "tune",
         "tuning",
-        "Measure the kernels that can compute a model's layers; write a log.",
+        "Measure all kernels of a model's layers; write a log for --tuning.",
     )
     _add_models(tune)
     tune.add_argument(
@@ -232,9 +235,9 @@ def _add_device_options(
     source: str = "",
     compares: bool = False,
 ) -> None:
-    """Add the options of a command on a running board, which may be one of a lab.
+    """Add the options of a command that runs on a board or on a board of a lab.
 
-    One that ``compares`` has an option of its own for the reference.
+    A command that ``compares`` defines ``--reference`` itself.
     """
     if lab:
         parser.set_defaults(lab=None)
@@ -242,21 +245,21 @@ def _add_device_options(
     board.add_argument(
         "--runner",
         metavar="NAME",
-        help="qemu, renode, pyocd, native or a plugin's, where a board has several",
+        help="qemu, renode, pyocd, native or a plugin's (default: the board's first)",
     )
     _add_probe(board)
     _add_port(
         board,
-        "use the firmware that runs at this serial port or pyserial URL; with --probe or "
-        "--runner: the port of the board that is programmed",
+        "connect to the firmware that runs at this serial port or pyserial URL; with --probe "
+        "or --runner: the serial port of the board",
     )
     board.add_argument(
         "--bulk",
         action="yes_no",
         default=None,
-        help="read and write tensors in the board's memory, through QEMU or the probe that has the "
-        "serial line; --no-bulk: over that line (default: memory where QEMU emulates the board "
-        "and the firmware agrees)",
+        help="access tensors in the board's memory, through QEMU or the probe that carries the "
+        "serial line; --no-bulk: over the serial line (default: memory if QEMU emulates the "
+        "board)",
     )
     add_code_options(parser, source)
     _add_compile_options(parser, compares)
@@ -265,16 +268,16 @@ def _add_device_options(
 
 def _add_probe_commands(commands: Any) -> None:
     flash = _command(
-        commands, "flash", "deploying", "Program a board, read back, reset, and ask who it is."
+        commands, "flash", "deploying", "Program a board, verify, reset, and check the firmware."
     )
     debug = _command(
-        commands, "debug", "deploying", "Start a gdb server on a board; say how to connect."
+        commands, "debug", "deploying", "Start a gdb server on a board; print the gdb command."
     )
     for sub in (flash, debug):
         _add_models(sub, "or the ELF file of an image")
         board = _add_board(sub)
         _add_probe(board)
-        _add_port(board, "the board's serial port, where it is not the probe's own")
+        _add_port(board, "the board's serial port, if not the probe's own")
         if sub is debug:
             board.add_argument(
                 "--runner", metavar="NAME", help="qemu or pyocd (default: the board's)"
@@ -294,7 +297,7 @@ def _add_probe_commands(commands: Any) -> None:
 
 # -- boards ------------------------------------------------------------------------------------
 
-_BOARD = "a board of `hil boards`, or the file of one"
+_BOARD = "a board of `hil boards`, or a description file"
 
 
 def _add_board_commands(commands: Any) -> None:
@@ -305,33 +308,31 @@ def _add_board_commands(commands: Any) -> None:
         commands,
         "doctor",
         "looking",
-        "Check tools, probes and ports; say what is missing and how to get it.",
+        "Check tools, probes and ports; print remedies for what is missing.",
     )
-    # It tells which of them cannot be imported.
+    # doctor loads plugins itself and reports those that fail.
     doctor.set_defaults(uses_plugins=False)
     completed_by(
-        doctor.add_argument("--board", metavar="B", help="also what this board needs"), boards
+        doctor.add_argument("--board", metavar="B", help="also check what this board needs"), boards
     )
     doctor.add_output_options()
 
     words = _group(commands, "board", "Descriptions of boards.")
-    new = _command(
-        words, "new", "describing", "Write a board description, from answers or from options."
-    )
-    new.add_argument("name", metavar="NAME", help="the board's name, and its file's")
+    new = _command(words, "new", "describing", "Write a board description from options or answers.")
+    new.add_argument("name", metavar="NAME", help="the name of the board and of its file")
     new.add_argument("-o", "--output", metavar="FILE.toml", help="default: ./NAME.toml")
     new.add_argument("--force", action="store_true", help="replace the file")
-    new.add_argument("--from", dest="base", metavar="BOARD", help="start with this description")
-    new.add_argument("--pyocd-target", metavar="T", help="memory and core as pyOCD knows them")
-    new.add_argument("--description", metavar="TEXT", help="maker, board, core, in one line")
+    new.add_argument("--from", dest="base", metavar="BOARD", help="copy from this description")
+    new.add_argument("--pyocd-target", metavar="T", help="take memory and core from pyOCD's target")
+    new.add_argument("--description", metavar="TEXT", help="maker, board and core in one line")
     _add_cpu(new, "the core")
-    new.add_argument("--clock-hz", metavar="HZ", help="the core's clock as it is after reset")
+    new.add_argument("--clock-hz", metavar="HZ", help="the core's clock after reset")
     for kind in ("flash", "ram"):
         new.add_argument(
             f"--{kind}",
             action="append",
             metavar="[NAME=]ORIGIN:SIZE",
-            help=f"a {kind} region such as 0x20000000:64K, the first to use first; repeat for more",
+            help=f"a {kind} region such as 0x20000000:64K; may be repeated, in order of preference",
         )
     for role in ("soc", "timer", "uart"):
         new.add_argument(
@@ -352,7 +353,7 @@ def _add_lab_commands(commands: Any) -> None:
         commands, "lab", "Boards on other machines, through labgrid's coordinator (LG_COORDINATOR)."
     )
     listed = _command(words, "list", "lab", "List the places, their boards and who uses them.")
-    listed.add_argument("filter", nargs="?", metavar="TAG=VALUE,...", help="only those that fit")
+    listed.add_argument("filter", nargs="?", metavar="TAG=VALUE,...", help="only matching places")
     listed.add_output_options()
     serve = _command(
         words, "serve", "lab", "Offer boards of this machine to a lab until interrupted."
@@ -361,18 +362,18 @@ def _add_lab_commands(commands: Any) -> None:
         "boards",
         nargs="+",
         metavar="[PLACE=]BOARD[@PROBE]",
-        help="a board of `hil boards` or a file; with the uid of its probe where it is real",
+        help="a board of `hil boards` or a file; @PROBE gives the probe's uid",
     )
     serve.add_argument(
-        "--coordinator", metavar="HOST:PORT", help="of the lab (default: start one of its own)"
+        "--coordinator", metavar="HOST:PORT", help="the lab's coordinator (default: start one)"
     )
     serve.add_argument(
-        "--host", default="127.0.0.1", metavar="NAME", help="this machine's address for the others"
+        "--host", default="127.0.0.1", metavar="NAME", help="this machine's address for clients"
     )
     serve.add_argument("--seconds", type=positive_float, metavar="S", help="stop after S seconds")
     serve.add_output_options()
-    reap = _command(words, "reap", "lab", "Give back places whose users are gone.")
-    reap.add_argument("--seconds", type=positive_float, metavar="S", help="look for S seconds")
+    reap = _command(words, "reap", "lab", "Release places whose users are gone.")
+    reap.add_argument("--seconds", type=positive_float, metavar="S", help="watch for S seconds")
     reap.add_output_options()
 
 
@@ -385,7 +386,7 @@ def _add_models(parser: Parser, more: str = "") -> None:
         nargs="+",
         metavar="MODEL",
         help="a .tflite file or a Model Library Format tar or folder; NAME=path names the model; "
-        f"several make one image{more and f'; {more}'}",
+        f"several models are built into one image{more and f'; {more}'}",
     )
 
 
@@ -393,15 +394,13 @@ def _add_format(parser: Parser) -> None:
     parser.add_argument(
         "--format",
         metavar="NAME",
-        help="write the result as text, json (as --json does), or in a plugin's format "
+        help="write the result as text, json (same as --json) or in a plugin's format "
         "(default: text)",
     )
 
 
 def _add_board(parser: Parser, several: bool = False, required: bool = True) -> _Group:
-    """Return the board, and what a firmware for it is built of; more of the board goes into the
-    group.
-    """
+    """Add the options of the board and its firmware; return the group for further options."""
     board = parser.add_argument_group("board")
     if several:
         action = board.add_argument(
@@ -410,7 +409,7 @@ def _add_board(parser: Parser, several: bool = False, required: bool = True) -> 
             action="append",
             required=required,
             metavar="B",
-            help=f"{_BOARD}; repeat it for several, one after the other",
+            help=f"{_BOARD}; may be repeated: the boards are used one after the other",
         )
     else:
         action = board.add_argument("--board", required=required, metavar="B", help=_BOARD)
@@ -418,13 +417,13 @@ def _add_board(parser: Parser, several: bool = False, required: bool = True) -> 
     board.add_argument(
         "--transport",
         choices=("uart", "rtt"),
-        help="the serial line: a UART, or RTT through the probe (default: the board's)",
+        help="the serial line: a UART, or RTT through the probe (default: by the board)",
     )
     board.add_argument(
         "--workspace",
         choices=("own", "shared"),
         default="own",
-        help="of several models: each its own (default), or all the same bytes",
+        help="memory of several models: each its own (default), or shared by all",
     )
     _add_cpu(board, "compile for this core instead of the board's")
     return board
@@ -434,8 +433,8 @@ def _add_probe(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--probe",
         metavar="UID",
-        help="program through this debug probe (a part of its id is enough); `virtual` puts one on "
-        "the board's QEMU machine",
+        help="program through this debug probe (a unique part of its id); `virtual` starts the "
+        "board's QEMU machine with a virtual probe",
     )
 
 
@@ -450,16 +449,16 @@ def _add_cpu(parser: argparse._ActionsContainer, text: str) -> None:
 def _add_compile_options(parser: Parser, compares: bool = False) -> None:
     group = parser.add_argument_group(
         "compiler",
-        "What becomes of a model file; a library that is compiled already stays as it is.",
+        "Options for model files; a compiled library is used unchanged.",
     )
     group.add_argument("--name", metavar="N", help="the model's name in the C code")
     for option, choices, what in (
-        ("--codegen", ("c", "llvm"), "form of the code (default: c)"),
-        ("--api", ("unpacked", "packed"), "arguments of the operators (default: unpacked)"),
+        ("--codegen", ("c", "llvm"), "output of the compiler (default: c)"),
+        ("--api", ("unpacked", "packed"), "calling convention of operators (default: unpacked)"),
         ("--interface", ("c", "packed"), "entry points (default: c)"),
-        ("--runtime", ("crt", "cpp"), "run time of TVM that the code is for (default: crt)"),
-        ("--pools", ("internal", "external", "calls"), "where a run gets its memory from"),
-        ("--constants", ("internal", "external"), "in the code (default), or the caller's"),
+        ("--runtime", ("crt", "cpp"), "TVM runtime that calls the code (default: crt)"),
+        ("--pools", ("internal", "external", "calls"), "owner of the workspace memory"),
+        ("--constants", ("internal", "external"), "in the code (default) or passed by the caller"),
         (
             "--optimize",
             ("balanced", "speed", "size", "ram"),
@@ -473,46 +472,46 @@ def _add_compile_options(parser: Parser, compares: bool = False) -> None:
         group.add_argument(
             "--reference",
             choices=("tflm", "litert-ref"),
-            help="compute operators as this reference does, where they disagree (default: tflm)",
+            help="compute operators as this reference does where references differ (default: tflm)",
         )
     group.add_argument(
         "--ram",
         type=byte_count,
         metavar="LIMIT",
-        help="the fastest program whose workspace takes at most this: bytes, 32K or 1M",
+        help="the fastest program whose workspace fits in this: bytes, 32K or 1M",
     )
     group.add_argument(
         "--flash",
         type=byte_count,
         metavar="LIMIT",
-        help="the fastest program whose constants and code take at most this; measured where "
-        "firmware is built, by estimate where it is not",
+        help="the fastest program whose constants and code fit in this; measured when firmware is "
+        "built, estimated otherwise",
     )
     group.add_argument(
-        "--tuning", metavar="F.json", help="take kernels' costs from this log of `hil tune`"
+        "--tuning", metavar="F.json", help="take the kernels' costs from this log of `hil tune`"
     )
     group.add_argument(
         "--fold-constant-channels",
         action="yes_no",
         default=None,
-        help="leave out channels that are the same for every input (default: yes)",
+        help="remove channels that are the same for every input (default: yes)",
     )
     group.add_argument(
         "--memory",
         metavar="REGION[:BYTES],...",
-        help="RAM regions of the board to plan pools in, the preferred first, with limits",
+        help="RAM regions for the pools, the preferred one first, with optional limits",
     )
     group.add_argument(
         "--keep-inputs",
         action="store_true",
         default=None,
-        help="with inputs in the workspace: a run leaves them as they are",
+        help="with inputs in the workspace: a run does not overwrite them",
     )
     group.add_argument(
         "--pin",
         action="append",
         metavar="TENSOR=[REGION:]OFFSET",
-        help="an input or output lies so many bytes behind the workspace's start",
+        help="place an input or output at this offset in the workspace",
     )
     group.add_argument(
         "--external",
@@ -527,11 +526,15 @@ def _add_force(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="replace files at the output's place that were edited, or are not hil's",
+        help="replace files at the output path even if they were edited or are not hil's",
     )
 
 
 def _add_seed(parser: Parser) -> None:
     parser.add_argument(
-        "--seed", type=natural_int, default=0, metavar="S", help="of random inputs (default: 0)"
+        "--seed",
+        type=natural_int,
+        default=0,
+        metavar="S",
+        help="seed of random inputs (default: 0)",
     )

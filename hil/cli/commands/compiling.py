@@ -1,4 +1,4 @@
-"""``hil compile`` and ``hil build``: from models to C, and to a firmware."""
+"""``hil compile`` and ``hil build``: compile models to C, and build a firmware."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hilc.lowering.choice import ChoiceReport
 
 
 def compile_command(args: argparse.Namespace, console: Console) -> int:
-    """Models to one Model Library Format file or folder."""
+    """Compile models to one Model Library Format file or folder."""
     start = time.monotonic()
     check_target(args.output, force=args.force)
     board = load_board(args.board) if args.board else None
@@ -63,8 +63,8 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
             lines += [f"{module.name}: {line}" for line in chosen_lines(report)]
             if args.flash is not None:
                 lines.append(
-                    f"{module.name}: the limit of flash is kept by estimate; a command that builds "
-                    "firmware measures it"
+                    f"{module.name}: the flash limit is met by estimate; commands that build "
+                    "firmware measure it"
                 )
         if module.states:
             names = ", ".join(shown_name(state.name) for state in module.states)
@@ -79,13 +79,13 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _check_core(modules: Sequence[Module], cpu: str) -> None:
-    """Refuse what was compiled before for another core than the one that was asked for."""
+    """Raise if a library that was compiled before is for another core than ``cpu``."""
     for module in modules:
         if module.cpu != cpu:
             raise InputError(
-                f"{module.name!r} is compiled already, for {module.cpu}, and cannot become a "
+                f"{module.name!r} was compiled for {module.cpu} and cannot be put into a "
                 f"library for {cpu}",
-                "give the model file that it was compiled from, or leave out the core",
+                "compile its model file for this core, or drop --cpu and --board",
             )
 
 
@@ -128,7 +128,7 @@ def _module_json(module: Module) -> dict[str, Any]:
 
 
 def build_command(args: argparse.Namespace, console: Console) -> int:
-    """Return a firmware project with its ELF."""
+    """Build a firmware project with its ELF."""
     start = time.monotonic()
     output = Path(args.output) if args.output else None
     if output is not None:

@@ -1,4 +1,4 @@
-"""Completion of the command line by shells: ``hil completion`` and what its scripts ask."""
+"""Shell completion: ``hil completion`` and the requests of its scripts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from hil.cli.console import Console
 
-#: Gives the words that an argument can be.
+#: Returns the words that an argument accepts.
 Words = Callable[[], Iterable[str]]
 
 
 def completion_command(args: argparse.Namespace, console: Console) -> int:
-    """Return the script that teaches a shell to complete ``hil``."""
-    # Not at the top: most of argcomplete is for the process that completes.
+    """Print the completion script of a shell."""
+    # Not at the top: only the completing process needs most of argcomplete.
     from argcomplete.shell_integration import shellcode
 
     script = shellcode(["hil"], shell=args.shell)
@@ -23,14 +23,14 @@ def completion_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answers the shell's script with what ``parser`` takes, and ends the process."""
+    """Answer a completion request of the shell's script for ``parser``, and end the process."""
     import argcomplete
 
     argcomplete.autocomplete(parser, always_complete_options="long")
 
 
 def completed_by(action: argparse.Action, words: Words) -> argparse.Action:
-    """Return ``action``, whose values a shell completes with ``words()``."""
+    """Return ``action`` with shell completion of its values by ``words()``."""
 
     def completer(**_: Any) -> Iterable[str]:
         return words()
@@ -40,14 +40,14 @@ def completed_by(action: argparse.Action, words: Words) -> argparse.Action:
 
 
 def boards() -> list[str]:
-    """Return the names that ``--board`` takes."""
+    """Return the names that ``--board`` accepts."""
     from hil.board import board_names, own_board_names
 
     return [*board_names(), *own_board_names()]
 
 
 def cores() -> tuple[str, ...]:
-    """Return the names that ``--cpu`` takes."""
+    """Return the names that ``--cpu`` accepts."""
     from hilc.target import cpu_names
 
     return cpu_names()

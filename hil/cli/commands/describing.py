@@ -1,4 +1,4 @@
-"""``hil board new``: a description of a board, from options or from answers."""
+"""``hil board new``: write a board description from options or answers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PORT_ROLES = ("soc", "timer", "uart")
 
 
 def new_command(args: argparse.Namespace, console: Console) -> int:
-    """Write a description that the loader has accepted."""
+    """Write a board description, after the loader has accepted it."""
     output = Path(args.output or f"{args.name}.toml")
     check_file(output, ".toml", kind="a board's description")
     if os.path.lexists(output) and not args.force:
-        raise InputError(f"{output} exists", "replace it with --force, or write another with -o")
+        raise InputError(f"{output} exists", "replace it with --force, or choose another with -o")
     answers = Answers(
         base=args.base,
         pyocd_target=args.pyocd_target,
@@ -34,7 +34,7 @@ def new_command(args: argparse.Namespace, console: Console) -> int:
         ports={role: word for role in _PORT_ROLES if (word := getattr(args, role))},
         qemu=args.qemu,
     )
-    # Whoever wants JSON is a program, which nobody can ask.
+    # A caller that wants JSON is a program: do not ask it questions.
     can_ask = sys.stdin.isatty() and not args.json
     ask: Ask = _ask_user if can_ask else _ask_nobody
     if can_ask and answers.base is None and answers.pyocd_target is None:
@@ -65,7 +65,7 @@ def _first_answer(answers: Answers) -> Answers:
 
 def _ask_user(option: str, question: str, default: str) -> str:
     shown = f" [{default}]" if default else ""
-    # On stderr, where everything goes that is not the result.
+    # stdout is for the result only.
     print(f"{question}{shown}: ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if not answer:
@@ -75,6 +75,6 @@ def _ask_user(option: str, question: str, default: str) -> str:
 
 def _ask_nobody(option: str, question: str, default: str) -> str:
     raise InputError(
-        f"{option} is not given, and nothing else says it: {question}",
+        f"{option} is not given, and no other source provides it: {question}",
         f"give {option}, for example {option} {default}",
     )

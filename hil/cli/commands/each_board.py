@@ -1,4 +1,4 @@
-"""A command on several boards, one after the other: one result, and the worst exit code."""
+"""Run a command on several boards, one after the other: one result, the largest exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Handler = Callable[[argparse.Namespace, Console], int]
 
 
 def on_its_boards(args: argparse.Namespace, console: Console, handler: Handler) -> int:
-    """Run the command on the board, or on each of the boards, that the arguments name."""
+    """Run the command on each board that the arguments name."""
     boards: Sequence[str] = getattr(args, "on_boards", None) or ()
     if len(boards) > 1:
         return _on_each(args, console, handler, boards)
@@ -32,9 +32,9 @@ def on_its_boards(args: argparse.Namespace, console: Console, handler: Handler) 
 def _on_each(
     args: argparse.Namespace, console: Console, handler: Handler, boards: Sequence[str]
 ) -> int:
-    """Run it on each board; one that fails leaves the others their turn.
+    """Run the command on each board, also after one of them failed.
 
-    What is misspelt is refused before the first of them.
+    Raise usage errors before the first board.
     """
     _check(args, boards)
     assert console.format is not None, "commands on several boards have formats"
@@ -75,19 +75,19 @@ def _check(args: argparse.Namespace, boards: Sequence[str]) -> None:
     for option in ("port", "probe"):
         if getattr(args, option, None):
             raise InputError(
-                f"--{option} belongs to one board, and there are {len(boards)}",
+                f"--{option} belongs to one board, and {len(boards)} are given",
                 "give --board once, or leave the option out",
             )
 
 
 def _name(board: str) -> str:
-    """Return a board's name: by its description, or by the words that ask a lab for it."""
+    """Return the name of the board description, or the text of the lab selector."""
     return str(wanted) if (wanted := parse_selector(board)) else load_board(board).name
 
 
 @contextlib.contextmanager
 def _board_of_lab(args: argparse.Namespace, console: Console) -> Iterator[None]:
-    """Acquire the board that ``--board lab:...`` asks for; the command sees which one it is."""
+    """Acquire the board that a lab selector names, and replace the selector by it in ``args``."""
     board = getattr(args, "board", None)
     wanted = parse_selector(board) if board else None
     if wanted is None:
@@ -100,7 +100,7 @@ def _board_of_lab(args: argparse.Namespace, console: Console) -> Iterator[None]:
         )
     given = [f"--{word}" for word in ("runner", "port", "probe", "transport") if vars(args)[word]]
     if given:
-        raise InputError(f"{given[0]} does not apply to a board of a lab", "drop it")
+        raise InputError(f"{given[0]} does not apply to a board of a lab", f"drop {given[0]}")
     from hil.lab import leased
 
     with leased(wanted) as lab:

@@ -1,4 +1,4 @@
-"""``hil explain``: what a model's memory plan does, as text and as a picture."""
+"""``hil explain``: print a model's memory plan, or draw it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hilc.support.outputs import check_file
 
 
 def explain_command(args: argparse.Namespace, console: Console) -> int:
-    """Return the plans of the models for the board's core, as firmware for it would have them."""
-    # Only a picture needs the plotting library.
+    """Print the plans of the models, compiled as for firmware of the board."""
+    # Not at the top: only a picture needs the plotting library.
     if args.output:
         from hil.cli import picture
 
         if len(args.models) != 1:
             raise InputError(
-                f"--output writes one picture, and there are {len(args.models)} models",
+                f"--output writes one picture, and {len(args.models)} models are given",
                 "give one model",
             )
         check_file(

@@ -1,4 +1,4 @@
-"""``hil lab``: the places of a lab, boards of this machine for it, places whose users are gone."""
+"""``hil lab``: list places, offer boards of this machine, release abandoned places."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOK_S = 1.0
 
 
 def list_command(args: argparse.Namespace, console: Console) -> int:
-    """Return the boards of the lab and who uses them."""
+    """List the boards of the lab and their users."""
     wanted = parse_selector(args.filter) if args.filter else None
     if args.filter and wanted is None:
         raise InputError(f"{args.filter!r} is not a lab selector", "write TAG=VALUE or lab:PLACE")
@@ -57,8 +57,8 @@ def _state(row: dict[str, Any]) -> str:
 
 
 def serve_command(args: argparse.Namespace, console: Console) -> int:
-    """Boards of this machine as places of a lab, until interrupted."""
-    # Not at the top: it loads the runners.
+    """Offer boards of this machine as places of a lab until interrupted."""
+    # Not at the top: the import loads the runners.
     from hil.lab.serve import served
 
     with served(args.boards, coordinator=args.coordinator, host=args.host) as lab:
@@ -79,8 +79,8 @@ def serve_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def reap_command(args: argparse.Namespace, console: Console) -> int:
-    """Give back places whose users are gone; looks for as long as an abandoned one takes."""
-    # The figure is the coordinator session's, which loads gRPC.
+    """Release places whose users are gone; watch for one lease time unless told otherwise."""
+    # Not at the top: the coordinator module loads gRPC.
     from hil.lab.coordinator import LEASE_S
 
     freed: list[str] = []
@@ -88,7 +88,7 @@ def reap_command(args: argparse.Namespace, console: Console) -> int:
     with contextlib.closing(Keeper()) as keeper:
         while time.monotonic() < deadline:
             for place in keeper.ask("reap")["freed"]:
-                console.log(f"{place} was abandoned, and is free again")
+                console.log(f"{place} was abandoned and is free again")
                 freed.append(place)
             time.sleep(_LOOK_S)
     text = "\n".join(freed) if freed else "no place was abandoned"

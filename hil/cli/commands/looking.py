@@ -1,4 +1,4 @@
-"""``hil boards``, ``hil doctor``, ``hil monitor``: boards, tools, and a board's output."""
+"""``hil boards``, ``hil doctor``, ``hil monitor``: list boards, check tools, show output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from hil.virtual_probe import running_boards
 
 
 def boards_command(args: argparse.Namespace, console: Console) -> int:
-    """Return the boards that ship with the project and the user's, or one board in detail."""
+    """List the boards of the project and the user, or describe one board."""
     if args.name is not None:
         board = load_board(args.name)
         console.result(board_json(board), board_text(board))
@@ -63,7 +63,7 @@ def boards_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def doctor_command(args: argparse.Namespace, console: Console) -> int:
-    """Report what is installed and connected, and what is missing."""
+    """Report installed tools, connected hardware, and remedies for missing ones."""
     board = load_board(args.board) if args.board else None
     findings = diagnose()
     lacking = [finding for finding in findings if finding.problem]
@@ -144,7 +144,7 @@ def _plugin_json(plugin: Plugin) -> dict[str, Any]:
 
 
 def _cache() -> dict[str, Any]:
-    """Return the folder of builds, and whether it can be written."""
+    """Return the build cache's folder and whether it is writable."""
     try:
         folder = str(check_cache())
     except HilError as error:
@@ -153,7 +153,7 @@ def _cache() -> dict[str, Any]:
 
 
 def _probes() -> tuple[list[ProbeInfo], str]:
-    """Return the probes that are connected, or why they cannot be listed."""
+    """Return the connected probes, or the reason why they cannot be listed."""
     try:
         return connected_probes(), ""
     except HilError as error:
@@ -161,9 +161,9 @@ def _probes() -> tuple[list[ProbeInfo], str]:
 
 
 def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
-    """Return the needs of the board's runners, what was found, and a remedy for what is missing.
+    """Return the needs of the board's runners, the results of the checks, and remedies.
 
-    The board can be used where all is there that its default runner needs.
+    The board is usable if everything is present that its default runner needs.
     """
     needs = []
     for runner in board.runners:
@@ -191,7 +191,7 @@ def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
                 }
             )
             if not found:
-                break  # what follows needs it
+                break  # the next checks depend on this one
     return needs
 
 
@@ -221,20 +221,22 @@ def _serial_line(board: Board, probes: list[ProbeInfo]) -> str:
 def _line(
     args: argparse.Namespace, console: Console
 ) -> Iterator[tuple[str, SerialBase | Line, Callable[[], None], Path | None]]:
-    """Open the serial line to listen to: that of a running board, or of a firmware started for it.
+    """Open the serial line of a running board, or of a firmware started for this.
 
-    With what tells of its end, and the firmware's ELF file where it is known.
+    Also yield a function that raises when the firmware has ended, and the firmware's ELF file if
+    known.
     """
     if args.port is not None and args.probe is None and args.runner is None:
         if args.models:
             raise InputError(
-                "--port listens to a firmware that runs already, so it takes no MODEL", "drop one"
+                "--port listens to a firmware that runs already, so it takes no MODEL",
+                "drop --port or the models",
             )
         with open_line(args.port) as port:
             yield args.port, port, lambda: None, None
         return
     if args.board is None:
-        raise InputError("nothing to listen to", "give --port URL, or --board B to start one")
+        raise InputError("monitor has no line to listen to", "give --port URL, or --board B")
     board = reachable_board(args)
     libraries = compiled_for(args, board, console)
     firmware = build(libraries, board, workspace=args.workspace)
@@ -249,7 +251,7 @@ def _line(
 
 
 def monitor_command(args: argparse.Namespace, console: Console) -> int:
-    """Print what the board sends, until Ctrl-C or --seconds."""
+    """Print the board's output until Ctrl-C or the end of --seconds."""
     heard: list[dict[str, Any]] = []
     with _line(args, console) as (url, port, alive, elf):
         console.log(f"listening to {url}; Ctrl-C ends it")
@@ -259,7 +261,7 @@ def monitor_command(args: argparse.Namespace, console: Console) -> int:
                 if not console.as_json:
                     console.line(f"{seconds:9.3f} {line.kind:5} {line.text}")
         except KeyboardInterrupt:
-            # What was heard until then is the result.
+            # The lines printed so far are the result.
             if console.as_json:
                 console.result({"board": args.board, "lines": heard}, "")
             raise

@@ -1,4 +1,4 @@
-"""The parser of the command line: argparse, with the errors that this project has."""
+"""The parser of the command line: argparse with this project's usage errors."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any, NoReturn
 
 from hil.cli.byte_counts import parse_bytes
 
-#: Whole numbers of the command line fit the types of C and numpy that they end up in.
+#: The largest whole number of an argument: it must fit the integer types of C and numpy.
 _LARGEST = (1 << 31) - 1
 
 
-#: What can tell more of flags that a command does not have.
+#: By command: functions that explain flags which the command does not have.
 _EXPLAINERS: dict[str, Callable[[str], Exception | None]] = {}
 
 
 def explain_flags_of(command: str, explain: Callable[[str], Exception | None]) -> None:
-    """Ask ``explain`` for the error of a flag that ``command``, or one below it, does not have."""
+    """Ask ``explain`` for the error of an unknown flag of ``command`` or its subcommands."""
     _EXPLAINERS[command] = explain
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises instead of exiting, so that usage errors look like every other error.
+    """argparse's parser, raising :class:`~hil.errors.UsageError` instead of exiting.
 
-    An option whose value is stored may be given once: the last of two would win unseen. What is
-    near to a word that is not known stands in the hint.
+    A repeated option is an error, since the last value would silently replace the first. Hints
+    suggest the known word nearest to an unknown one.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -34,13 +34,13 @@ class Parser(argparse.ArgumentParser):
         self.register("action", None, _StoreOnce)
         self.register("action", "store", _StoreOnce)
         self.register("action", "yes_no", _YesOrNoOnce)
-        #: Commands below this one by section of the help; all in one where there are none.
+        #: Names of subcommands by section of the help; one section without a title by default.
         self.sections: Mapping[str, Sequence[str]] = {}
         self._commands: argparse._SubParsersAction[Parser] | None = None
         self._words: Sequence[str] = ()
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print help and versions; unlike argparse's own, tells where that cannot be done."""
+        """Print help and versions; unlike argparse, raise if the stream cannot be written."""
         if file is not None and file is not sys.stdout:
             super()._print_message(message, file)
             return
@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
         Console(False).line(message.removesuffix("\n"))
 
     def add_commands(self) -> argparse._SubParsersAction[Parser]:
-        """Return the commands below this one; without any of them the parser's help is shown."""
+        """Return the subcommands' parser; without a subcommand, the parser prints its help."""
         self._commands = self.add_subparsers(
             title="commands", metavar="COMMAND", parser_class=Parser
         )
@@ -58,9 +58,9 @@ class Parser(argparse.ArgumentParser):
         return self._commands
 
     def add_output_options(self) -> None:
-        """Add the options that every command has, before its name or behind it."""
+        """Add the options that every command accepts, before or after its name."""
         group = self.add_argument_group("output")
-        # The defaults are the whole program's: a command's would win over what stands before it.
+        # A default of the subcommand would overwrite a value given before the subcommand.
         absent = argparse.SUPPRESS
         group.add_argument(
             "--json", action="store_true", default=absent, help="one JSON object on stdout"
@@ -70,22 +70,22 @@ class Parser(argparse.ArgumentParser):
             "--quiet",
             action="store_true",
             default=absent,
-            help="on stderr only warnings and errors",
+            help="print only warnings and errors on stderr",
         )
         group.add_argument(
             "-v",
             "--verbose",
             action="count",
             default=absent,
-            help="on stderr also what is started, and how long it takes",
+            help="print started programs and their times on stderr",
         )
 
     def commands(self) -> Sequence[str]:
-        """Return the names of the commands below this one."""
+        """Return the names of the subcommands."""
         return tuple(self._commands.choices) if self._commands else ()
 
     def lacking_command(self) -> Exception:
-        """Return the error of a line that ends here."""
+        """Return the error of a command line that lacks the subcommand."""
         from hilc.support.suggest import listed
 
         return usage_error(
@@ -93,7 +93,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        # "--bord x" would else be told as "--board is required".
+        # Without this check "--bord x" would be reported as "--board is required".
         self._check_options(self._words)
         raise usage_error(message, f"see `{self.prog} --help`")
 
@@ -102,15 +102,15 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def check_unknown(self, words: Sequence[str]) -> None:
-        """Raise for the words that were left over, if there are any."""
+        """Raise for unrecognized arguments, if there are any."""
         if not words:
             return
         self._check_options(words)
         raise usage_error(f"unrecognized arguments: {' '.join(words)}", f"see `{self.prog} --help`")
 
     def _check_options(self, words: Sequence[str]) -> None:
-        """Raise for the first word that looks like an option and is none."""
-        # Those of a command below are its own affair.
+        """Raise for the first unknown option."""
+        # The parser of the subcommand checks its own options.
         own = [] if self._commands else [word.partition("=")[0] for word in words]
         for flag in own:
             if flag == "--":
@@ -134,7 +134,7 @@ class Parser(argparse.ArgumentParser):
         return None
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """As argparse's, with what the user may have meant."""
+        """Raise for an invalid choice, with the nearest valid one in the hint."""
         if action.choices is None or value in action.choices:
             return
         # Not at the top: it loads the compiler, which most command lines do not need.
@@ -149,9 +149,7 @@ class Parser(argparse.ArgumentParser):
         raise usage_error(f"{what}: invalid choice: {value!r}{nearest(str(value), choices)}", hint)
 
     def _short_usage(self) -> str:
-        """Return the command, what it needs, and that there are options: their list follows
-        anyway.
-        """
+        """Return the command with its arguments and required options only."""
         options = [action for action in self._actions if action.option_strings]
         arguments = [action for action in self._actions if not action.option_strings]
         needed = [action for action in options if action.required]
@@ -159,7 +157,7 @@ class Parser(argparse.ArgumentParser):
         return " ".join([self.prog, *words, "[OPTIONS]"]).replace("%", "%%")
 
     def format_help(self) -> str:
-        """As argparse's, with a usage that is short; commands stand in their sections."""
+        """Return argparse's help with the short usage, commands grouped by section."""
         self.usage = self._short_usage()
         if not self.sections or self._commands is None:
             return super().format_help()
@@ -178,7 +176,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _usage_of(action: argparse.Action) -> str:
-    """Return the arguments of ``action`` as they are written."""
+    """Return the notation of ``action`` in the usage."""
     name = str(action.metavar or action.dest)
     if action.option_strings:
         return f"{action.option_strings[0]} {name}"
@@ -187,7 +185,7 @@ def _usage_of(action: argparse.Action) -> str:
 
 
 class _StoreOnce(argparse.Action):
-    """Stores the value of an option that may be given once."""
+    """Store the value of an option; raise if it was given before."""
 
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -197,7 +195,7 @@ class _StoreOnce(argparse.Action):
 
 
 class _YesOrNoOnce(argparse.BooleanOptionalAction):
-    """``--x`` or ``--no-x``, not both."""
+    """``--x`` or ``--no-x``, at most one of them."""
 
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -207,9 +205,9 @@ class _YesOrNoOnce(argparse.BooleanOptionalAction):
 
 
 def _note_given(namespace: argparse.Namespace, name: str, option: str | None) -> None:
-    """Note that the option is given; raise where it was before."""
+    """Record that the option is given; raise if it was given before."""
     if option is None:
-        return  # an argument without a flag takes one place of the line
+        return  # argparse itself rejects a repeated positional argument
     given: dict[str, str] = vars(namespace).setdefault("given", {})
     if name in given:
         both = option if given[name] == option else f"{given[name]} and {option}"
@@ -219,15 +217,15 @@ def _note_given(namespace: argparse.Namespace, name: str, option: str | None) ->
 
 
 def usage_error(message: str, hint: str) -> Exception:
-    """Return the command line itself is wrong."""
-    # Not at the top: `hil --help` needs no errors, and their root is the compiler's.
+    """Return a usage error."""
+    # Not at the top: importing hil.errors loads the compiler.
     from hil.errors import UsageError
 
     return UsageError(message, hint)
 
 
 class Version(argparse.Action):
-    """Looks the version up only when it is asked for."""
+    """Print the version, which is read only if this option is given."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from importlib.metadata import PackageNotFoundError, version
@@ -244,7 +242,7 @@ class Version(argparse.Action):
 
 
 def natural_int(text: str) -> int:
-    """Return a whole number, 0 or more."""
+    """Parse a whole number of at least 0."""
     if not (text.isascii() and text.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     if len(text) > len(str(_LARGEST)) or int(text) > _LARGEST:
@@ -253,7 +251,7 @@ def natural_int(text: str) -> int:
 
 
 def positive_int(text: str) -> int:
-    """Return a whole number, 1 or more."""
+    """Parse a whole number of at least 1."""
     value = natural_int(text)
     if value == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
@@ -261,7 +259,7 @@ def positive_int(text: str) -> int:
 
 
 def positive_float(text: str) -> float:
-    """Return a number above 0."""
+    """Parse a number above 0."""
     try:
         value = float(text)
     except ValueError:
@@ -272,7 +270,7 @@ def positive_float(text: str) -> float:
 
 
 def byte_count(text: str) -> int:
-    """``8192``, ``32K`` or ``1M``."""
+    """Parse ``8192``, ``32K`` or ``1M``."""
     count = parse_bytes(text)
     if count is None:
         raise argparse.ArgumentTypeError(

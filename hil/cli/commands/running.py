@@ -1,4 +1,4 @@
-"""``hil run``, ``hil verify``, ``hil bench``: inferences on a device."""
+"""``hil run``, ``hil verify``, ``hil bench``: run inferences on a device."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEFAULT_SAMPLES = 10
 
 
 def run_command(args: argparse.Namespace, console: Console) -> int:
-    """One inference of each model of the image."""
+    """Run one inference of each model of the image."""
     if args.output:
         check_file(args.output, ".npz", kind="a file of outputs", is_own=is_saved, force=args.force)
     board = reachable_board(args)
@@ -52,7 +52,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
         words = {tensor.name: _word(images, module, tensor) for tensor in module.inputs}
         for word in words.values():
             if word not in given:
-                console.log(f"input {word!r} is random, of seed {args.seed}")
+                console.log(f"input {word!r} is random (seed {args.seed})")
         inputs[module.name] = {name: given.get(w, random[name]) for name, w in words.items()}
     outputs: dict[str, Array] = {}
     counts: dict[str, int] = {}
@@ -78,7 +78,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _inference(model: Model, inputs: Sample) -> tuple[int, list[Array]]:
-    """Return the ticks of one run, and its outputs."""
+    """Return the ticks of one run and its outputs."""
     for name, array in inputs.items():
         model.set_input(name, array)
     ticks = model.run().ticks
@@ -86,14 +86,14 @@ def _inference(model: Model, inputs: Sample) -> tuple[int, list[Array]]:
 
 
 def _word(images: Sequence[Module], module: Module, tensor: TensorInfo) -> str:
-    """Return a tensor's name on the command line: with its model's when there are several."""
+    """Return a tensor's name on the command line, with its model's name if there are several."""
     return tensor.name if len(images) == 1 else f"{module.name}/{tensor.name}"
 
 
 def _given_inputs(words: Sequence[str], tensors: Mapping[str, TensorInfo]) -> dict[str, Array]:
     given: dict[str, Array] = {}
     for word in words:
-        # Both a tensor's name and a path may hold an equals sign: the longest known name wins.
+        # Tensor names and paths may contain "=": match the longest tensor name first.
         name = max((name for name in tensors if word.startswith(f"{name}=")), key=len, default=None)
         if name is None:
             raise InputError(
@@ -110,14 +110,14 @@ def _given_inputs(words: Sequence[str], tensors: Mapping[str, TensorInfo]) -> di
 
 
 def verify_command(args: argparse.Namespace, console: Console) -> int:
-    """Each model of the image against its reference."""
+    """Compare each model of the image with its reference."""
     if args.expect and not args.inputs:
-        raise InputError("--expect gives the outputs of inputs", "give those with --inputs F.npz")
+        raise InputError("--expect is given without --inputs", "add --inputs F.npz")
     model = _take_model(args)
     if args.expect and (args.reference or model or args.per_layer):
         given = {"--reference": args.reference, "--source": model}
         option = next((name for name, value in given.items() if value), "--per-layer")
-        raise InputError(f"{option} needs a reference that runs; --expect replaces it", "drop one")
+        raise InputError(f"{option} and --expect are both given", f"drop {option} or --expect")
     board = reachable_board(args)
     libraries = compiled_for(args, board, console)
     images = modules_of(libraries)
@@ -129,7 +129,7 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
         raise InputError(
             f"--source is for one model, and the image has {len(images)}", "verify them one by one"
         )
-    # Whatever the user may have got wrong comes to light before the build.
+    # Check all arguments before the build.
     checks = [
         (module.name, samples, _oracle(args, library, module, model, len(samples)))
         for library in libraries
@@ -158,15 +158,14 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _take_model(args: argparse.Namespace) -> str | None:
-    """Return the model file among the words of ``--source``, which are the code that is left
-    then.
-    """
+    """Return the model file in ``--source``, and leave the code files in the argument."""
     words: list[str] = args.source
     code = [w for w in words if Path(w).suffix in CODE_SUFFIXES or Path(w).is_dir()]
     models = [word for word in words if word not in code]
     if len(models) > 1:
         raise InputError(
-            f"--source names the models {' and '.join(models)}", "name the one of the library"
+            f"--source names {len(models)} models: {', '.join(models)}",
+            "name the library's model only",
         )
     args.source = code
     return models[0] if models else None
@@ -196,7 +195,7 @@ def _oracle(
 
 
 def bench_command(args: argparse.Namespace, console: Console) -> int:
-    """Measure an inference of each model."""
+    """Measure the inference of each model."""
     board = reachable_board(args)
     check_countable(board)
     if args.cycles:

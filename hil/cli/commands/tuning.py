@@ -1,4 +1,4 @@
-"""``hil tune``: what each kernel costs on a board, as a log for the compiler."""
+"""``hil tune``: measure the kernels' costs on a board, as a log for the compiler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hilc.target import get_cpu
 
 
 def tune_command(args: argparse.Namespace, console: Console) -> int:
-    """Measure every kernel of every layer of a model."""
+    """Measure all kernels of all layers of a model."""
     start = time.monotonic()
     board = reachable_board(args)
     check_countable(board)
@@ -39,7 +39,8 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
     for option in ("ram", "flash", "tuning"):
         if getattr(args, option) is not None:
             raise InputError(
-                f"--{option} selects kernels, and hil tune measures all of them", f"drop --{option}"
+                f"--{option} restricts kernels, but hil tune measures all of them",
+                f"drop --{option}",
             )
     (model,) = sources
     options = compile_options(args, board, for_firmware=True).compiler(model.name)
@@ -98,7 +99,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _is_log(path: Path, source: Source, board: str, cpu: str) -> bool:
-    """Return whether the file is an earlier log of the same measurements."""
+    """Return whether the file is a log of the same model, board and core."""
     try:
         log = load_tuning(path)
     except InputError:
