@@ -172,32 +172,32 @@ class ExternalModule:
             # The compiler refuses it, together with all others of its kind.
             return
         _require_identifier(self.symbol, "the symbol")
-        where = f"the external module {self.symbol!r}"
+        label = f"the external module {self.symbol!r}"
         if (self.source is None) == (self.object is None):
             has = "both source and object" if self.source is not None else "no source and no object"
-            raise InputError(f"{where} has {has}", "set one of the two")
+            raise InputError(f"{label} has {has}", "set one of the two")
         if self.scratch_bytes < 0:
-            raise InputError(f"{where} has an invalid scratch size of {self.scratch_bytes} bytes")
+            raise InputError(f"{label} has an invalid scratch size of {self.scratch_bytes} bytes")
         for name in self.functions:
-            _require_identifier(name, f"{where}: the function")
+            _require_identifier(name, f"{label}: the function")
         for name, array in self.constants.items():
-            _require_identifier(name, f"{where}: the constant")
+            _require_identifier(name, f"{label}: the constant")
             if array.dtype.name not in DTYPES or array.size == 0:
                 raise InputError(
-                    f"{where}: the constant {name!r} is {array.dtype}{list(array.shape)}",
+                    f"{label}: the constant {name!r} is {array.dtype}{list(array.shape)}",
                     f"use an array that is not empty, of {', '.join(DTYPES)}",
                 )
         for path in self.headers:
             if not _PATH.fullmatch(path) or path.startswith(_OWN_HEADERS):
                 raise InputError(
-                    f"{where}: the header has the invalid path {path!r}",
+                    f"{label}: the header has the invalid path {path!r}",
                     "use a relative path of letters, digits and _ . + - that does not begin with "
                     f"{', '.join(_OWN_HEADERS)}",
                 )
         for name in self.shared_objects:
             if not _OBJECT_NAME.fullmatch(name):
                 raise InputError(
-                    f"{where}: the shared object has the invalid name {name!r}",
+                    f"{label}: the shared object has the invalid name {name!r}",
                     "use letters, digits and _ . + - with .o at the end, without a folder",
                 )
 
@@ -352,19 +352,19 @@ def load_generator(spec: str, **options: str) -> ExternalCodegen:
     path = Path(match["path"])
     module = _load_file(path)
     factory = _factory(module, match["factory"], path)
-    where = f"{path}:{factory.__name__}"
+    label = f"{path}:{factory.__name__}"
     signature = inspect.signature(factory)
     try:
         signature.bind(**options)
     except TypeError as error:
         known = ", ".join(signature.parameters) or "none"
-        raise InputError(f"{where}: {error}", f"its options are: {known}") from None
-    with blaming(f"{where} failed"):
+        raise InputError(f"{label}: {error}", f"its options are: {known}") from None
+    with blaming(f"{label} failed"):
         generator = factory(**options)
     for name in ("name", "claim", "generate"):
         if not hasattr(generator, name):
             raise InputError(
-                f"{where} returned a {type(generator).__name__}, which has no {name!r}",
+                f"{label} returned a {type(generator).__name__}, which has no {name!r}",
                 "return an object with the attributes of hilc.external.ExternalCodegen",
             )
     return cast(ExternalCodegen, generator)

@@ -106,16 +106,16 @@ def read_config() -> dict[str, dict[str, Any]]:
     _check(path, "", values, {"boards": dict})
     boards: dict[str, dict[str, Any]] = values.get("boards", {})
     for name, board in boards.items():
-        where = f"boards.{name}"
+        label = f"boards.{name}"
         _check(path, "boards", {name: board}, {name: dict})
-        _check(path, where, board, _BOARD_KEYS)
-        _check(path, f"{where}.power", board.get("power", {}), _POWER_KEYS)
+        _check(path, label, board, _BOARD_KEYS)
+        _check(path, f"{label}.power", board.get("power", {}), _POWER_KEYS)
     return boards
 
 
-def _check(path: Path, where: str, values: Mapping[str, Any], keys: Mapping[str, type]) -> None:
-    """Raise for the first key of the table ``where`` that is unknown or has the wrong type."""
-    prefix = f"{where}." if where else ""
+def _check(path: Path, label: str, values: Mapping[str, Any], keys: Mapping[str, type]) -> None:
+    """Raise for the first key of the table ``label`` that is unknown or has the wrong type."""
+    prefix = f"{label}." if label else ""
     for key, value in values.items():
         if key not in keys:
             raise InputError(

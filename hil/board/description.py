@@ -185,14 +185,14 @@ class _File:
         """Return the table ``key`` of the file; empty if it has none."""
         return self.part(key, self.values.get(key, {}))
 
-    def part(self, where: str, value: Any) -> Mapping[str, Any]:
+    def part(self, label: str, value: Any) -> Mapping[str, Any]:
         if not isinstance(value, dict):
-            raise self.error(where, f"{value!r} is not a table")
+            raise self.error(label, f"{value!r} is not a table")
         return value
 
     def check(
         self,
-        where: str,
+        label: str,
         keys: Iterable[str],
         own: Collection[str],
         other: Collection[str] = (),
@@ -202,7 +202,7 @@ class _File:
 
         ``other`` are keys of another kind of file; ``derived`` follow from another key.
         """
-        prefix = f"{where}." if where else ""
+        prefix = f"{label}." if label else ""
         for key in keys:
             if key in own:
                 continue
@@ -458,16 +458,16 @@ class _Joined:
 
     def _add_instance(self, name: str, soc: str) -> None:
         board, table = self._board, self._board.table("uart")
-        where = f"uarts.{name}"
+        label = f"uarts.{name}"
         parts = {
-            file.path: file.part(where, file.table("uarts").get(name, {})) for file in self._files
+            file.path: file.part(label, file.table("uarts").get(name, {})) for file in self._files
         }
-        self._expected["uart"] = self._chip.path, where
+        self._expected["uart"] = self._chip.path, label
         for file in self._files:
             if "port" in parts[file.path]:
-                self._put("uart.port", parts[file.path]["port"], file, f"{where}.port")
+                self._put("uart.port", parts[file.path]["port"], file, f"{label}.port")
         if "port" not in self._values.get("uart", {}):
-            raise self._chip.error(f"{where}.port", "the key is missing", "add it")
+            raise self._chip.error(f"{label}.port", "the key is missing", "add it")
         port = self._known_port(self._values["uart"]["port"], "uart.port")
         settings = set(chip_settings(port))
         self._expect_of_board("uart", port)
@@ -484,35 +484,35 @@ class _Joined:
         for file in self._files:
             part = parts[file.path]
             file.check(
-                where,
+                label,
                 part,
                 {*_UART_KEYS, *settings},
                 set(board_settings(port)),
                 derived_settings(port),
             )
             for key in settings & set(part):
-                self._put(f"uart.{key}", part[key], file, f"{where}.{key}")
-            soc_part = file.part(f"{where}.soc", part.get("soc", {}))
+                self._put(f"uart.{key}", part[key], file, f"{label}.{key}")
+            soc_part = file.part(f"{label}.soc", part.get("soc", {}))
             file.check(
-                f"{where}.soc",
+                f"{label}.soc",
                 soc_part,
                 set(chip_settings(soc)),
                 set(board_settings(soc)),
                 derived_settings(soc),
             )
             for key, value in soc_part.items():
-                self._put(f"soc.{key}", value, file, f"{where}.soc.{key}")
-            own = file.part(f"{where}.pin_functions", part.get("pin_functions", {}))
+                self._put(f"soc.{key}", value, file, f"{label}.soc.{key}")
+            own = file.part(f"{label}.pin_functions", part.get("pin_functions", {}))
             functions |= {**own, **({"": part["pin_function"]} if "pin_function" in part else {})}
             if "renode" in part:
-                self._put("renode.uart", part["renode"], file, f"{where}.renode")
+                self._put("renode.uart", part["renode"], file, f"{label}.renode")
         for key, value in table.items():
             if key not in ("instance", "tx", "rx"):
                 self._put(f"uart.{key}", value, board, f"uart.{key}")
         if pins_port:
-            self._add_pins(pins_port, functions, where)
+            self._add_pins(pins_port, functions, label)
 
-    def _add_pins(self, port: str, functions: Mapping[str, Any], where: str) -> None:
+    def _add_pins(self, port: str, functions: Mapping[str, Any], label: str) -> None:
         """Add the settings for TX and RX, and their functions as the UART's pins."""
         pins = port_pins(port)
         assert pins is not None, "the port has pins"
@@ -538,7 +538,7 @@ class _Joined:
                     raise self._board.error(
                         key,
                         f"the chip has no alternate function of {name} for this UART",
-                        f"choose one of {', '.join(functions)}, or add it to {where}.pin_functions",
+                        f"choose one of {', '.join(functions)}, or add it to {label}.pin_functions",
                     )
         for line in ("tx", "rx"):
             self._put(f"{role}.{line}_pin", numbers[line][1], self._board, f"uart.{line}")

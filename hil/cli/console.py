@@ -127,9 +127,9 @@ class Console:
         """Print a warning on stderr."""
         self._say(f"{coloured('warning:', 'odd', sys.stderr)} {text}")
 
-    def error(self, error: HilError, where: str = "") -> None:
-        """Print an error on stderr; ``where`` names its source if there are several."""
-        at = f"{where}: " if where else ""
+    def error(self, error: HilError, label: str = "") -> None:
+        """Print an error on stderr; ``label`` names its source if there are several."""
+        at = f"{label}: " if label else ""
         self._say(f"{coloured('error:', 'bad', sys.stderr)} {at}{error}")
 
     def _say(self, text: str) -> None:

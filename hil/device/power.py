@@ -70,19 +70,19 @@ def power_of(board: str) -> Power | None:
     table = power_table(board)
     if table is None:
         return None
-    where = f"{config_path()}: boards.{board}.power"
+    label = f"{config_path()}: boards.{board}.power"
     for key, value in table.items():
         if isinstance(value, str) and not _words(value):
-            raise InputError(f"{where}.{key} is {value!r}", "write a command as text")
+            raise InputError(f"{label}.{key} is {value!r}", "write a command as text")
         if not isinstance(value, str) and not 0 < value < _LONGEST_S:
             raise InputError(
-                f"{where}.{key} is {value!r}",
+                f"{label}.{key} is {value!r}",
                 f"write seconds, more than 0 and less than {_LONGEST_S:g}",
             )
     given = [key for key in ("cycle", "off", "on") if key in table]
     if given not in (["cycle"], ["off", "on"]):
         raise InputError(
-            f"{where} has {' and '.join(given) or 'no command'}", "give cycle, or both off and on"
+            f"{label} has {' and '.join(given) or 'no command'}", "give cycle, or both off and on"
         )
     return Power(
         board,

@@ -36,10 +36,10 @@ class Place:
     line: int
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.file else ""
+        location = f"{self.file}:{self.line}" if self.file else ""
         if self.function:
-            return f"{self.function} at {where}" if where else self.function
-        return where or f"{self.address:#010x}"
+            return f"{self.function} at {location}" if location else self.function
+        return location or f"{self.address:#010x}"
 
 
 @dataclass(frozen=True)

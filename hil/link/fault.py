@@ -185,8 +185,8 @@ class FaultError(DeviceError):
         self.callers: list[Place] = []
         self._locate(elf)
         has_overflowed = fault.kind == Fault.STACK_OVERFLOW
-        where = f" in {self.place}" if self.place else ""
-        lines = [f"the firmware stopped{where}: {fault}"]
+        location = f" in {self.place}" if self.place else ""
+        lines = [f"the firmware stopped{location}: {fault}"]
         if self.callers:
             lines.append(f"called from {', '.join(_repeats(self.callers))}")
         if stack is not None:

@@ -163,11 +163,11 @@ def load_input(path: str | Path, tensor: TensorInfo) -> Array:
     return array
 
 
-def split_samples(array: Array, tensor: TensorInfo, where: str) -> Array:
+def split_samples(array: Array, tensor: TensorInfo, label: str) -> Array:
     """Return the array as (samples, *tensor.shape)."""
     if array.dtype != np.dtype(tensor.dtype):
         raise InputError(
-            f"{where} is {array.dtype} but the model's {tensor.name!r} is {tensor.dtype}",
+            f"{label} is {array.dtype} but the model's {tensor.name!r} is {tensor.dtype}",
             conversion_hint(tensor, array),
         )
     shape = tensor.shape
@@ -184,7 +184,7 @@ def split_samples(array: Array, tensor: TensorInfo, where: str) -> Array:
         if array.size == shape[0] * len(array):
             return array.reshape(len(array), -1)
     raise InputError(
-        f"{where} has shape {list(array.shape)} but the model's {tensor.name!r} has {list(shape)}",
+        f"{label} has shape {list(array.shape)} but the model's {tensor.name!r} has {list(shape)}",
         f"give one sample as {list(shape)} or several as {['N', *shape]}".replace("'", ""),
     )
 

@@ -190,8 +190,8 @@ def _raise(error: OSError) -> None:
 class _Budget:
     """Check of an archive's members before their bytes are read: paths, number and sizes."""
 
-    def __init__(self, where: str) -> None:
-        self._where = where
+    def __init__(self, label: str) -> None:
+        self._label = label
         self._names: set[str] = set()
         self._files = 0
         self._bytes = 0
@@ -202,15 +202,15 @@ class _Budget:
         """
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if name.startswith("/") or ".." in parts or re.search(r"[\\:\x00-\x1f]", name):
-            raise InputError(f"{self._where} has a member that leaves its folder: {name!r}")
+            raise InputError(f"{self._label} has a member that leaves its folder: {name!r}")
         self._files += 1
         self._bytes += nbytes
         if self._files > _MAX_FILES:
-            raise InputError(f"{self._where} has more than {_MAX_FILES} members")
+            raise InputError(f"{self._label} has more than {_MAX_FILES} members")
         if nbytes < 0 or self._bytes > _MAX_BYTES:
-            raise InputError(f"{self._where} holds more than {_MAX_BYTES} bytes")
+            raise InputError(f"{self._label} holds more than {_MAX_BYTES} bytes")
         path = "/".join(parts)
         if path in self._names and path:
-            raise InputError(f"{self._where} has two members {path!r}")
+            raise InputError(f"{self._label} has two members {path!r}")
         self._names.add(path)
         return path

@@ -14,12 +14,12 @@ class ForeignReader(ABC):
     """Reader of archives without hil's description of their modules."""
 
     @abstractmethod
-    def entries(self, metadata: Mapping[str, Any], where: str) -> Mapping[str, Mapping[str, Any]]:
+    def entries(self, metadata: Mapping[str, Any], label: str) -> Mapping[str, Mapping[str, Any]]:
         """Return the entry of each module in ``metadata.json``, by name."""
 
     @abstractmethod
     def module(
-        self, files: Mapping[str, bytes], name: str, entry: Mapping[str, Any], where: str
+        self, files: Mapping[str, bytes], name: str, entry: Mapping[str, Any], label: str
     ) -> Module:
         """Return the module ``name``, which ``entry`` describes."""
 
@@ -34,10 +34,10 @@ _SLOT: Slot[ForeignReader] = Slot()
 provide_foreign_reader = _SLOT.fill
 
 
-def foreign_reader(where: str) -> ForeignReader:
-    """Return the reader for the archive ``where``; raise InputError if none is installed."""
+def foreign_reader(label: str) -> ForeignReader:
+    """Return the reader for the archive ``label``; raise InputError if none is installed."""
     return _SLOT.get(
-        f"reading {where}, which does not describe its models as hil does,",
+        f"reading {label}, which does not describe its models as hil does,",
         "or compile the model again with hil compile",
     )
 

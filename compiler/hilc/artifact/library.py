@@ -169,30 +169,30 @@ def module_path(name: str) -> str:
     return f"hil/{name}.json"
 
 
-def _library(files: Mapping[str, bytes], where: str) -> ModelLibrary:
-    metadata = parse_json(_file(files, METADATA, where), f"{where}: {METADATA}")
+def _library(files: Mapping[str, bytes], label: str) -> ModelLibrary:
+    metadata = parse_json(_file(files, METADATA, label), f"{label}: {METADATA}")
     if not isinstance(metadata, dict) or type(metadata.get("version")) is not int:
-        raise InputError(f"{where}: {METADATA} is not in Model Library Format")
-    entries = _entries(metadata, files, where)
+        raise InputError(f"{label}: {METADATA} is not in Model Library Format")
+    entries = _entries(metadata, files, label)
     if not 0 < len(entries) <= _MAX_MODULES:
-        raise InputError(f"{where} has {len(entries)} modules; 1 to {_MAX_MODULES} are accepted")
+        raise InputError(f"{label} has {len(entries)} modules; 1 to {_MAX_MODULES} are accepted")
     modules = []
     for name in sorted(entries):
         path = module_path(name)
         if path in files:
-            module = Module.from_json(files[path], f"{where}: {path}")
+            module = Module.from_json(files[path], f"{label}: {path}")
             if module.name != name:
-                raise InputError(f"{where}: {path} describes {module.name!r}")
-            _require_files(module, files, where)
+                raise InputError(f"{label}: {path} describes {module.name!r}")
+            _require_files(module, files, label)
         else:
-            module = foreign_reader(where).module(files, name, entries[name], where)
+            module = foreign_reader(label).module(files, name, entries[name], label)
         modules.append(module)
     require_distinct(modules)
     return ModelLibrary(tuple(modules), files)
 
 
 def _entries(
-    metadata: Mapping[str, Any], files: Mapping[str, bytes], where: str
+    metadata: Mapping[str, Any], files: Mapping[str, bytes], label: str
 ) -> Mapping[str, Mapping[str, Any]]:
     """Return the entry of each module in ``metadata.json``, by name."""
     entries = metadata.get("modules")
@@ -204,24 +204,24 @@ def _entries(
         and all(module_path(name) in files for name in entries)
     ):
         return entries
-    return foreign_reader(where).entries(metadata, where)
+    return foreign_reader(label).entries(metadata, label)
 
 
-def _require_files(module: Module, files: Mapping[str, bytes], where: str) -> None:
+def _require_files(module: Module, files: Mapping[str, bytes], label: str) -> None:
     """Raise unless the files that the build needs of a module exist; a description alone cannot be
     linked.
     """
     folder, suffix = ("lib", "o") if module.codegen == "llvm" else ("src", "c")
     stem = f"codegen/host/{folder}/{module.name}_lib"
     for number in (0, 1):
-        _file(files, f"{stem}{number}.{suffix}", where)
-    _file(files, f"codegen/host/include/{module.symbol}.h", where)
+        _file(files, f"{stem}{number}.{suffix}", label)
+    _file(files, f"codegen/host/include/{module.symbol}.h", label)
 
 
-def _file(files: Mapping[str, bytes], name: str, where: str) -> bytes:
+def _file(files: Mapping[str, bytes], name: str, label: str) -> bytes:
     try:
         return files[name]
     except KeyError:
         raise InputError(
-            f"{where} has no {name}", "pass a complete Model Library Format archive"
+            f"{label} has no {name}", "pass a complete Model Library Format archive"
         ) from None

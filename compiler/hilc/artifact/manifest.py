@@ -172,16 +172,16 @@ class Module:
         return json_bytes(written)
 
     @staticmethod
-    def from_json(text: bytes, where: str) -> Module:
-        """Return the module that ``text`` describes, checked; ``where`` names it in messages."""
-        value = parse_json(text, where)
+    def from_json(text: bytes, label: str) -> Module:
+        """Return the module that ``text`` describes, checked; ``label`` names it in messages."""
+        value = parse_json(text, label)
         if isinstance(value, dict):
             if "states" not in value:
                 value = _with_no_states(value)
             # Libraries of releases before there was a choice compute as TFLite's reference kernels.
             value = {"reference": "litert-ref", **value}
-        module = decode(Module, value, where)
-        check_module(module, where)
+        module = decode(Module, value, label)
+        check_module(module, label)
         return module
 
 
@@ -204,12 +204,12 @@ IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _Require = Callable[[bool, str], None]
 
 
-def check_module(module: Module, where: str) -> None:
+def check_module(module: Module, label: str) -> None:
     """Check what the types do not: these numbers and names end up in C and in memory accesses."""
 
     def require(holds: bool, what: str) -> None:
         if not holds:
-            raise InputError(f"{where}: {what}", "compile the model again")
+            raise InputError(f"{label}: {what}", "compile the model again")
 
     get_cpu(module.cpu)
     require(MODEL_NAME.fullmatch(module.name) is not None, "name is not a C name")

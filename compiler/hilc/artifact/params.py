@@ -59,11 +59,11 @@ def save_array(array: Array) -> bytes:
     )
 
 
-def load_params(data: bytes, where: str) -> dict[str, Array]:
-    """Return the arrays of a ``.params`` file; raise InputError, which names ``where``, if it is
+def load_params(data: bytes, label: str) -> dict[str, Array]:
+    """Return the arrays of a ``.params`` file; raise InputError, which names ``label``, if it is
     invalid.
     """
-    reader = _Reader(data, where)
+    reader = _Reader(data, label)
     magic, _, name_count = reader.unpack("<QQQ")
     reader.require(magic == _LIST_MAGIC, "is not a parameter file")
     names = []
@@ -90,7 +90,7 @@ def _load_array(reader: _Reader, name: str) -> Array:
     dtype = dtype_name(code, bits, lanes)
     if dtype is None:
         raise InputError(
-            f"{reader.where}: array {name!r} has the element type {{{code}, {bits}, {lanes}}}",
+            f"{reader.label}: array {name!r} has the element type {{{code}, {bits}, {lanes}}}",
             f"supported: {', '.join(DL_TYPES)}",
         )
     element = np.dtype(dtype).newbyteorder("<")
@@ -105,10 +105,10 @@ def _load_array(reader: _Reader, name: str) -> Array:
 class _Reader:
     """Reader of fields from bytes that may be truncated."""
 
-    def __init__(self, data: bytes, where: str) -> None:
+    def __init__(self, data: bytes, label: str) -> None:
         self._data = data
         self._position = 0
-        self.where = where
+        self.label = label
 
     @property
     def at_end(self) -> bool:
@@ -116,7 +116,7 @@ class _Reader:
 
     def require(self, holds: bool, what: str) -> None:
         if not holds:
-            raise InputError(f"{self.where}: {what}", "export the model again")
+            raise InputError(f"{self.label}: {what}", "export the model again")
 
     def bounded(self, count: int) -> int:
         """Return ``count`` if that many items, of 8 bytes each at least, can follow."""

@@ -331,7 +331,7 @@ def _copy_in(path: Path) -> Code:
         raise
 
 
-def _check_shared_object(data: bytes, where: str) -> None:
+def _check_shared_object(data: bytes, label: str) -> None:
     """Raise for files that the dynamic linker cannot load, or that hil did not write, before they
     run.
     """
@@ -339,25 +339,25 @@ def _check_shared_object(data: bytes, where: str) -> None:
     with own.open("rb") as file:
         program = file.read(64)
     if data[:4] != b"\x7fELF" or len(data) < 64:
-        raise InputError(f"{where} is not a shared object", "pass a file that export_library wrote")
+        raise InputError(f"{label} is not a shared object", "pass a file that export_library wrote")
     # Class, byte order, kind and machine; this program itself has the right values.
     machine, own_machine = (header[18:20] for header in (data, program))
     if data[4:6] != program[4:6] or machine != own_machine:
         raise InputError(
-            f"{where} is for another machine (ELF machine {int.from_bytes(machine, 'little')}, "
+            f"{label} is for another machine (ELF machine {int.from_bytes(machine, 'little')}, "
             f"this one is {int.from_bytes(own_machine, 'little')})",
             "export the library again on this machine",
         )
     if struct.unpack_from("=H", data, 16)[0] != 3:
-        raise InputError(f"{where} is ELF but not a shared object", "link it with -shared")
+        raise InputError(f"{label} is ELF but not a shared object", "link it with -shared")
     if _elf_end(data) > len(data):
         raise InputError(
-            f"{where} is truncated: it has {len(data)} of {_elf_end(data)} bytes",
+            f"{label} is truncated: it has {len(data)} of {_elf_end(data)} bytes",
             "copy or export it again",
         )
     if DESCRIPTION.encode() + b"\0" not in data:
         raise InputError(
-            f"{where} has no description of its models", "pass a file that export_library wrote"
+            f"{label} has no description of its models", "pass a file that export_library wrote"
         )
 
 

@@ -74,24 +74,24 @@ class Description:
         return json.dumps(asdict(written), sort_keys=True, separators=(",", ":")).encode()
 
     @staticmethod
-    def from_json(text: bytes, where: str) -> Description:
-        """Return the description in ``text``, checked; ``where`` names it in messages."""
-        value = parse_json(text, where)
+    def from_json(text: bytes, label: str) -> Description:
+        """Return the description in ``text``, checked; ``label`` names it in messages."""
+        value = parse_json(text, label)
         version = value.get("version") if isinstance(value, dict) else None
         if version != _DESCRIPTION_VERSION:
             raise InputError(
-                f"{where} has version {version!r} of the library description; "
+                f"{label} has version {version!r} of the library description; "
                 f"supported is {_DESCRIPTION_VERSION}",
                 "export the library again with this version",
             )
-        written = decode(_Written, value, where)
+        written = decode(_Written, value, label)
         for module in written.modules:
-            check_module(module, where)
+            check_module(module, label)
         try:
             params = base64.b64decode(written.params, validate=True)
         except binascii.Error as error:
-            raise InputError(f"{where}: params: {error}") from None
-        return Description(written.modules, written.default, load_params(params, where))
+            raise InputError(f"{label}: params: {error}") from None
+        return Description(written.modules, written.default, load_params(params, label))
 
 
 @dataclass(frozen=True)

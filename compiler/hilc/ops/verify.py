@@ -71,15 +71,15 @@ def verify_order(graph: Graph, before: Graph | None = None) -> None:
         _check_state(graph, state)
     written = set(graph.given)
     for node in graph.nodes:
-        where = describe(node)
+        label = describe(node)
         for name in filter(None, node.inputs):
-            if not _tensor(graph, name, where).is_constant and name not in written:
-                raise ModelError(f"{where} reads {name!r} before any operator writes it")
+            if not _tensor(graph, name, label).is_constant and name not in written:
+                raise ModelError(f"{label} reads {name!r} before any operator writes it")
         for name in node.outputs:
-            if _tensor(graph, name, where).is_constant:
-                raise ModelError(f"{where} writes the constant {name!r}")
+            if _tensor(graph, name, label).is_constant:
+                raise ModelError(f"{label} writes the constant {name!r}")
             if name in written:
-                raise ModelError(f"{where} writes {name!r}, which already has a value")
+                raise ModelError(f"{label} writes {name!r}, which already has a value")
             written.add(name)
     for name in graph.outputs:
         _tensor(graph, name, "the model's outputs")
@@ -94,21 +94,21 @@ def verify_order(graph: Graph, before: Graph | None = None) -> None:
 
 def _check_state(graph: Graph, state: State) -> None:
     """Raise unless a state's tensors are of one kind, and its reset value is of it."""
-    where = f"the state {state.name!r}"
-    before, after = _tensor(graph, state.name, where), _tensor(graph, state.after, where)
+    label = f"the state {state.name!r}"
+    before, after = _tensor(graph, state.name, label), _tensor(graph, state.after, label)
     if before.is_constant or state.name in graph.inputs:
         what = "a constant" if before.is_constant else "an input of the model"
-        raise ModelError(f"{where} is {what}")
+        raise ModelError(f"{label} is {what}")
     kinds = [(t.shape, t.dtype, t.quant) for t in (before, after)]
     if kinds[0] != kinds[1]:
         raise ModelError(
-            f"{where} is {_type(kinds[0][:2])} with {before.quant}, its new value {after.name!r} "
+            f"{label} is {_type(kinds[0][:2])} with {before.quant}, its new value {after.name!r} "
             f"{_type(kinds[1][:2])} with {after.quant}"
         )
     reset = graph.reset_value(state)
     if reset.shape != before.shape or reset.dtype != np.dtype(before.dtype):
         raise ModelError(
-            f"{where} is {_type(kinds[0][:2])}, its reset value {reset.dtype}{list(reset.shape)}"
+            f"{label} is {_type(kinds[0][:2])}, its reset value {reset.dtype}{list(reset.shape)}"
         )
 
 
@@ -119,19 +119,19 @@ def describe(node: Node) -> str:
 
 def check_node(graph: Graph, node: Node) -> None:
     """Raise unless the node's tensors are what its operator takes and infers."""
-    where = describe(node)
+    label = describe(node)
     if node.op not in OPS:
-        raise UnsupportedError(f"{where} is not supported", f"supported are {', '.join(OPS)}")
+        raise UnsupportedError(f"{label} is not supported", f"supported are {', '.join(OPS)}")
     for tensor in graph.ins(node):
         # A list of axes or sizes may be empty; no kernel computes on nothing.
         is_list = tensor and tensor.dtype in INDEX_TYPES and len(tensor.shape) == 1
         if tensor and not tensor.size and not is_list and not OPS[node.op].ignores_empty:
             raise UnsupportedError(
-                f"{where} takes {tensor.name!r}, {_type((tensor.shape, tensor.dtype))}, which "
+                f"{label} takes {tensor.name!r}, {_type((tensor.shape, tensor.dtype))}, which "
                 "holds no element",
                 "remove the operator from the model",
             )
-    with located(where):
+    with located(label):
         check_attributes(node)
         if (control := OPS[node.op].control) is not None:
             for called in control.graphs(node):
@@ -141,19 +141,19 @@ def check_node(graph: Graph, node: Node) -> None:
     roundings = OPS[node.op].roundings
     if node.rounding not in roundings:
         raise UnsupportedError(
-            f"{where} does not support rounding {node.rounding.value!r} (supported: "
+            f"{label} does not support rounding {node.rounding.value!r} (supported: "
             f"{', '.join(policy.value for policy in Rounding if policy in roundings)})",
             "state a policy of these on the node",
         )
     if len(inferred) != len(declared):
-        raise ModelError(f"{where} has {len(declared)} outputs but computes {len(inferred)}")
+        raise ModelError(f"{label} has {len(declared)} outputs but computes {len(inferred)}")
     for name, had, computed in zip(node.outputs, declared, inferred, strict=True):
         if had != computed:
             raise ModelError(
-                f"{where} computes {_type(computed)} but {name!r} is declared {_type(had)}",
+                f"{label} computes {_type(computed)} but {name!r} is declared {_type(had)}",
                 "the file is damaged, or was exported with dynamic shapes: fix the input's shape",
             )
-    with located(where):
+    with located(label):
         OPS[node.op].check(node, graph.ins(node), graph.outs(node))
 
 
@@ -174,12 +174,12 @@ def check_attributes(node: Node) -> None:
 
 
 @contextmanager
-def located(where: str) -> Iterator[None]:
-    """Put ``where`` in front of an operator's complaint."""
+def located(label: str) -> Iterator[None]:
+    """Put ``label`` in front of an operator's complaint."""
     try:
         yield
     except ModelError as error:
-        raise type(error)(f"{where}: {error.fact}", error.hint) from error
+        raise type(error)(f"{label}: {error.fact}", error.hint) from error
 
 
 def _type(signature: Signature) -> str:
@@ -187,11 +187,11 @@ def _type(signature: Signature) -> str:
     return f"{dtype}{list(shape)}"
 
 
-def _tensor(graph: Graph, name: str, where: str) -> Tensor:
+def _tensor(graph: Graph, name: str, label: str) -> Tensor:
     try:
         return graph.tensors[name]
     except KeyError:
-        raise ModelError(f"{where}: there is no tensor {name!r}") from None
+        raise ModelError(f"{label}: there is no tensor {name!r}") from None
 
 
 def _check_unique(names: Iterable[str], role: str) -> None:

@@ -1,20 +1,20 @@
-"""The references of numerics by name: whose answer a device's answer is compared with.
+"""The references of results, by name.
 
-"What TensorFlow computes" depends on the run time, its release and its set of kernels, so a
-reference is one of each, checked when it is made and stated in its description:
+TensorFlow's results depend on the runtime, its release and its set of kernels. A reference is a
+fixed combination, checked when it is created and stated in its description:
 
 ``tflm``
-    TensorFlow Lite Micro itself: the package ``tflite-micro`` in a pinned version, on Linux on
-    x86-64. The default for TFLite files that it runs.
+        TensorFlow Lite Micro: the package ``tflite-micro`` in a pinned version, on Linux on x86-64.
+        The default for TFLite files that it runs.
 ``litert-ref``
     TensorFlow Lite with its reference kernels and gemmlowp's double rounding: ``ai-edge-litert``
     1.2.0 or ``tflite-runtime`` 2.14.0, on glibc 2.28 to 2.40 of x86-64 (:mod:`hilc.numerics.libm`).
-    It has operators and types that TFLM lacks; where both define one otherwise, a model is compiled
-    by the definition of either (:class:`hilc.ir.Numerics`).
+        It has operators and types that TFLM lacks. If both define an operator differently, a model
+        is compiled by one of the definitions (:class:`hilc.ir.Numerics`).
 ``litert``
     ``ai-edge-litert`` 1.4 or later with the reference kernels: fully connected layers round once.
 ``hilc``
-    this project's own interpreter, the specification of the generated code.
+        this project's interpreter, the specification of the generated code.
 """
 
 from __future__ import annotations
@@ -55,17 +55,15 @@ class Reference(Protocol):
 
     @property
     def description(self) -> str:
-        """Name, version and resolver, for reports."""
+        """Name, version and resolver of the kernels, for reports."""
         ...
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return the value of each input of the graph and of each tensor that it computes, by
-        name.
-        """
+        """Return the values of the graph's inputs and computed tensors, by name."""
         ...
 
     def reset_state(self) -> None:
-        """Give every state its first value, as at the beginning."""
+        """Reset every state to its initial value."""
         ...
 
 
@@ -74,27 +72,26 @@ def reference_names() -> tuple[str, ...]:
 
 
 def get_reference(name: str, graph: Graph, model: bytes | None) -> Reference:
-    """Return the reference called ``name`` for ``graph``; ``model`` is the file that it was read
-    from.
+    """Return the reference called ``name`` for ``graph``; ``model`` is the graph's file.
 
-    Raises :class:`~hilc.errors.InputError` when the reference is unknown, not installed in the
-    right version, or has no file to run.
+    Raise :class:`~hilc.errors.InputError` if the reference is unknown, not installed in the right
+    version, or has no file to run.
     """
     return _known(name).make(graph, model)
 
 
 def numerics_of_reference(name: str) -> Numerics | None:
-    """Return the definition of operators that the reference has; None: that of the graph."""
+    """Return the reference's definition of operators; None for that of the graph."""
     return _known(name).numerics
 
 
 def require_installed(name: str) -> None:
-    """InputError where the reference called ``name`` cannot run any model here."""
+    """Raise InputError if the reference ``name`` cannot run any model on this machine."""
     _known(name).installed()
 
 
 class _Interpreter:
-    """``hilc``: the interpreter on the graph as it is."""
+    """``hilc``: the interpreter."""
 
     name = "hilc"
     description = f"hilc: this compiler's interpreter, numpy {np.__version__}"
@@ -121,7 +118,7 @@ class _Tflm:
         self._file = ModelFile(self.name, graph, model)
         self._model = TflmModel(self._file.data)
         self.description = self._file.describe(f"{self.name}: {tflm.PACKAGE} {version}")
-        # Some operators refuse their types when they run, and a caller wants to know before.
+        # Some operators reject their types only when they run: run once, to raise now.
         tensors = [graph.tensors[name] for name in graph.inputs]
         self._model.run([np.zeros(tensor.shape, tensor.dtype) for tensor in tensors])
         self._model.reset()
@@ -136,7 +133,7 @@ class _Tflm:
         self._model.reset()
 
 
-# What is installed -------------------------------------------------------------------------------
+# Installed packages -----------------------------------------------------------------------------
 
 
 def _installed(package: str) -> str | None:
@@ -147,28 +144,26 @@ def _installed(package: str) -> str | None:
 
 
 def _tflm_version() -> str:
-    """Return the version of TFLM's package; InputError where it is another one, or none."""
+    """Return the version of TFLM's package; raise InputError if it is not the pinned one."""
     version = _installed(tflm.PACKAGE)
     if version == tflm.VERSION:
         return version
     remedy = f"pip install '{tflm.PACKAGE}=={tflm.VERSION}'"
     here = f"{platform.system()} on {platform.machine()}"
     if here not in ("Linux on x86_64", "Linux on AMD64"):
-        remedy = f"there is none for {here}: compare on Linux on x86-64"
+        remedy = f"the package does not support {here}: compare on Linux on x86-64"
     elif sys.version_info >= tflm.UNTIL:
         remedy = _too_new(tflm.UNTIL)
     needed = f"{tflm.PACKAGE} {tflm.VERSION} ({tflm.SYSTEM})"
     raise _unavailable("tflm", needed, {tflm.PACKAGE: version}, remedy)
 
 
-#: The first Python that has no package for ``litert-ref``.
+#: The first Python without a package for ``litert-ref``.
 _LITERT_REF_UNTIL = (3, 13)
 
 
 def _litert_ref_package() -> tuple[str, str]:
-    """Return the package and the version that compute ``litert-ref``; InputError where there is
-    none.
-    """
+    """Return package and version that compute ``litert-ref``; raise InputError if missing."""
     wanted = {"ai-edge-litert": "1.2.0", "tflite-runtime": "2.14.0"}
     installed = {package: _installed(package) for package in wanted}
     for package, version in wanted.items():
@@ -184,7 +179,7 @@ def _litert_ref_package() -> tuple[str, str]:
 
 def _too_new(until: tuple[int, int]) -> str:
     here, newest = ".".join(map(str, sys.version_info[:2])), f"{until[0]}.{until[1] - 1}"
-    return f"no Python after {newest} has it, and this is {here}: use Python {newest}"
+    return f"this is Python {here}, the package supports up to {newest}: use Python {newest}"
 
 
 def _litert_version() -> str:
@@ -200,7 +195,7 @@ def _litert_version() -> str:
 
 
 def _release(version: str) -> list[int]:
-    """Major and minor number of a version."""
+    """Return the major and minor number of a version."""
     return [int(part) if part.isdigit() else 0 for part in version.split(".")[:2]]
 
 
@@ -220,7 +215,7 @@ def _unavailable(
 @dataclass(frozen=True)
 class _Row:
     make: Callable[[Graph, bytes | None], Reference]
-    #: Raises InputError where the reference cannot run here.
+    #: Raises InputError if the reference cannot run here.
     installed: Callable[[], object]
     numerics: Numerics | None
 

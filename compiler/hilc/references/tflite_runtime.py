@@ -1,4 +1,4 @@
-"""Releases of TensorFlow Lite's run time with its reference kernels, in this process."""
+"""Releases of TensorFlow Lite's runtime with its reference kernels, in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hilc.references.file import ModelFile
 
 
 class TfliteRuntime:
-    """A release of TFLite's run time with the reference kernels."""
+    """A release of TFLite's runtime with the reference kernels."""
 
     def __init__(
         self, name: str, package: str, version: str, graph: Graph, model: bytes | None
@@ -41,7 +41,7 @@ class TfliteRuntime:
 
 
 def _require_same_functions(name: str, graph: Graph) -> None:
-    """Refuse a reference that would fill a table by another C library than the reference's own."""
+    """Raise if this machine's C library would fill a table with other values than glibc."""
     for node in graph.nodes:
         source, *_ = graph.ins(node)
         if source is None or not (
@@ -49,8 +49,8 @@ def _require_same_functions(name: str, graph: Graph) -> None:
         ):
             continue
         raise InputError(
-            f"on this host the reference {name} computes {node.op} {node.name!r} otherwise than it "
-            f"is defined: the C library's {function} rounds unlike that of glibc 2.28 to 2.40",
+            f"on this host the reference {name} computes {node.op} {node.name!r} differently: "
+            f"the C library's {function} rounds unlike that of glibc 2.28 to 2.40",
             "choose the reference hilc, or compare on x86-64 Linux with such a glibc",
         )
 
@@ -68,7 +68,7 @@ def _load_runtime(package: str, model: bytes) -> Any:
             model_content=model,
             num_threads=1,
             experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF,
-            # Without this, tensors share memory and only the outputs survive a run.
+            # Otherwise tensors share memory, and only the outputs survive a run.
             experimental_preserve_all_tensors=True,
         )
         runtime.allocate_tensors()

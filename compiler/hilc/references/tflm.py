@@ -1,8 +1,8 @@
-"""TensorFlow Lite Micro itself, in a process of its own: the package ``tflite-micro``.
+"""TensorFlow Lite Micro, from the package ``tflite-micro``, in a separate process.
 
-All models share one process (:mod:`hilc.references.tflm_child`), which starts with the first and
-starts again when TFLM ended it; a model is loaded into it once and serves many inputs. Every tensor
-keeps memory of its own there, so that each layer's value can be read after a run.
+All models share one process (:mod:`hilc.references.tflm_child`). It is started for the first model,
+and again after TFLM ended it. A model is loaded once and runs many inputs. Every tensor has its own
+memory, so that each layer's value can be read after a run.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from hilc.references.tflm_child import HEAD, write_message
 from hilc.support.process import kill_group, start
 
 PACKAGE = "tflite-micro"
-#: Pinned: its operators and their arithmetic change from build to build.
+#: Pinned, since operators and their arithmetic change between builds.
 VERSION = "0.dev20261023182759"
-#: The first Python that has no package of that version, and where there are packages at all.
+#: The first Python without a package of that version, and the supported systems.
 UNTIL = (3, 15)
 SYSTEM = "Linux on x86-64, Python 3.10 to 3.14"
 
-#: Arenas that are tried, in bytes. Pages that TFLM leaves alone take no memory.
+#: Sizes of arenas to try, in bytes; unused pages take no memory.
 _FIRST_ARENA, _LARGEST_ARENA = 16 << 20, 1 << 30
 _ADDRESS_SPACE = 4 << 30
 _START_LIMIT_S, _LOAD_LIMIT_S, _RUN_LIMIT_S = 30.0, 60.0, 300.0
 _END_LIMIT_S = 2.0
-#: What TFLM prints where the arena is too small.
+#: TFLM's messages if the arena is too small.
 _TOO_SMALL = re.compile(r"missing: \d+|Arena size is too small|Failed to (?:re)?size")
 _TOTALS = re.compile(r"Arena allocation (total|head|tail) (\d+) bytes")
 
@@ -57,27 +57,27 @@ _TOTALS = re.compile(r"Arena allocation (total|head|tail) (\d+) bytes")
 class Arena:
     """Bytes of TFLM's arena on this machine.
 
-    Pointers of 64 bits make ``persistent`` larger than on a microcontroller; ``planned`` is the
-    same there, as far as kernels ask for the same scratch.
+    Pointers of 64 bits make ``persistent`` larger than on a microcontroller; ``planned`` is equal
+    if the kernels request the same scratch.
     """
 
-    #: The smallest arena that would do.
+    #: The smallest sufficient arena.
     total: int
-    #: Tensors and scratch, planned over the operators.
+    #: Tensors and scratch, whose memory operators share over time.
     planned: int
-    #: What lives as long as the interpreter.
+    #: Memory for the lifetime of the interpreter.
     persistent: int
 
 
 class TflmModel:
-    """A model in TFLM: its file runs, and each of its tensors can be read.
+    """A model in TFLM; each of its tensors can be read after a run.
 
-    ModelError where TFLM refuses it, with what TFLM says of the reason.
+    Raise ModelError with TFLM's message if TFLM rejects the model.
     """
 
     def __init__(self, model: bytes, *, recording: bool = False) -> None:
         if has_data_outside(model):
-            # It would take such constants for memory that nobody has written.
+            # TFLM would take such constants for uninitialised memory.
             raise _refusal("it reads no data behind the FlatBuffers part of a file")
         self._model = model
         self._recording = recording
@@ -91,10 +91,10 @@ class TflmModel:
     def run(
         self, inputs: Sequence[Array], tensors: Sequence[int] = (), outputs: int = 0
     ) -> list[Array]:
-        """Return the values of the tensors of these indices in the file after a run.
+        """Return the values of the tensors with these indices in the file after a run.
 
-        ``inputs`` go by the order of the model's. The model's first ``outputs`` outputs, as TFLM
-        itself hands them out, stand behind the tensors.
+        ``inputs`` are in the model's order. The values of the first ``outputs`` outputs, as TFLM
+        returns them, follow the tensors' values.
         """
         # asarray: ascontiguousarray gives a scalar a dimension.
         arrays = [np.asarray(array, order="C") for array in inputs]
@@ -117,14 +117,14 @@ class TflmModel:
         return values
 
     def reset(self) -> None:
-        """Give what operators keep from run to run the value that it had before the first.
+        """Reset the states of all operators.
 
-        TFLM's own reset leaves the state of some operators as it is, so the model is loaded anew.
+        TFLM's reset keeps the states of some operators, so the model is loaded again.
         """
         self._load()
 
     def allocations(self) -> str:
-        """Return what TFLM prints of its arena; of a model that is loaded with ``recording``."""
+        """Return TFLM's report on the arena of a model that is loaded with ``recording``."""
         with _lock:
             self._ask({"do": "print"}, b"", _RUN_LIMIT_S)
             assert self._loaded_in is not None
@@ -160,8 +160,8 @@ class TflmModel:
                         raise _refusal(str(error)) from None
                 if self._arena >= _LARGEST_ARENA:
                     raise ModelError(
-                        "TensorFlow Lite Micro cannot run this model: its tensors, kept apart, "
-                        f"need an arena of more than {_LARGEST_ARENA >> 20} MiB",
+                        "TensorFlow Lite Micro cannot run this model: without shared memory, its "
+                        f"tensors need an arena of more than {_LARGEST_ARENA >> 20} MiB",
                         "choose another reference",
                     )
                 self._arena *= 2
@@ -169,7 +169,7 @@ class TflmModel:
 
 
 def tflm_arena_bytes(model: bytes) -> Arena:
-    """Return the arena that TFLM takes for a model's file, as it runs it on a device."""
+    """Return the arena that TFLM needs for a model's file on a device."""
     loaded = TflmModel(model, recording=True)
     found = {name: int(count) for name, count in _TOTALS.findall(loaded.allocations())}
     return Arena(found["total"], found["head"], found["tail"])
@@ -185,7 +185,7 @@ def _refusal(said: str) -> ModelError:
 
 
 class _Refused(Exception):
-    """TFLM said no, or ended; the text has what it printed."""
+    """TFLM rejected a request, or ended; the text is its output."""
 
 
 class _Process:
@@ -195,17 +195,17 @@ class _Process:
         self._owner = os.getpid()
         self._link, theirs = socket.socketpair()
         self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        # Appending: what is cut off by us is not filled with zeros when it writes again.
+        # Append mode: after the file is truncated, new output begins at its start.
         fcntl.fcntl(self._printed, fcntl.F_SETFL, os.O_APPEND | os.O_RDWR)
         child = Path(__file__).with_name("tflm_child.py")
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
             "PYTHONSAFEPATH": "",
-            # A thread per core would take the address space that is limited.
+            # One thread per core would exceed the limited address space.
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
-            # An arena is new pages each time, which hold zeros: TFLM starts from what is there.
+            # TFLM assumes zeros in the arena, as new pages contain.
             "MALLOC_MMAP_THRESHOLD_": str(_FIRST_ARENA >> 4),
         }
         try:
@@ -230,32 +230,32 @@ class _Process:
             ) from None
 
     def is_mine(self) -> bool:
-        """Whether this process started it, not one that it was forked from."""
+        """Whether this process started it, instead of a parent before a fork."""
         return self._owner == os.getpid()
 
     def ask(
         self, request: dict[str, Any], payload: bytes, limit_s: float
     ) -> tuple[dict[str, Any], bytes]:
-        """Return the answer to a request; the process has ended where there is none."""
+        """Return the answer to a request; raise if the process has ended."""
         deadline = time.monotonic() + limit_s
         self._printed.truncate(0)
         try:
             self._link.settimeout(limit_s)
             write_message(self._link, request, payload)
         except OSError:
-            pass  # it says why when it is read
+            pass  # reading the answer raises the reason
         answer, data = self._read(deadline)
         if "error" in answer:
             raise _Refused(self._with_printed(answer["error"]))
         return answer, data
 
     def printed(self) -> str:
-        """Return what TFLM printed since the last request was made."""
+        """Return TFLM's output since the last request."""
         self._printed.seek(0)
         return self._printed.read().decode(errors="replace")
 
     def end(self) -> None:
-        """End it; does nothing where it has ended."""
+        """End the process; do nothing if it has ended."""
         self._link.close()
         if self.is_mine():
             with suppress(subprocess.TimeoutExpired):
@@ -276,7 +276,7 @@ class _Process:
             self._kill()
             raise _Refused(self._last_words(_end_of(self._child.returncode))) from None
         except BaseException:
-            # Interrupted: the answer that is still to come would be taken for the next one's.
+            # Interrupted: the pending answer would be taken for the next request's.
             self._kill()
             self._last_words("")
             raise
@@ -292,7 +292,7 @@ class _Process:
         return parts
 
     def _kill(self) -> None:
-        # Of a process that ends by itself, the status is wanted.
+        # The exit status of a process that ends by itself is reported.
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(0.0 if sys.exc_info()[0] is TimeoutError else _END_LIMIT_S)
         kill_group(self._child, signal.SIGKILL)
@@ -326,7 +326,7 @@ _to_drop: list[int] = []
 
 
 def _running() -> _Process:
-    """Return the process, started where there is none."""
+    """Return the process; start it if there is none."""
     global _process
     if _process is not None and not _process.is_mine():
         _process.end()
@@ -340,7 +340,7 @@ def _running() -> _Process:
 
 
 def _drop(key: int) -> None:
-    # A finalizer runs anywhere, also in the middle of a request: what it frees waits.
+    # A finalizer may run during a request, so the model is freed later.
     _to_drop.append(key)
 
 

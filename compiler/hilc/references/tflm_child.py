@@ -1,12 +1,12 @@
-"""The process in which TensorFlow Lite Micro runs; :mod:`hilc.references.tflm` talks to it.
+"""The process that runs TensorFlow Lite Micro for :mod:`hilc.references.tflm`.
 
-TFLM is C++ that trusts its model: an arena that is too small or an operator that it checks by an
-assertion ends the process. This file is run by its path and imports nothing of the compiler, so
-that a new process is there in a quarter of a second.
+TFLM is C++ that trusts its model: too small an arena, or a failed assertion of an operator, ends
+the process. This file is executed by its path and imports nothing of the compiler, so it starts in
+a quarter of a second.
 
-A message, over the socket that is this process's stdin, is two lengths of 32 bits, a JSON object
-and the bytes of its arrays one after the other. Each request gets one answer, which has ``error``
-where TFLM refused. What TFLM prints goes to stderr, which the other side reads.
+A message, over the socket on stdin, is two 32-bit lengths, a JSON object and the bytes of its
+arrays. Each request gets one answer, which contains ``error`` if TFLM rejected it. TFLM prints on
+stderr, which the other side reads.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ HEAD = struct.Struct("<II")
 
 
 def write_message(link: socket.socket, message: dict[str, Any], payload: bytes = b"") -> None:
-    """Send a message; ``payload`` is what its arrays hold."""
+    """Send a message; ``payload`` contains the bytes of its arrays."""
     text = json.dumps(message).encode()
     link.sendall(HEAD.pack(len(text), len(payload)) + text + payload)
 
 
 def _exactly(link: socket.socket, count: int) -> bytes:
-    """Return the next ``count`` bytes; the process ends where nobody sends any more."""
+    """Return the next ``count`` bytes; end the process at the end of the input."""
     parts = []
     while count:
         part = link.recv(min(count, 1 << 20))
@@ -86,7 +86,7 @@ def _serve(link: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    # The folder of this file is no place to import from.
+    # Do not import from this file's folder.
     del sys.path[0]
     _limit = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_AS, (_limit, _limit))

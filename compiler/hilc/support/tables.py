@@ -34,16 +34,16 @@ class Table:
     def __init__(
         self,
         place: Callable[[str], str],
-        where: str,
+        label: str,
         values: Mapping[str, Any],
         error: type[HilError],
     ) -> None:
-        """Create a table: ``where`` is its own key, ``error`` the class of exceptions.
+        """Create a table: ``label`` is its own key, ``error`` the class of exceptions.
 
         ``place`` returns the file and the path of a key, for messages.
         """
         self._place = place
-        self._where = where
+        self._label = label
         self._values = values
         self._error = error
         self._known: list[str] = []
@@ -59,7 +59,7 @@ class Table:
         return self._error(f"{self._place(self._key(key))}: {problem}", hint)
 
     def _key(self, key: str) -> str:
-        return f"{self._where}.{key}" if self._where else key
+        return f"{self._label}.{key}" if self._label else key
 
     def __contains__(self, key: str) -> bool:
         return key in self._values

@@ -47,7 +47,7 @@ def is_tar(file: BinaryIO) -> bool:
     return _has_checksum(file.read(BLOCK))
 
 
-def read_members(file: BinaryIO, where: str) -> Iterator[Member]:
+def read_members(file: BinaryIO, label: str) -> Iterator[Member]:
     """Yield the members of ``file`` up to its end mark; raise InputError for an invalid or damaged
     tar.
 
@@ -62,25 +62,25 @@ def read_members(file: BinaryIO, where: str) -> Iterator[Member]:
         if header == bytes(BLOCK) and not extensions:
             return
         if not _has_checksum(header):
-            raise _no_archive(where, header) if at == 0 else _damaged(where, at)
-        size, kind = _number(header[124:136], where, at), header[156:157]
+            raise _no_archive(label, header) if at == 0 else _damaged(label, at)
+        size, kind = _number(header[124:136], label, at), header[156:157]
         data_at = at + BLOCK
         if kind in _EXTENSIONS:
             extensions += 1
             if extensions > _MAX_EXTENSIONS or size > _MAX_EXTENSION_BYTES:
                 raise _refused(
-                    where, at, "has extended headers that are longer than any member needs"
+                    label, at, "has extended headers that are longer than any member needs"
                 )
             text = file.read(size)
             if kind == _LONG_NAME:
-                name = _text(text, where, at)
+                name = _text(text, label, at)
             elif kind in (_RECORDS, _ALL_RECORDS):
-                records |= _records(text, where, at)
+                records |= _records(text, label, at)
             at = data_at + _padded(size)
             continue
-        member = _member(header, name, records, size, data_at, where, at)
+        member = _member(header, name, records, size, data_at, label, at)
         if data_at + member.size > file_bytes:
-            raise _damaged(where, at)
+            raise _damaged(label, at)
         yield member
         at = data_at + (_padded(member.size) if member.kind != "folder" else 0)
         name, records, extensions = "", {}, 0
@@ -92,18 +92,18 @@ def _member(
     records: Mapping[str, str],
     size: int,
     data_at: int,
-    where: str,
+    label: str,
     at: int,
 ) -> Member:
     """Return the member of a header and of the extended headers before it."""
     if not name:
-        name = _text(header[:100], where, at)
+        name = _text(header[:100], label, at)
         prefix = header[345:500] if header[257:263] == b"ustar\0" else b""
         if prefix.strip(b"\0"):
-            name = f"{_text(prefix, where, at)}/{name}"
+            name = f"{_text(prefix, label, at)}/{name}"
     name = records.get("path", name)
     if "size" in records:
-        size = _number(records["size"].encode(), where, at, base=10)
+        size = _number(records["size"].encode(), label, at, base=10)
     type_ = header[156:157]
     kind: Literal["file", "folder", "other"] = "other"
     if any(key.startswith(_SPARSE) for key in records):
@@ -115,7 +115,7 @@ def _member(
     return Member(name, kind, size, data_at)
 
 
-def _records(text: bytes, where: str, at: int) -> dict[str, str]:
+def _records(text: bytes, label: str, at: int) -> dict[str, str]:
     """Return extended records: ``LENGTH KEY=VALUE`` and a newline each."""
     records: dict[str, str] = {}
     start = 0
@@ -123,13 +123,13 @@ def _records(text: bytes, where: str, at: int) -> dict[str, str]:
         match = _RECORD.match(text, start)
         end = start + int(match[1]) if match else 0
         if match is None or not match.end() < end <= len(text) or text[end - 1 : end] != b"\n":
-            raise _damaged(where, at)
+            raise _damaged(label, at)
         key, separator, value = text[match.end() : end - 1].partition(b"=")
         if not separator:
-            raise _damaged(where, at)
+            raise _damaged(label, at)
         # Other fields of a member (owners, times) may have any form.
         if key in (b"path", b"size") or key.startswith(_SPARSE.encode()):
-            records[_text(key, where, at)] = _text(value, where, at)
+            records[_text(key, label, at)] = _text(value, label, at)
         start = end
     return records
 
@@ -146,44 +146,44 @@ def _has_checksum(header: bytes) -> bool:
     return int(said, 8) in (total, total - 256 * sum(byte > 127 for byte in others))
 
 
-def _number(field: bytes, where: str, at: int, base: int = 8) -> int:
+def _number(field: bytes, label: str, at: int, base: int = 8) -> int:
     if base == 8 and field[:1] == b"\x80":
         return int.from_bytes(field[1:], "big")
     digits = field.strip(b" \0")
     if not re.fullmatch(rb"[0-7]{0,12}" if base == 8 else rb"[0-9]{1,19}", digits):
-        raise _damaged(where, at)
+        raise _damaged(label, at)
     return int(digits or b"0", base)
 
 
-def _text(field: bytes, where: str, at: int) -> str:
+def _text(field: bytes, label: str, at: int) -> str:
     try:
         return field.partition(b"\0")[0].decode()
     except UnicodeDecodeError:
-        raise _refused(where, at, "has a member whose name is not UTF-8") from None
+        raise _refused(label, at, "has a member whose name is not UTF-8") from None
 
 
 def _padded(size: int) -> int:
     return -(-size // BLOCK) * BLOCK
 
 
-def _no_archive(where: str, header: bytes) -> InputError:
+def _no_archive(label: str, header: bytes) -> InputError:
     packing = next((kind for magic, kind in _COMPRESSED.items() if header.startswith(magic)), None)
     if packing is not None:
         return InputError(
-            f"{where} is not a Model Library Format archive: it is compressed with {packing}",
+            f"{label} is not a Model Library Format archive: it is compressed with {packing}",
             "unpack it: such an archive is a plain tar",
         )
     return InputError(
-        f"{where} is not a Model Library Format archive: it does not begin as a tar does",
+        f"{label} is not a Model Library Format archive: it does not begin as a tar does",
         "pass a .tar that hil compile or TVM made",
     )
 
 
-def _damaged(where: str, at: int) -> InputError:
+def _damaged(label: str, at: int) -> InputError:
     return InputError(
-        f"{where} is damaged or cut off after {at} bytes", "copy it again, or make it anew"
+        f"{label} is damaged or cut off after {at} bytes", "copy it again, or make it anew"
     )
 
 
-def _refused(where: str, at: int, fact: str) -> InputError:
-    return InputError(f"{where} {fact}, at byte {at}", "pass a .tar that hil compile or TVM made")
+def _refused(label: str, at: int, fact: str) -> InputError:
+    return InputError(f"{label} {fact}, at byte {at}", "pass a .tar that hil compile or TVM made")

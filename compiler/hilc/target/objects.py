@@ -69,13 +69,13 @@ class ObjectFile:
     attributes: Mapping[int, int | str]
 
 
-def read_object(data: bytes, where: str) -> ObjectFile:
+def read_object(data: bytes, label: str) -> ObjectFile:
     """Return the tables of an object; raise :class:`~hilc.errors.InputError` if it is invalid."""
     try:
         return _read(data)
     except (struct.error, ValueError, IndexError, UnicodeDecodeError) as error:
         raise InputError(
-            f"{where} is not a relocatable object: {error}", "pass an ELF object (cc -c)"
+            f"{label} is not a relocatable object: {error}", "pass an ELF object (cc -c)"
         ) from None
 
 
@@ -190,11 +190,11 @@ def _uleb128(text: bytes, at: int) -> tuple[int, int]:
     raise ValueError("its attributes have a number of more than 32 bits")
 
 
-def require_fits(data: bytes, cpu: Cpu, where: str) -> ObjectFile:
+def require_fits(data: bytes, cpu: Cpu, label: str) -> ObjectFile:
     """Return the tables of an object; raise :class:`~hilc.errors.InputError` if ``cpu`` cannot
     execute it.
     """
-    found = read_object(data, where)
+    found = read_object(data, label)
     wanted = (
         _HOST_MACHINES.get(platform.machine().lower()) if cpu.is_host else cpu.toolchain.elf_number
     )
@@ -203,12 +203,12 @@ def require_fits(data: bytes, cpu: Cpu, where: str) -> ObjectFile:
     if wanted is not None and (found.machine != wanted or (found.wide and not cpu.is_host)):
         own = _machine_name(wanted, wide=False) if not cpu.is_host else platform.machine().lower()
         raise InputError(
-            f"{where} is an object for {_machine_name(found.machine, found.wide)}, but {cpu.name} "
+            f"{label} is an object for {_machine_name(found.machine, found.wide)}, but {cpu.name} "
             f"is {own}",
             hint,
         )
     if misfit := _MISFITS[cpu.isa](found, cpu):
-        raise InputError(f"{where} is an object {misfit}", hint)
+        raise InputError(f"{label} is an object {misfit}", hint)
     return found
 
 
@@ -282,11 +282,11 @@ def _built_for(attributes: Mapping[int, int | str]) -> str:
     return f"{name} ({core})" if isinstance(core, str) and core.startswith("cortex-") else name
 
 
-def require_defined(data: bytes, symbol: str | None, cpu: Cpu, where: str) -> None:
+def require_defined(data: bytes, symbol: str | None, cpu: Cpu, label: str) -> None:
     """Raise for an object that ``cpu`` cannot execute, or one that does not define ``symbol``."""
-    found = require_fits(data, cpu, where)
+    found = require_fits(data, cpu, label)
     if symbol is not None and symbol not in found.defined | found.weak:
         raise InputError(
-            f"{where}: the object does not define {symbol!r}",
+            f"{label}: the object does not define {symbol!r}",
             f"it defines {', '.join(sorted(found.defined | found.weak)) or 'nothing'}",
         )

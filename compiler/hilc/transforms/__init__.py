@@ -1,6 +1,6 @@
-"""Passes in the order of execution; each takes and returns a valid graph.
+"""The transforms in the order of execution; each takes and returns a valid graph.
 
-A pass never changes what the graph computes, bit for bit: :mod:`hilc.interpreter` defines that.
+A transform does not change any result of the graph, as :mod:`hilc.interpreter` computes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Pass = Callable[[Graph], Graph]
 PASSES: tuple[Pass, ...] = (
     fold_constants,
     drop_identities,
-    # The next two passes depend on the readers of a tensor; dead readers must not count.
+    # The next two transforms depend on the readers of a tensor; dead readers must not count.
     remove_dead,
     fold_pad,
     fuse_activation,

@@ -1,4 +1,4 @@
-"""Removal of operators that pass their input on unchanged, and of operands that add nothing."""
+"""Remove operators that return their input unchanged, and operands without effect."""
 
 from __future__ import annotations
 

@@ -135,19 +135,21 @@ class _Groups:
     def close(self) -> None:
         """End the joining of groups."""
         roots = np.array([self._root(channel) for channel in range(len(self._parents))], np.intp)
-        self._channels = {name: roots[mine] for name, mine in self._channels.items()}
+        self._channels = {
+            name: roots[own_channels] for name, own_channels in self._channels.items()
+        }
 
     def kept(self, name: str) -> _Mask:
         """Return the mask of a tensor's channels in needed groups."""
         mask: _Mask = self._needed[self._channels[name]]
         return mask
 
-    def need(self, name: str, channels: Indices | _Mask | slice = slice(None)) -> bool:
+    def require(self, name: str, channels: Indices | _Mask | slice = slice(None)) -> bool:
         """Mark ``channels`` of a tensor as needed; return whether that changes anything."""
-        mine = self._channels[name][channels]
-        news = not self._needed[mine].all()
-        self._needed[mine] = True
-        return news
+        own_channels = self._channels[name][channels]
+        changed = not self._needed[own_channels].all()
+        self._needed[own_channels] = True
+        return changed
 
 
 def _kept(graph: Graph, constants: Mapping[str, _Values]) -> dict[str, _Mask]:
@@ -157,26 +159,26 @@ def _kept(graph: Graph, constants: Mapping[str, _Values]) -> dict[str, _Mask]:
     summing: list[Node] = []
     for node in graph.nodes:
         # A tensor without a rule (weights, axes, unknown operators) is kept whole.
-        cuttable: set[str] = set()
-        if _is_cuttable_sum(graph, node):
+        reducible: set[str] = set()
+        if _is_reducible_sum(graph, node):
             summing.append(node)
-            cuttable = {node.inputs[0], node.outputs[0]}
+            reducible = {node.inputs[0], node.outputs[0]}
         for link in _links(graph, node):
             groups.join(*link)
-            cuttable |= {link[0], link[2]}
-        whole += [name for name in (*node.inputs, *node.outputs) if name and name not in cuttable]
+            reducible |= {link[0], link[2]}
+        whole += [name for name in (*node.inputs, *node.outputs) if name and name not in reducible]
     groups.close()
     for name in whole:
-        groups.need(name)
-    news = True
-    while news:
-        news = False
+        groups.require(name)
+    changed = True
+    while changed:
+        changed = False
         for node in reversed(summing):
             x, out = node.inputs[0], groups.kept(node.outputs[0])
-            news |= groups.need(x, _needed_inputs(graph, node, out, constants.get(x)))
-        if not news:
+            changed |= groups.require(x, _needed_inputs(graph, node, out, constants.get(x)))
+        if not changed:
             missing = [*_too_few(graph, groups), *_unpaired(graph, groups)]
-            news = any([groups.need(name, channels) for name, channels in missing])
+            changed = any([groups.require(name, channels) for name, channels in missing])
     return {name: groups.kept(name) for name in graph.tensors}
 
 
@@ -206,10 +208,10 @@ def _unpaired(graph: Graph, groups: _Groups) -> Iterator[tuple[str, Indices]]:
         if own is None or own.block == 1:
             continue
         kept = groups.kept(node.outputs[0])
-        gone = np.flatnonzero(~kept)
-        if len(gone) and np.count_nonzero(kept) % own.block:
-            sizes = np.abs(_biases(graph, node)[gone])
-            yield node.outputs[0], gone[[int(np.argmin(sizes))]]
+        removed = np.flatnonzero(~kept)
+        if len(removed) and np.count_nonzero(kept) % own.block:
+            sizes = np.abs(_biases(graph, node)[removed])
+            yield node.outputs[0], removed[[int(np.argmin(sizes))]]
 
 
 def _biases(graph: Graph, node: Node) -> _Values:
@@ -219,7 +221,7 @@ def _biases(graph: Graph, node: Node) -> _Values:
     return np.zeros(_channel_count(graph.tensors[node.outputs[0]]), np.int64)
 
 
-def _is_cuttable_sum(graph: Graph, node: Node) -> bool:
+def _is_reducible_sum(graph: Graph, node: Node) -> bool:
     own = OPS[node.op].weights
     if own is None or not own.sums:
         return False
@@ -319,16 +321,16 @@ class _Folding:
             data = left.reshape(len(left), *weights.shape[1:-1], -1)
         else:
             data = _data(weights)[..., outputs]
-        cut_weights = replace(
-            weights, shape=data.shape, data=data, quant=_cut_quant(weights.quant, outputs)
+        reduced_weights = replace(
+            weights, shape=data.shape, data=data, quant=_reduced_quant(weights.quant, outputs)
         )
-        cut_bias = replace(
+        reduced_bias = replace(
             bias,
             shape=(int(np.count_nonzero(outputs)),),
             data=sums[outputs].astype(bias.dtype),
-            quant=_cut_quant(bias.quant, outputs),
+            quant=_reduced_quant(bias.quant, outputs),
         )
-        operands = [self._own(tensor, node) for tensor in (cut_weights, cut_bias)]
+        operands = [self._own(tensor, node) for tensor in (reduced_weights, reduced_bias)]
         return replace(node, inputs=(node.inputs[0], *operands))
 
     def _folded_offsets(self, node: Node) -> _Values:
@@ -339,10 +341,10 @@ class _Folding:
         channel is removed only if the weights of the kept outputs are zero.
         """
         x = node.inputs[0]
-        gone = ~self._kept[x]
+        removed = ~self._kept[x]
         if x not in self._constants:
-            return np.zeros(np.count_nonzero(gone), np.int64)
-        values = self._constants[x][gone]
+            return np.zeros(np.count_nonzero(removed), np.int64)
+        values = self._constants[x][removed]
         zero_point = quantization(node, self._graph.tensors[x])[1]
         return np.where(values == _VARIES, 0, values - zero_point)
 
@@ -375,7 +377,7 @@ def _with_channels(tensor: Tensor, kept: _Mask) -> Tensor:
     )
 
 
-def _cut_quant(quant: Quant | None, kept: _Mask) -> Quant | None:
+def _reduced_quant(quant: Quant | None, kept: _Mask) -> Quant | None:
     """Return the quantization of the kept channels along the axis of its scales."""
     if quant is None or quant.per_tensor:
         return quant

@@ -1,4 +1,4 @@
-"""Whose definition of its operators a graph computes (:class:`hilc.ir.Numerics`)."""
+"""The reference whose operator definitions a graph computes (:class:`hilc.ir.Numerics`)."""
 
 from __future__ import annotations
 

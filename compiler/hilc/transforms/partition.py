@@ -64,12 +64,12 @@ def partition(
             symbol = f"tvmgen_{module}_{name}_main_{counts[name]}"
             counts[name] += 1
             subgraph = extract(graph, unit, symbol)
-            where = ", ".join(describe(node) for node in subgraph.nodes)
-            with blaming(f"the generator {name!r} failed for {where}"):
+            label = ", ".join(describe(node) for node in subgraph.nodes)
+            with blaming(f"the generator {name!r} failed for {label}"):
                 made = generator.generate(subgraph, symbol, cpu, api)
             if not isinstance(made, ExternalModule):
                 raise InputError(
-                    f"the generator {name!r} returned a {type(made).__name__} for {where}",
+                    f"the generator {name!r} returned a {type(made).__name__} for {label}",
                     "return a hilc.external.ExternalModule from generate()",
                 )
             modules.append(made)
@@ -120,20 +120,20 @@ def _check_claims(graph: Graph, generator: str, claims: Sequence[Sequence[int]])
     owner: dict[int, int] = {}
     for number, group in enumerate(claims):
         if not group:
-            refuse(f"group {number}, which is empty", "leave it out")
+            refuse(f"group {number}, which is empty", "drop it")
         for position in group:
             if not isinstance(position, int) or not 0 <= position < len(graph.nodes):
                 refuse(
                     f"position {position!r}",
                     f"the graph's nodes have positions 0 to {len(graph.nodes) - 1}",
                 )
-            where = describe(graph.nodes[position])
+            label = describe(graph.nodes[position])
             if graph.nodes[position].op == EXTERNAL:
                 taken = ExternalAttributes.of(graph.nodes[position]).generator
-                refuse(f"{where}, which {taken!r} has", "claim no node EXTERNAL")
+                refuse(f"{label}, which {taken!r} has", "claim no node EXTERNAL")
             if position in owner:
                 refuse(
-                    f"{where} in group {owner[position]} and in group {number}",
+                    f"{label} in group {owner[position]} and in group {number}",
                     "put a node into one group, once",
                 )
             owner[position] = number
@@ -142,11 +142,11 @@ def _check_claims(graph: Graph, generator: str, claims: Sequence[Sequence[int]])
             refuse(
                 f"{describe(graph.nodes[apart[0]])} and {describe(graph.nodes[apart[1]])} as group "
                 f"{number}, but no tensor connects them",
-                "make them two groups, or claim what lies between them",
+                "make them two groups, or claim the layers between them",
             )
         extracted = extract(graph, group, "")
         if not extracted.outputs:
-            refuse(f"group {number}, whose results nobody reads", "leave it out")
+            refuse(f"group {number}, whose results have no reader", "drop it")
 
 
 def _not_connected(graph: Graph, group: Sequence[int]) -> tuple[int, int] | None:
@@ -251,17 +251,17 @@ def _check_module(module: ExternalModule, symbol: str, cpu: Cpu, generator: str)
             f"{symbol!r} is required",
             "use the symbol that generate() was called with",
         )
-    where = f"the module {symbol!r} of the generator {generator!r}"
+    label = f"the module {symbol!r} of the generator {generator!r}"
     if module.source is not None:
         if symbol not in module.source:
             raise InputError(
-                f"{where}: its source does not define {symbol!r}",
+                f"{label}: its source does not define {symbol!r}",
                 "define the function with the name that generate() was called with",
             )
     elif module.object is not None:
-        require_defined(module.object, symbol, cpu, where)
+        require_defined(module.object, symbol, cpu, label)
     for name, data in module.shared_objects.items():
-        require_defined(data, None, cpu, f"{where}: {name}")
+        require_defined(data, None, cpu, f"{label}: {name}")
 
 
 def _require_exportable(modules: Sequence[ExternalModule]) -> None:

@@ -6,9 +6,9 @@ from hilc.ir import Graph
 
 
 def remove_dead(graph: Graph) -> Graph:
-    """Drop nodes whose outputs nobody reads, and tensors that nobody names.
+    """Drop nodes without readers of their outputs, and tensors that no node names.
 
-    Inputs stay, and states with what updates them: the caller may set and read them.
+    Inputs stay, and states with the nodes that update them: the caller may set and read them.
     """
     needed = set(graph.results)
     kept = []

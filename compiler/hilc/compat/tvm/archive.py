@@ -29,44 +29,44 @@ _BLOCK_SLACK = 16
 _Entry = Mapping[str, Any]
 
 
-def tvm_entries(metadata: _Entry, where: str) -> dict[str, _Entry]:
+def tvm_entries(metadata: _Entry, label: str) -> dict[str, _Entry]:
     """Return the entry of each module in ``metadata.json``, by name; there are three layouts."""
     version = metadata["version"]
     if version not in VERSIONS:
         raise InputError(
-            f"{where} has version {version} of Model Library Format; "
+            f"{label} has version {version} of Model Library Format; "
             f"versions {VERSIONS[0]} to {VERSIONS[-1]} can be read",
             "export the model again with TVM 0.8 to 0.15",
         )
     entries: dict[str, _Entry]
     if version < 7:
-        entries = {_member(metadata, "model_name", str, where): metadata}
+        entries = {_member(metadata, "model_name", str, label): metadata}
     elif metadata.get("style") == "operator":
         entries = {"": metadata}
     else:
-        entries = _member(metadata, "modules", dict, where)
+        entries = _member(metadata, "modules", dict, label)
     for name, entry in entries.items():
-        _require_kind(entry, dict, f"{where}: module {name!r}")
+        _require_kind(entry, dict, f"{label}: module {name!r}")
     return entries
 
 
-def tvm_module(files: Mapping[str, bytes], name: str, entry: _Entry, where: str) -> Module:
+def tvm_module(files: Mapping[str, bytes], name: str, entry: _Entry, label: str) -> Module:
     """Return the module ``name`` of an archive without hil's description."""
-    where = f"{where}: module {name!r}"
-    _check_entry(name, entry, where)
-    mains = _mains(entry, where)
-    code = Code(files, name, where)
+    label = f"{label}: module {name!r}"
+    _check_entry(name, entry, label)
+    mains = _mains(entry, label)
+    code = Code(files, name, label)
     cpu = _cpu(code, entry)
     fields = code.struct("workspace_pools")
     constants = [f for f in fields if code.macro(f"{f}_CONSTANT_POOL_SIZE") is not None]
     if len(constants) > 1:
         code.refuse(f"has the constant pools {', '.join(constants)}; only one can be handed over")
     pools = _pools(code, [field for field in fields if field not in constants])
-    allocations = code.allocations(len(_operators(entry, where)))
+    allocations = code.allocations(len(_operators(entry, label)))
     kind: Literal["internal", "external", "calls"] = "calls" if allocations else "internal"
     if pools:
         kind = "external"
-    tables = {which: _table(mains, which, where) for which in ("inputs", "outputs")}
+    tables = {which: _table(mains, which, label) for which in ("inputs", "outputs")}
     infos = tensor_infos(code, tables, Relay(files, name), pools)
     module = Module(
         name=name,
@@ -77,7 +77,7 @@ def tvm_module(files: Mapping[str, bytes], name: str, entry: _Entry, where: str)
         layers=(),
         workspace_bytes=_workspace_bytes(code, mains, pools, allocations),
         io_bytes=sum(info.nbytes for group in infos.values() for info in group),
-        constants_bytes=_sum(mains, "constants_size_bytes", where),
+        constants_bytes=_sum(mains, "constants_size_bytes", label),
         pools=kind,
         io_in_pool=code.maps_tensors,
         workspace_pools=tuple(pools),
@@ -89,67 +89,67 @@ def tvm_module(files: Mapping[str, bytes], name: str, entry: _Entry, where: str)
         devices=code.struct("devices"),
         functions=code.functions(),
     )
-    check_module(module, where)
+    check_module(module, label)
     return module
 
 
-def _check_entry(name: str, entry: _Entry, where: str) -> None:
+def _check_entry(name: str, entry: _Entry, label: str) -> None:
     if entry.get("style") == "operator":
         raise InputError(
-            f"{where} is operator-style: single functions without a main, which cannot run as a "
+            f"{label} is operator-style: single functions without a main, which cannot run as a "
             f"model",
             "export a whole model: tvmc compile --executor aot --output-format mlf",
         )
-    executors = _member(entry, "executors", list, where)
+    executors = _member(entry, "executors", list, label)
     if "aot" not in executors:
         raise InputError(
-            f"{where} is for the executors {executors!r:.60}; "
+            f"{label} is for the executors {executors!r:.60}; "
             "only models that were compiled ahead of time run here",
             "export it again with --executor aot",
         )
-    if _member(entry, "model_name", str, where) != name:
+    if _member(entry, "model_name", str, label) != name:
         raise InputError(
-            f"{where} describes the model {entry['model_name']!r}", "export the model again"
+            f"{label} describes the model {entry['model_name']!r}", "export the model again"
         )
     if not re.fullmatch(r"[A-Za-z_]\w{0,99}", name, re.ASCII):
         raise InputError(
-            f"{where} has a name that TVM wrote into C identifiers as it is, so its code cannot "
+            f"{label} has a name that TVM wrote into C identifiers as it is, so its code cannot "
             "compile",
             "export it again with a module name of letters, digits and underscores",
         )
 
 
-def _mains(entry: _Entry, where: str) -> list[_Entry]:
+def _mains(entry: _Entry, label: str) -> list[_Entry]:
     """Return the main's memory figures, for each device that it runs on."""
-    functions = _member(_member(entry, "memory", dict, where), "functions", dict, where)
-    mains = _member(functions, "main", list, where)
+    functions = _member(_member(entry, "memory", dict, label), "functions", dict, label)
+    mains = _member(functions, "main", list, label)
     if not mains:
-        raise InputError(f"{where} has no memory figures of its main", "export the model again")
-    return [_require_kind(main, dict, f"{where}: main") for main in mains]
+        raise InputError(f"{label} has no memory figures of its main", "export the model again")
+    return [_require_kind(main, dict, f"{label}: main") for main in mains]
 
 
-def _operators(entry: _Entry, where: str) -> list[Any]:
+def _operators(entry: _Entry, label: str) -> list[Any]:
     functions = entry["memory"]["functions"].get("operator_functions", [])
-    return list(_require_kind(functions, list, f"{where}: operator_functions"))
+    return list(_require_kind(functions, list, f"{label}: operator_functions"))
 
 
-def _sum(mains: Sequence[_Entry], key: str, where: str) -> int:
+def _sum(mains: Sequence[_Entry], key: str, label: str) -> int:
     """Return the sum of the main's ``key`` over all devices."""
-    sizes = [_member(main, key, int, where) for main in mains]
+    sizes = [_member(main, key, int, label) for main in mains]
     for size in sizes:
         if not 0 <= size < _MAX_BYTES:
-            raise InputError(f"{where} has {key} {size}", "export the model again")
+            raise InputError(f"{label} has {key} {size}", "export the model again")
     return sum(sizes)
 
 
-def _table(mains: Sequence[_Entry], kind: str, where: str) -> dict[str, Border]:
+def _table(mains: Sequence[_Entry], kind: str, label: str) -> dict[str, Border]:
     """Return the main's ``inputs`` or ``outputs``; empty if this version of TVM does not write
     them.
     """
     table: dict[str, Border] = {}
     for main in mains:
-        for name, value in _require_kind(main.get(kind, {}), dict, f"{where}: {kind}").items():
-            at = f"{where}: {kind}: {name!r}"
+        for name, value in _require_kind(main.get(kind, {}), dict, f"{label}: {kind}").items():
+            at = f"{label}: {kind}: {name!r}"
             dtype = _member(_require_kind(value, dict, at), "dtype", str, at)
             border = Border(name, dtype, _member(value, "size", int, at), None)
             if table.setdefault(name, border) != border:
@@ -187,32 +187,32 @@ def _workspace_bytes(
     if pools:
         return sum(pool.nbytes for pool in pools)
     # TVM's figure is the main's blocks plus those of the largest operator.
-    planned = _sum(mains, "workspace_size_bytes", code.where)
+    planned = _sum(mains, "workspace_size_bytes", code.label)
     return max(planned, code.macro("WORKSPACE_SIZE") or 0) + _BLOCK_SLACK * allocations
 
 
-def _member(value: _Entry, key: str, kind: type, where: str) -> Any:
+def _member(value: _Entry, key: str, kind: type, label: str) -> Any:
     if key not in value:
-        raise InputError(f"{where}: metadata.json has no {key!r}", "export the model again")
-    return _require_kind(value[key], kind, f"{where}: {key}")
+        raise InputError(f"{label}: metadata.json has no {key!r}", "export the model again")
+    return _require_kind(value[key], kind, f"{label}: {key}")
 
 
-def _require_kind(value: Any, kind: type, where: str) -> Any:
+def _require_kind(value: Any, kind: type, label: str) -> Any:
     # True is an int in Python, but not in JSON.
     if type(value) is not kind:
         wanted = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}[kind]
         raise InputError(
-            f"{where} is {value!r:.60}; expected is {wanted}", "export the model again"
+            f"{label} is {value!r:.60}; expected is {wanted}", "export the model again"
         )
     return value
 
 
 class TvmReader(ForeignReader):
-    def entries(self, metadata: _Entry, where: str) -> Mapping[str, _Entry]:
-        return tvm_entries(metadata, where)
+    def entries(self, metadata: _Entry, label: str) -> Mapping[str, _Entry]:
+        return tvm_entries(metadata, label)
 
-    def module(self, files: Mapping[str, bytes], name: str, entry: _Entry, where: str) -> Module:
-        return tvm_module(files, name, entry, where)
+    def module(self, files: Mapping[str, bytes], name: str, entry: _Entry, label: str) -> Module:
+        return tvm_module(files, name, entry, label)
 
     def path_beside_others(self, path: str, module: str) -> str:
         # Until version 6 an archive had one module.

@@ -25,12 +25,12 @@ _ALLOCATE = b"TVMBackendAllocWorkspace"
 class Code:
     """Facts from the header, the sources and the objects of a module.
 
-    ``where`` names the module in messages. Raise :class:`~hilc.errors.InputError` if there is no
+    ``label`` names the module in messages. Raise :class:`~hilc.errors.InputError` if there is no
     code to build or it contradicts its header.
     """
 
-    def __init__(self, files: Mapping[str, bytes], name: str, where: str) -> None:
-        self.where = where
+    def __init__(self, files: Mapping[str, bytes], name: str, label: str) -> None:
+        self.label = label
         pattern = re.compile(rf"{_FOLDER}/(?:src|lib)/{re.escape(name)}_lib\d{{1,4}}\.(\w+)")
         found = {path: m[1] for path in sorted(files) if (m := pattern.fullmatch(path))}
         libraries = {path: kind for path, kind in found.items() if kind not in _BESIDE}
@@ -51,7 +51,7 @@ class Code:
 
     def refuse(self, fact: str, hint: str = "export the model again") -> NoReturn:
         """Raise the error that the module cannot be used."""
-        raise InputError(f"{self.where} {fact}", hint)
+        raise InputError(f"{self.label} {fact}", hint)
 
     # The header ---------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class Code:
     def check_objects(self, cpu: str) -> None:
         """Raise unless the core ``cpu`` can execute the objects, as far as they record it."""
         for path, data in self.objects.items():
-            require_fits(data, get_cpu(cpu), f"{self.where}: {path}")
+            require_fits(data, get_cpu(cpu), f"{self.label}: {path}")
 
 
 # Beginning of a packed function's parameters.

@@ -67,56 +67,56 @@ class _Checker:
         # file has no more tables than words.
         self._tables_left = len(data) // 4
 
-    def table(self, start: int, table: Table, where: str) -> None:
-        frame = self._frame(start, where)
+    def table(self, start: int, table: Table, label: str) -> None:
+        frame = self._frame(start, label)
         for slot, (name, kind) in table.fields.items():
             offset = frame.offsets[slot] if slot < len(frame.offsets) else 0
             if offset == 0:
                 continue
             width = kind if isinstance(kind, Scalar) else 4
             if offset + width > frame.size:
-                raise _damaged(f"{where}.{name} is outside of its table")
-            self._field(start + offset, kind, f"{where}.{name}")
+                raise _damaged(f"{label}.{name} is outside of its table")
+            self._field(start + offset, kind, f"{label}.{name}")
 
-    def follow(self, place: int, where: str) -> int:
+    def follow(self, place: int, label: str) -> int:
         """Return the target of the offset at ``place``."""
-        return place + self._read("<I", place, where)
+        return place + self._read("<I", place, label)
 
-    def _field(self, place: int, kind: Scalar | Vector | Table, where: str) -> None:
+    def _field(self, place: int, kind: Scalar | Vector | Table, label: str) -> None:
         if isinstance(kind, Table):
-            self.table(self.follow(place, where), kind, where)
+            self.table(self.follow(place, label), kind, label)
         elif isinstance(kind, Vector):
-            self._vector(self.follow(place, where), kind.item, where)
+            self._vector(self.follow(place, label), kind.item, label)
 
-    def _vector(self, start: int, item: Scalar | Table, where: str) -> None:
-        count = self._read("<I", start, where)
+    def _vector(self, start: int, item: Scalar | Table, label: str) -> None:
+        count = self._read("<I", start, label)
         width = item if isinstance(item, Scalar) else 4
         if start + 4 + count * width > len(self._data):
             raise _damaged(
-                f"{where} has {count} entries from byte {start} "
+                f"{label} has {count} entries from byte {start} "
                 f"on, but the file has only {len(self._data)} bytes"
             )
         if isinstance(item, Table):
             for i in range(count):
-                entry = f"{where}[{i}]"
+                entry = f"{label}[{i}]"
                 self.table(self.follow(start + 4 + 4 * i, entry), item, entry)
 
-    def _frame(self, start: int, where: str) -> _Frame:
+    def _frame(self, start: int, label: str) -> _Frame:
         self._tables_left -= 1
         if self._tables_left < 0:
-            raise _damaged(f"it refers to more tables than it can hold ({where})")
-        vtable = start - self._read("<i", start, where)
-        vtable_size = self._read("<H", vtable, where)
-        size = self._read("<H", vtable + 2, where)
+            raise _damaged(f"it refers to more tables than it can hold ({label})")
+        vtable = start - self._read("<i", start, label)
+        vtable_size = self._read("<H", vtable, label)
+        size = self._read("<H", vtable + 2, label)
         if vtable_size < 4 or vtable_size % 2 or vtable + vtable_size > len(self._data):
-            raise _damaged(f"{where} has no valid table header")
+            raise _damaged(f"{label} has no valid table header")
         if size < 4 or start + size > len(self._data):
-            raise _damaged(f"{where} extends beyond its end")
+            raise _damaged(f"{label} extends beyond its end")
         offsets = struct.unpack_from(f"<{vtable_size // 2 - 2}H", self._data, vtable + 4)
         return _Frame(start, size, offsets)
 
-    def _read(self, layout: str, place: int, where: str) -> int:
+    def _read(self, layout: str, place: int, label: str) -> int:
         if not 0 <= place <= len(self._data) - struct.calcsize(layout):
-            raise _damaged(f"{where} points to byte {place} of {len(self._data)}")
+            raise _damaged(f"{label} points to byte {place} of {len(self._data)}")
         value: int = struct.unpack_from(layout, self._data, place)[0]
         return value

@@ -549,7 +549,7 @@ class _Importer:
             return custom_name(_text(entry.CustomCode() or b""))
         return OPERATOR_NAMES.get(code, f"BUILTIN {code}")
 
-    def _indices(self, table: Any, which: str, where: str) -> tuple[int, ...]:
+    def _indices(self, table: Any, which: str, label: str) -> tuple[int, ...]:
         """Return the tensor indices of a vector; -1, an absent operand, is accepted for operators'
         inputs only.
         """
@@ -557,7 +557,7 @@ class _Importer:
         lowest = -1 if isinstance(table, tflite.Operator) else 0
         for i in indices:
             if not lowest <= i < len(self.names):
-                raise ModelError(f"{where}: tensor number {i}; the model has {len(self.names)}")
+                raise ModelError(f"{label}: tensor number {i}; the model has {len(self.names)}")
         return indices
 
     def _check_input(self, index: int) -> None:
@@ -574,8 +574,8 @@ class _Importer:
     def _open_shapes(self) -> Iterator[str]:
         for i in range(self.subgraph.OperatorsLength()):
             operator = self.subgraph.Operators(i)
-            where = f"operator {i} ({self._code(i, operator)})"
-            for index in self._indices(operator, "Outputs", where):
+            label = f"operator {i} ({self._code(i, operator)})"
+            for index in self._indices(operator, "Outputs", label):
                 tensor = self.subgraph.Tensors(index)
                 # Files before TensorFlow 2.13 do not state that they know a rank, 0 included.
                 known = tensor.ShapeLength() or tensor.HasRank()
