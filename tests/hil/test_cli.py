@@ -245,12 +245,12 @@ BAD = [
     Bad(
         f"{VERIFY} --probe virtual --port /dev/nope",
         2,
-        "a virtual probe has a serial line of",
+        "a virtual probe has its own serial",
     ),
     Bad(
         f"{VERIFY} --runner qemu --port /dev/nope",
         2,
-        "the runner 'qemu' has a serial line",
+        "the runner 'qemu' has its own serial line",
     ),
     Bad("monitor --port text.tflite", 4, "text.tflite is not a serial port"),
     Bad(f"{VERIFY} --port folder", 4, "folder is not a serial port"),

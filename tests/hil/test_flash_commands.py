@@ -484,7 +484,7 @@ def test_a_new_board_is_found_by_its_name(
         ("[boards]\nmicrobit = 'x'\n", "boards.microbit: 'x' is not a table"),
         ("[boards.microbit.power]\ncylce = 'x'\n", "power.cylce: unknown key (did you mean cycle"),
         ("[boards.microbit.power]\noff = 'x'\n", "boards.microbit.power has off"),
-        ("boards = \n", "config.toml is not valid TOML"),
+        ("boards = \n", "config.toml: not valid TOML"),
     ],
 )
 def test_a_mistake_in_the_configuration_is_told_first(

@@ -90,7 +90,7 @@ MEANINGS = [
         {"cpu": "cortex-m33"},
     ),
     Meaning('--executor aot --target \'{"kind": "c", "mcpu": "cortex-m0"}\'', {"cpu": "cortex-m0"}),
-    Meaning("--executor aot --target target.json", {"cpu": "cortex-m7"}, ("-keys changes",)),
+    Meaning("--executor aot --target target.json", {"cpu": "cortex-m7"}, ("-keys has no",)),
     # Older scripts have everything in the target.
     Meaning(
         "--target 'c -mcpu=cortex-m3 -runtime=c --system-lib -executor=aot -unpacked-api=1 "
@@ -105,7 +105,7 @@ MEANINGS = [
     ),
     # Executor and run time, with TVM's defaults.
     Meaning(CRT, {"api": "packed", "interface": "packed", "system_lib": False, **PLANNED}),
-    Meaning("", {"runtime": "cpp", "pools": "calls"}, ("without --executor tvmc takes",)),
+    Meaning("", {"runtime": "cpp", "pools": "calls"}, ("without --executor tvmc uses",)),
     Meaning(f"{CRT} --runtime-crt-system-lib 1", {"system_lib": True}),
     Meaning(f"{CRT} --runtime-crt-system-lib=0", {"system_lib": False}),
     Meaning(f"{CRT} --executor-aot-unpacked-api=1", {"api": "unpacked", "interface": "packed"}),
@@ -268,7 +268,7 @@ LINES = [
     Refused("tvmc compile net.tflite --dump-code c", "the target is llvm", "--target c"),
     Refused(
         f"tvmc compile net.tflite {CRT} -o m.tar --input-shapes x:[1,9,9,3]",
-        "gives x as [1, 9, 9, 3] but it is [1, 8, 8, 3]",
+        "gives x as [1, 9, 9, 3], but it is [1, 8, 8, 3]",
     ),
     Refused(
         f"tvmc compile net.tflite {CRT} -o m.tar --input-shapes y:[1]", "names 'y', which is no"
@@ -307,7 +307,7 @@ LINES = [
     Refused("tvmc run x.so --fill-mode noise", "--fill-mode noise does not exist", "zeros"),
     Refused("tvmc run x.so --repeat 0", "--repeat 0 is not a whole number above 0"),
     Refused("tvmc run x.so --profile", "--profile is not offered", "hil bench"),
-    Refused("tvmc run x.so --rpc-key k", "there is no tracker", "port=URL"),
+    Refused("tvmc run x.so --rpc-key k", "hil has no RPC tracker", "port=URL"),
     Refused("tvmc run no.so", "no.so"),
     Refused("tvmc run net.tflite", "net.tflite"),
 ]
@@ -514,7 +514,7 @@ def test_inputs_that_are_not_given_are_filled(
     assert one["outputs"] == both["outputs"] != zeros["outputs"]
     assert [entry["name"] for entry in both["outputs"]] == ["output_0", "output_1"]
     for words, message in (
-        (f"-i {folder}/two.npz", "holds 2 samples"),
+        (f"-i {folder}/two.npz", "contains 2 samples"),
         (f"-i {folder}/z.npz", "'z' of"),
         ("-i missing.npz", "missing.npz does not exist"),
     ):
@@ -580,11 +580,11 @@ def test_an_attribute_of_another_target_is_refused_as_that(
     [
         (
             "tvmc --config default compile x.tflite --target c",
-            "a file of flags\n\nhint: write",
+            "a file of flags\n\nhint: give",
         ),
         (
             "tvmc compile --config a.json x.tflite --target c",
-            "a file of flags\n\nhint: write",
+            "a file of flags\n\nhint: give",
         ),
         ("tvmc run --config a.json x.so", "it is a file of flags"),
         (
@@ -592,7 +592,10 @@ def test_an_attribute_of_another_target_is_refused_as_that(
             "this compiler does not have TVM's passes",
         ),
         ("tvmc compile x.tflite --target c --target-host llvm", "the target is its own host"),
-        ("tvmc compile x.tflite --target c --experimental-tvm-extension y", "no TVM to extend"),
+        (
+            "tvmc compile x.tflite --target c --experimental-tvm-extension y",
+            "this program does not use TVM",
+        ),
     ],
 )
 def test_a_flag_that_only_tvmc_has_is_refused_with_the_reason(

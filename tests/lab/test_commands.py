@@ -70,7 +70,7 @@ def test_serve_and_reap(lab: Served, capsys: pytest.CaptureFixture[str]) -> None
     # The lab has an mps2-an385-1 already.
     assert list(served["places"]) == ["mps2-an385-2", "attic-1"]
     assert main(["lab", "serve", "mps2-an386-1=native", "--coordinator", lab.address]) == 2
-    assert "has a board at 'mps2-an386-1' already" in capsys.readouterr().err
+    assert "already has a place 'mps2-an386-1'" in capsys.readouterr().err
     assert main(["lab", "list", "lab:attic-1"]) == 0
     assert "offline" in capsys.readouterr().out
     assert main(["lab", "reap", "--seconds", "0.5"]) == 0

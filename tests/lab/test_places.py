@@ -214,7 +214,7 @@ def test_power_is_switched_by_labgrids_driver(lab: Served, keeper: Keeper) -> No
 
 
 def test_what_the_lab_does_not_have(lab: Served) -> None:
-    with pytest.raises(NoPlaceError, match="no place that fits lab:cpu=cortex-m99"):
+    with pytest.raises(NoPlaceError, match="no place that matches lab:cpu=cortex-m99"):
         check_known(selector("cpu=cortex-m99"))
     with pytest.raises(NoPlaceError), leased("lab:nowhere"):
         pass
