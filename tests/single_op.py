@@ -10,6 +10,7 @@ import numpy as np
 from nodes import make_node
 from tflite_builder import file_of
 
+from hilc.frontends.tflite.schema import OPERATORS
 from hilc.ir import Array, Graph, Node, Numerics, Quant, Rounding, State, Tensor
 from hilc.ops import OPS
 from hilc.ops.arithmetic import DTYPES as ARITHMETIC_DTYPES
@@ -53,7 +54,10 @@ class SingleOp:
         states = tuple(
             State(self.ins[own].name, self.outs[new].name) for new, own in self.states.items()
         )
-        kept = {name for state in states for name in (state.name, state.after)}
+        # An estimate of noise is an output, too.
+        is_shown = self.node.op == "SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION"
+        shown = set(self.node.outputs if is_shown else ())
+        kept = {name for state in states for name in (state.name, state.after)} - shown
         given = [t.name for t in self.ins if t.data is None and t.name not in kept]
         results = tuple(tensor.name for tensor in self.outs if tensor.name not in kept)
         inputs = tuple(dict.fromkeys(given))
@@ -1102,6 +1106,73 @@ def _l2_normalization(rng: Random, dtype: str) -> Draft:
     return Draft(draft.ins, Quant((1 / 128,), (0,)) if dtype == "int8" else None)
 
 
+def _remembering(
+    op: str, x: Tensor, attrs: Mapping[str, Any], outputs: int, values: Mapping[str, Array] = {}
+) -> Draft:
+    """A draft with what the operator remembers, named as the importer names it."""
+    row = next(row for row in OPERATORS.values() if row.op == op)
+    assert row.memory is not None
+    memories = row.memory(make_node(op, [x.name], ["y0"], **attrs), [x])
+    names = [f"y0:memory{number or ''}" for number in range(len(memories))]
+    ins = [x, *(Tensor(name, *memory[:2]) for name, memory in zip(names, memories, strict=True))]
+    states, total = {}, outputs
+    for number, memory in enumerate(memories):
+        states[total if memory.output is None else memory.output] = 1 + number
+        total += memory.output is None
+    return Draft(ins, attrs=attrs, outputs=total, values=values, states=states)
+
+
+def _signal_delay(rng: Random, dtype: str) -> Draft:
+    x = Tensor("x", (*shape_of(rng, int(rng.integers(0, 3)), 3), int(rng.integers(1, 20))), dtype)
+    return _remembering("SIGNAL_DELAY", x, {"delay_length": int(rng.integers(1, 30))}, 1)
+
+
+def _signal_framer(rng: Random, dtype: str) -> Draft:
+    step, frames = int(rng.integers(1, 8)), int(rng.integers(1, 4))
+    x = Tensor("x", (*shape_of(rng, int(rng.integers(0, 3)), 2), step * frames), dtype)
+    # The reference leaves frames that are not valid as it finds them.
+    attrs = {"frame_size": step + int(rng.integers(0, 12)), "frame_step": step, "prefill": True}
+    missing = np.array([pick(rng, 0, 1, 3)], np.int32)
+    return _remembering("SIGNAL_FRAMER", x, attrs, 2, {"y0:memory1": missing})
+
+
+def _signal_overlap_add(rng: Random, dtype: str) -> Draft:
+    size = int(rng.integers(1, 20))
+    shape = (*shape_of(rng, int(rng.integers(0, 3)), 2), int(rng.integers(1, 4)), size)
+    attrs = {"frame_step": int(rng.integers(1, size + 1))}
+    return _remembering("SIGNAL_OVERLAP_ADD", Tensor("x", shape, dtype), attrs, 1)
+
+
+def _signal_stacker(rng: Random, dtype: str) -> Draft:
+    left, channels = int(rng.integers(0, 4)), int(rng.integers(1, 6))
+    # With rows to wait for, outputs that are not valid are as the reference finds them.
+    attrs = {
+        "num_channels": channels, "stacker_left_context": left, "stacker_right_context": 0,
+        "stacker_step": 1,
+    }  # fmt: skip
+    waiting = np.array([pick(rng, -1, 0, 1, 2)], np.int32)
+    x = _row(dtype, channels)
+    return _remembering("SIGNAL_STACKER", x, attrs, 2, {"y0:memory1": waiting})
+
+
+def _signal_subtraction(rng: Random, dtype: str) -> Draft:
+    channels, bits = int(rng.integers(1, 10)), int(rng.integers(8, 16))
+    smoothing, alternate = (int(n) for n in rng.integers(0, 1 << bits, 2))
+    attrs = {
+        "smoothing": smoothing,
+        "one_minus_smoothing": (1 << bits) - smoothing,
+        "alternate_smoothing": alternate,
+        "alternate_one_minus_smoothing": (1 << bits) - alternate,
+        "clamping": bool(rng.integers(2)),
+        "min_signal_remaining": int(rng.integers(0, 1 << bits)),
+        "num_channels": channels,
+        "smoothing_bits": int(rng.integers(0, 12)),
+        "spectral_subtraction_bits": bits,
+    }
+    x = _row(dtype, channels)
+    return _remembering("SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION", x, attrs, 2)
+
+
 _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "TRANSPOSE_CONV": _transpose_conv,
     "BATCH_MATMUL": _batch_matmul,
@@ -1208,10 +1279,23 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "SIGNAL_FILTER_BANK_SQUARE_ROOT": _signal_square_root,
     "SIGNAL_FILTER_BANK_LOG": _signal_log,
     "SIGNAL_PCAN": _signal_pcan,
+    "SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION": _signal_subtraction,
+    "SIGNAL_FRAMER": _signal_framer,
+    "SIGNAL_OVERLAP_ADD": _signal_overlap_add,
+    "SIGNAL_DELAY": _signal_delay,
+    "SIGNAL_STACKER": _signal_stacker,
 }
 
 #: Those that update states.
-STATEFUL = ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
+STATEFUL = (
+    "SVDF",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    "SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION",
+    "SIGNAL_FRAMER",
+    "SIGNAL_OVERLAP_ADD",
+    "SIGNAL_DELAY",
+    "SIGNAL_STACKER",
+)
 
 #: Custom operators of the signal library, with the types that they work on.
 SIGNAL_DTYPES: Mapping[str, tuple[str, ...]] = {
@@ -1224,6 +1308,11 @@ SIGNAL_DTYPES: Mapping[str, tuple[str, ...]] = {
     "SIGNAL_FILTER_BANK_SQUARE_ROOT": ("uint64",),
     "SIGNAL_FILTER_BANK_LOG": ("uint32",),
     "SIGNAL_PCAN": ("uint32",),
+    "SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION": ("uint32",),
+    "SIGNAL_FRAMER": ("int16",),
+    "SIGNAL_OVERLAP_ADD": ("int16", "float32"),
+    "SIGNAL_DELAY": ("int16",),
+    "SIGNAL_STACKER": ("int16",),
 }
 
 #: Every operator here, with the types that it works on.

@@ -13,7 +13,7 @@ a test may build what no converter would write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ import tflite
 from flatbuffers import flexbuffers
 
 from hilc.frontends.tflite.schema import OPERATORS
-from hilc.ir import Graph
+from hilc.ir import Graph, Node
 
 Array = npt.NDArray[Any]
 
@@ -422,9 +422,10 @@ def file_of(graph: Graph) -> bytes:
     States are variables of the operators that update them, which start as a reset leaves them.
     """
     builder = ModelBuilder()
-    states = {state.after: state.name for state in graph.states}
+    unseen = {name for node in graph.nodes for name in _remembered(graph, node)}
+    states = {s.after: s.name for s in graph.states if s.name not in unseen}
     for tensor in graph.tensors.values():
-        if tensor.name in states:
+        if tensor.name in states or tensor.name in unseen:
             continue
         quant = tensor.quant
         numbers = (quant.scale, quant.zero_point, quant.axis) if quant else (None, 0, 0)
@@ -447,8 +448,8 @@ def file_of(graph: Graph) -> bytes:
             for n, v in vars(node.attrs).items()
             if v is not None and (n != "dtype" or n in written)
         }
-        outputs = [name for name in node.outputs if name not in states]
-        inputs: Sequence[str] = node.inputs
+        outputs = [name for name in node.outputs if name not in states and name not in unseen]
+        inputs: Sequence[str] = [name for name in node.inputs if name not in unseen]
         if node.op == "UNIDIRECTIONAL_SEQUENCE_LSTM":
             # Without peepholes, a projection and layer normalization.
             *gates, hidden, cell = inputs
@@ -462,6 +463,16 @@ def file_of(graph: Graph) -> bytes:
         else:
             builder.op(node.op, inputs, outputs, **attrs)
     return builder.build()
+
+
+def _remembered(graph: Graph, node: Node) -> Iterator[str]:
+    """The tensors of what an operator remembers, which no file has."""
+    row = next((row for row in OPERATORS.values() if row.op == node.op), None)
+    if row is not None and row.memory is not None:
+        memories = row.memory(node, graph.ins(node))
+        yield from node.inputs[-len(memories) :]
+        if more := sum(memory.output is None for memory in memories):
+            yield from node.outputs[-more:]
 
 
 #: Custom operators whose options name the type that they work on.

@@ -12,9 +12,10 @@ from tflite_builder import ModelBuilder
 import hilc
 from hilc.errors import ModelError
 from hilc.frontends import load_model
-from hilc.interpreter import run_all
+from hilc.interpreter import Interpreter, run_all
 from hilc.ir import Array, Tensor
 from hilc.ops.verify import verify
+from hilc.references.tflm import TflmModel
 
 SAMPLES, LENGTH, CHANNELS = 480, 512, 8
 
@@ -110,6 +111,68 @@ def test_energies_that_are_not_wanted_are_none() -> None:
     assert (np.flatnonzero(ours) == np.arange(2, 7)).all()
     theirs = tflm.run(single.tflite(), {"x": single.values[0]})["y0"]
     np.testing.assert_array_equal(ours[2:7], theirs[2:7])
+
+
+def steps(
+    code: str, dtype: str, ins: tuple[int, ...], out: tuple[int, ...], **values: int | bool
+) -> bytes:
+    """A model of an operator that says whether its output is valid."""
+    b = ModelBuilder()
+    b.input("x", ins, dtype)
+    b.output("y", out, dtype)
+    b.output("valid", (), "bool")
+    given = bytes(flexbuffers.Dumps(values))
+    b.op("CUSTOM", ("x",), ("y", "valid"), custom_code=code, custom_options=given)
+    return b.build()
+
+
+def stacker(channels: int, left: int, right: int, step: int) -> bytes:
+    return steps(
+        "SignalStacker", "int16", (channels,), (channels * (left + right + 1),),
+        num_channels=channels, stacker_left_context=left, stacker_right_context=right,
+        stacker_step=step,
+    )  # fmt: skip
+
+
+def framer(samples: int, size: int, step: int) -> bytes:
+    return steps(
+        "SignalFramer", "int16", (2, samples), (2, samples // step, size),
+        frame_size=size, frame_step=step, prefill=False,
+    )  # fmt: skip
+
+
+@tflm.needs_tflm
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(stacker(3, left, right, step) for left, right, step in
+          ((0, 0, 1), (2, 0, 1), (2, 1, 1), (3, 2, 2), (1, 3, 5), (0, 2, 3))),
+        *(framer(samples, size, step) for samples, size, step in
+          ((4, 4, 4), (4, 10, 4), (8, 10, 4), (6, 7, 2), (5, 5, 1))),
+    ],
+)  # fmt: skip
+def test_outputs_are_valid_when_tflite_micro_says_so(model: bytes) -> None:
+    """Until then TFLite Micro leaves them as it finds them."""
+    rng = np.random.default_rng(2)
+    graph = load_model(model)
+    interpreter, reference = Interpreter(graph), TflmModel(model)
+    valid = 0
+    for _ in range(2):
+        with hilc.host.load(hilc.compile(graph, cpu="host")) as compiled:
+            for _ in range(20):
+                x = rng.integers(-32768, 32768, graph.tensors["x"].shape).astype(np.int16)
+                theirs = reference.run([x], outputs=2)
+                ours = interpreter.run({"x": x})
+                compiled.set_input("x", x)
+                compiled.run()
+                assert ours["valid"] == theirs[1] == compiled.get_output("valid")
+                np.testing.assert_array_equal(compiled.get_output("y"), ours["y"])
+                if theirs[1]:
+                    valid += 1
+                    np.testing.assert_array_equal(ours["y"], theirs[0])
+        interpreter.reset_state()
+        reference.reset()
+    assert valid
 
 
 @pytest.mark.parametrize(

@@ -483,6 +483,20 @@ class HilPool(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilOverlap(FieldGroup):
+    """The fields of ``HIL_OVERLAP_FIELDS``."""
+
+    #: of frames
+    rows: int
+    #: of a row
+    frames: int
+    #: samples of a frame, and sums that a row remembers
+    size: int
+    #: samples from a frame to the next
+    step: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilSvdf(FieldGroup):
     """The fields of ``HIL_SVDF_FIELDS``."""
 
@@ -3064,6 +3078,100 @@ class HilSoftmaxS16(Parameters):
     exponentials: npt.NDArray[np.int16]
     #: 1 / (1 + x) for x from 0 to 1, likewise
     reciprocals: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalDelay(Parameters):
+    """The fields of ``struct hil_signal_delay``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_delay"
+
+    #: of samples
+    rows: int
+    #: samples of a row
+    frame: int
+    #: samples that a row remembers
+    delay: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalFramer(Parameters):
+    """The fields of ``struct hil_signal_framer``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_framer"
+
+    #: of samples
+    rows: int
+    #: that an input completes in a row
+    frames: int
+    #: samples of a frame
+    size: int
+    #: samples from a frame to the next
+    step: int
+    #: samples that a row remembers
+    memory: int
+    #: those of them that the first frame leaves out
+    skipped: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalStacker(Parameters):
+    """The fields of ``struct hil_signal_stacker``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_stacker"
+
+    #: numbers of a row
+    channels: int
+    #: numbers of all rows of an output
+    size: int
+    #: rows behind the current one
+    right: int
+    #: rows from a valid output to the next
+    step: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalOverlapS16(Parameters):
+    """The fields of ``struct hil_signal_overlap_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_overlap_s16"
+
+    overlap: HilOverlap
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalOverlapF32(Parameters):
+    """The fields of ``struct hil_signal_overlap_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_overlap_f32"
+
+    overlap: HilOverlap
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignalSubtract(Parameters):
+    """The fields of ``struct hil_signal_subtract``."""
+
+    KERNEL: ClassVar[str] = "hil_signal_subtract"
+
+    #: channels
+    length: int
+    #: share of the signal in the estimate, of even channels
+    smoothing: int
+    #: share of the old estimate
+    one_minus_smoothing: int
+    #: the same of odd channels
+    odd_smoothing: int
+    #: share of the old estimate of odd channels
+    odd_one_minus_smoothing: int
+    #: share of the signal that is left at least
+    remaining: int
+    #: of fraction of the estimate
+    smoothing_bits: int
+    #: of fraction of all shares
+    bits: int
+    #: 1: the estimate never exceeds the signal
+    clamping: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

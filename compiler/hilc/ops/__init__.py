@@ -60,6 +60,13 @@ from hilc.ops.spectrum import (
     SIGNAL_RFFT,
     SIGNAL_WINDOW,
 )
+from hilc.ops.streams import (
+    SIGNAL_DELAY,
+    SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION,
+    SIGNAL_FRAMER,
+    SIGNAL_OVERLAP_ADD,
+    SIGNAL_STACKER,
+)
 from hilc.ops.svdf import SVDF
 from hilc.ops.transpose_conv import TRANSPOSE_CONV
 from hilc.ops.unary import LEAKY_RELU, RELU, RELU6, RELU_N1_TO_1, UNARY
@@ -177,6 +184,11 @@ _OPS: dict[str, OpDef] = {
     "SIGNAL_FILTER_BANK_SQUARE_ROOT": SIGNAL_FILTER_BANK_SQUARE_ROOT,
     "SIGNAL_FILTER_BANK_LOG": SIGNAL_FILTER_BANK_LOG,
     "SIGNAL_PCAN": SIGNAL_PCAN,
+    "SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION": SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION,
+    "SIGNAL_FRAMER": SIGNAL_FRAMER,
+    "SIGNAL_OVERLAP_ADD": SIGNAL_OVERLAP_ADD,
+    "SIGNAL_DELAY": SIGNAL_DELAY,
+    "SIGNAL_STACKER": SIGNAL_STACKER,
     # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second.
     "COPY": COPY,
     EXTERNAL: EXTERNAL_NODE,

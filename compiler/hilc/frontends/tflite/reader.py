@@ -63,6 +63,7 @@ from hilc.ops.control_flow import IfAttributes, WhileAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.reduce import ArgAttributes
+from hilc.ops.streams import Memory
 from hilc.ops.verify import verify
 from hilc.ops.views import ReshapeAttributes
 from hilc.transforms.own_outputs import with_own_outputs
@@ -212,6 +213,8 @@ class _Importer:
         self._tensors: dict[int, Tensor] = {}
         #: The variables that operators update, by their index, and the tensor with their value now.
         self._states: dict[int, str] = {}
+        #: What operators remember without a variable.
+        self._memories: list[State] = []
         #: Variables that are resources, by their handles' tensors and by their names in the file.
         self._handles: dict[int, _Variable] = {}
         self._resources: dict[tuple[str, str], _Variable] = {}
@@ -249,7 +252,7 @@ class _Importer:
             tuple(nodes),
             tuple(self.names[i] for i in inputs),
             tuple(self._states.get(i, self.names[i]) for i in outputs),
-            tuple(states),
+            (*states, *self._memories),
         )
 
     def _called(self, row: Operator, operator: Any) -> Attributes:
@@ -506,7 +509,34 @@ class _Importer:
             input_names = [input_names[position] for position in row.taken]
         names = [self.names[i] for i in outputs]
         names += [self._updated(i, tensors) for i in variables]
-        return [Node(op, tuple(input_names), tuple(names), attrs, index, rounding)]
+        node = Node(op, tuple(input_names), tuple(names), attrs, index, rounding)
+        if row.memory is not None:
+            node = self._remembering(node, row.memory(node, named), tensors)
+        return [node]
+
+    def _remembering(
+        self, node: Node, memories: Sequence[Memory], tensors: dict[str, Tensor]
+    ) -> Node:
+        """Return the node with what it remembers as states."""
+        inputs, outputs = [*node.inputs], [*node.outputs]
+
+        def add(name: str, memory: Memory) -> str:
+            while name in tensors or name in self.names:
+                name += "_"
+            tensors[name] = Tensor(name, memory.shape, memory.dtype)
+            return name
+
+        for number, memory in enumerate(memories):
+            name = f"{node.name}:memory{number or ''}"
+            inputs.append(add(name, memory))
+            if memory.output is None:
+                outputs.append(add(f"{name}:next", memory))
+            elif memory.output >= len(node.outputs):
+                raise ModelError(f"it has {len(node.outputs)} outputs")
+            after = outputs[-1 if memory.output is None else memory.output]
+            reset = _frozen(np.full(memory.shape, memory.reset, memory.dtype))
+            self._memories.append(State(inputs[-1], after, reset if memory.reset else None))
+        return replace(node, inputs=tuple(inputs), outputs=tuple(outputs))
 
     def _widened(self, code: str, inputs: Sequence[int], outputs: Sequence[int]) -> Tensor | None:
         """Return the float32 constant of a DEQUANTIZE of a float16 constant; None for other

@@ -7,7 +7,7 @@ the check of the file's structure before that (:mod:`hilc.frontends.tflite.flatb
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from flatbuffers import flexbuffers
 
 from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends.tflite.flatbuffer import ANY_TABLE, STRING, Table, Vector
-from hilc.ir import Attributes
+from hilc.ir import Attributes, Node, Tensor
 from hilc.ops.accumulate import CumsumAttributes
 from hilc.ops.attributes import (
     Activation,
@@ -45,6 +45,19 @@ from hilc.ops.pooling import PoolingAttributes
 from hilc.ops.rearrange import BlockAttributes, MirrorPadAttributes
 from hilc.ops.softmax import SoftmaxAttributes
 from hilc.ops.spectrum import EnergyAttributes, FourierAttributes, WindowedAttributes
+from hilc.ops.streams import (
+    DelayAttributes,
+    FramerAttributes,
+    Memory,
+    OverlapAddAttributes,
+    StackerAttributes,
+    SubtractionAttributes,
+    delay_memory,
+    framer_memory,
+    overlap_memory,
+    stacker_memory,
+    subtraction_memory,
+)
 from hilc.ops.svdf import SvdfAttributes
 from hilc.ops.transpose_conv import TransposeConvAttributes
 from hilc.ops.unary import LeakyReluAttributes
@@ -310,6 +323,8 @@ class Operator:
     #: The inputs that are variables, which it updates: for each the node has one more output, the
     #: new value.
     states: tuple[int, ...] = ()
+    #: What it remembers without a variable in the file: the node's last inputs.
+    memory: Callable[[Node, Sequence[Tensor | None]], Sequence[Memory]] | None = None
     #: The positions of the inputs that the node takes, in its order; the others must be absent.
     #: None for all of them as they are.
     taken: tuple[int, ...] | None = None
@@ -523,6 +538,18 @@ _SIGNAL: Mapping[str, Operator] = {
     "SignalFilterBankSquareRoot": _signal("SIGNAL_FILTER_BANK_SQUARE_ROOT", 2),
     "SignalFilterBankLog": _signal("SIGNAL_FILTER_BANK_LOG", 1, LogAttributes),
     "SignalPCAN": _signal("SIGNAL_PCAN", 3, PcanAttributes),
+    "SignalFilterBankSpectralSubtraction": _signal(
+        "SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION",
+        1,
+        SubtractionAttributes,
+        memory=subtraction_memory,
+    ),
+    "SignalFramer": _signal("SIGNAL_FRAMER", 1, FramerAttributes, memory=framer_memory),
+    "SignalOverlapAdd": _signal(
+        "SIGNAL_OVERLAP_ADD", 1, OverlapAddAttributes, memory=overlap_memory
+    ),
+    "SignalDelay": _signal("SIGNAL_DELAY", 1, DelayAttributes, memory=delay_memory),
+    "SignalStacker": _signal("SIGNAL_STACKER", 1, StackerAttributes, memory=stacker_memory),
 }
 
 #: Operators that can be imported, by schema name; custom ones by :func:`custom_name`.
