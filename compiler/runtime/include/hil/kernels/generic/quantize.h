@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "hil/kernels/generic/any.h"
 #include "hil/quant.h"
 
 /* The integer for a number, from low to high. Clamped before the conversion, which C defines for
@@ -280,8 +281,8 @@ HIL_INLINE void hil_requantize_wide(const struct hil_requantize_wide *p, const v
                                     void *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const int32_t x = p->in_bytes == 1   ? ((const int8_t *)in)[i]
-                          : p->in_bytes == 2 ? ((const int16_t *)in)[i]
-                                             : ((const int32_t *)in)[i];
+                          : p->in_bytes == 2 ? ((const hil_any_s16 *)in)[i]
+                                             : ((const hil_any_s32 *)in)[i];
         /* Wraps around at the ends of 32 bits, as the reference does. */
         const int32_t steps = (int32_t)((uint32_t)x - (uint32_t)p->in_zero_point);
         const int32_t scaled = hil_requantize(steps, p->multiplier, p->shift);
@@ -289,9 +290,9 @@ HIL_INLINE void hil_requantize_wide(const struct hil_requantize_wide *p, const v
         if (p->out_bytes == 1) {
             ((int8_t *)out)[i] = (int8_t)y;
         } else if (p->out_bytes == 2) {
-            ((int16_t *)out)[i] = (int16_t)y;
+            ((hil_any_s16 *)out)[i] = (int16_t)y;
         } else {
-            ((int32_t *)out)[i] = y;
+            ((hil_any_s32 *)out)[i] = y;
         }
     }
 }
