@@ -44,13 +44,19 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
+code = 42
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 12
+call = 22.56
+element = 8.048
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.92
 @*/
 struct hil_combine_s8 {
     HIL_BINARY_FIELDS;
@@ -73,13 +79,19 @@ inputs = ["uint8_t", "uint8_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
+code = 42
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 12
+row = 23.1
+element = 7.99
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.92
 @*/
 struct hil_combine_u8 {
     HIL_BINARY_FIELDS;
@@ -102,13 +114,19 @@ inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
+code = 43
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 12
+call = 21.67
+element = 8.042
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.9
 @*/
 struct hil_combine_s16 {
     HIL_BINARY_FIELDS;
@@ -131,13 +149,19 @@ inputs = ["int32_t", "int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
+code = 42
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 12
+row = 16.88
+element = 8.122
+[cost.on.cortex-m4]
+factor = 0.99
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.91
 @*/
 struct hil_combine_s32 {
     HIL_BINARY_FIELDS;
@@ -162,13 +186,19 @@ inputs = ["int64_t", "int64_t"]
 outputs = ["int64_t"]
 scratch = "0"
 order = "elementwise"
+code = 58
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 12
+call = 15.71
+element = 13.53
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.01
 @*/
 struct hil_combine_s64 {
     HIL_BINARY_FIELDS;
@@ -191,15 +221,19 @@ inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 50
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 60
+row = 26.19
+element = 43.69
 [cost.on.cortex-m4]
-factor = 0.2
+factor = 0.26
+[cost.on.cortex-m33]
+factor = 0.25
+[cost.on.cortex-m55]
+factor = 0.25
 @*/
 struct hil_combine_f32 {
     HIL_BINARY_FIELDS;
@@ -245,13 +279,19 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
+code = 93
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 25
+row = 27.43
+element = 18.23
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.0
 @*/
 struct hil_divide_s8 {
     HIL_BINARY_FIELDS;
@@ -276,13 +316,19 @@ inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
+code = 95
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 25
+row = 21.94
+element = 18.64
+[cost.on.cortex-m4]
+factor = 1.05
+[cost.on.cortex-m33]
+factor = 1.05
+[cost.on.cortex-m55]
+factor = 1.05
 @*/
 struct hil_divide_s16 {
     HIL_BINARY_FIELDS;
@@ -307,13 +353,19 @@ inputs = ["int32_t", "int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
+code = 78
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 25
+call = 14.57
+element = 14.53
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.02
 @*/
 struct hil_divide_s32 {
     HIL_BINARY_FIELDS;
@@ -340,13 +392,19 @@ inputs = ["int64_t", "int64_t"]
 outputs = ["int64_t"]
 scratch = "0"
 order = "elementwise"
+code = 101
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 400
+call = 44.05
+element = 47.56
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.01
+[cost.on.cortex-m55]
+factor = 1.01
 @*/
 struct hil_divide_s64 {
     HIL_BINARY_FIELDS;
@@ -369,15 +427,18 @@ inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 90
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 160
+element = 233.8
 [cost.on.cortex-m4]
-factor = 0.2
+factor = 0.08
+[cost.on.cortex-m33]
+factor = 0.07
+[cost.on.cortex-m55]
+factor = 0.07
 @*/
 struct hil_div_f32 {
     HIL_BINARY_FIELDS;
@@ -401,15 +462,21 @@ inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 40
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 200
+row = 42.86
+element = 232.6
 [cost.on.cortex-m4]
-factor = 0.2
+factor = 0.13
+[cost.on.cortex-m33]
+row = 36.0
+element = 6.61
+[cost.on.cortex-m55]
+row = 41.22
+element = 5.528
 @*/
 struct hil_floor_div_f32 {
     HIL_BINARY_FIELDS;
@@ -432,15 +499,19 @@ inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 133
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 250
+row = 17.27
+element = 201.2
 [cost.on.cortex-m4]
-factor = 0.2
+factor = 0.39
+[cost.on.cortex-m33]
+factor = 0.42
+[cost.on.cortex-m55]
+factor = 0.42
 @*/
 struct hil_floor_mod_f32 {
     HIL_BINARY_FIELDS;
@@ -465,15 +536,18 @@ inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 35
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 2500
+element = 133.3
 [cost.on.cortex-m4]
-factor = 0.2
+factor = 1.2
+[cost.on.cortex-m33]
+factor = 1.23
+[cost.on.cortex-m55]
+factor = 0.59
 @*/
 struct hil_pow_f32 {
     HIL_BINARY_FIELDS;
@@ -496,13 +570,18 @@ inputs = ["int32_t", "int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
+code = 64
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 60
+element = 18.61
+[cost.on.cortex-m4]
+factor = 1.52
+[cost.on.cortex-m33]
+factor = 1.52
+[cost.on.cortex-m55]
+factor = 1.52
 @*/
 struct hil_pow_s32 {
     HIL_BINARY_FIELDS;
@@ -535,13 +614,20 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
+code = 458
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 140
+call = 178.2
+row = 39.91
+element = 137.3
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.09
 @*/
 struct hil_div_s8 {
     HIL_BINARY_FIELDS;
@@ -599,13 +685,19 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
+code = 170
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 40
+call = 33.06
+element = 40.23
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.13
 @*/
 struct hil_squared_difference_s8 {
     HIL_BINARY_FIELDS;
@@ -638,13 +730,19 @@ inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
+code = 204
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 40
+row = 34.75
+element = 49.95
+[cost.on.cortex-m4]
+factor = 1.02
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.07
 @*/
 struct hil_squared_difference_s16 {
     HIL_BINARY_FIELDS;
@@ -683,13 +781,19 @@ inputs = ["uint8_t", "uint8_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
+code = 46
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 10
+call = 22.71
+element = 8.006
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.88
 @*/
 struct hil_compare_u8 {
     HIL_BINARY_FIELDS;
@@ -712,13 +816,19 @@ inputs = ["int16_t", "int16_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
+code = 44
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 10
+call = 15.62
+element = 9.193
+[cost.on.cortex-m4]
+factor = 0.97
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.93
 @*/
 struct hil_compare_s16 {
     HIL_BINARY_FIELDS;
@@ -741,13 +851,19 @@ inputs = ["int32_t", "int32_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
+code = 44
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 10
+row = 21.48
+element = 8.998
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.89
 @*/
 struct hil_compare_s32 {
     HIL_BINARY_FIELDS;
@@ -770,13 +886,19 @@ inputs = ["int64_t", "int64_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
+code = 52
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 15
+row = 20.98
+element = 12.14
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.93
 @*/
 struct hil_compare_s64 {
     HIL_BINARY_FIELDS;
@@ -799,15 +921,19 @@ inputs = ["float", "float"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
+code = 42
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 40
+row = 21.19
+element = 42.0
 [cost.on.cortex-m4]
-factor = 0.2
+factor = 0.27
+[cost.on.cortex-m33]
+factor = 0.27
+[cost.on.cortex-m55]
+factor = 0.25
 @*/
 struct hil_compare_f32 {
     HIL_BINARY_FIELDS;
@@ -830,13 +956,19 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
+code = 146
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30
-row = 30
-element = 30
+row = 18.01
+element = 39.04
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.09
 @*/
 struct hil_compare_scaled_s8 {
     HIL_BINARY_FIELDS;

@@ -25,11 +25,18 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 26
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 4
+call = 18.89
+element = 5.071
+[cost.on.cortex-m4]
+factor = 0.97
+[cost.on.cortex-m33]
+factor = 0.97
+[cost.on.cortex-m55]
+factor = 0.86
 @*/
 struct hil_abs_f32 {
     int32_t size; /* elements */
@@ -44,11 +51,18 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 18
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 4
+call = 15.63
+element = 5.267
+[cost.on.cortex-m4]
+factor = 0.96
+[cost.on.cortex-m33]
+factor = 0.99
+[cost.on.cortex-m55]
+factor = 0.96
 @*/
 struct hil_neg_f32 {
     int32_t size; /* elements */
@@ -63,13 +77,18 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 84
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 40
+call = 50.9
+element = 68.22
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.16
+[cost.on.cortex-m33]
+factor = 0.16
+[cost.on.cortex-m55]
+factor = 0.16
 @*/
 struct hil_sign_f32 {
     int32_t size; /* elements */
@@ -84,13 +103,20 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 30
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 60
+call = 19.36
+element = 83.05
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.35
+[cost.on.cortex-m33]
+call = 16.63
+element = 5.015
+[cost.on.cortex-m55]
+call = 18.12
+element = 4.019
 @*/
 struct hil_ceil_f32 {
     int32_t size; /* elements */
@@ -105,13 +131,18 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 28
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 60
+call = 20.16
+element = 82.9
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.39
+[cost.on.cortex-m33]
+factor = 0.13
+[cost.on.cortex-m55]
+factor = 0.13
 @*/
 struct hil_floor_f32 {
     int32_t size; /* elements */
@@ -126,13 +157,17 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 30
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 60
+element = 118.8
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.35
+[cost.on.cortex-m33]
+factor = 0.06
+[cost.on.cortex-m55]
+factor = 0.06
 @*/
 struct hil_round_f32 {
     int32_t size; /* elements */
@@ -147,13 +182,18 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 30
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 300
+call = 144.4
+element = 195.9
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.07
+[cost.on.cortex-m33]
+factor = 0.07
+[cost.on.cortex-m55]
+factor = 0.07
 @*/
 struct hil_sqrt_f32 {
     int32_t size; /* elements */
@@ -168,13 +208,18 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 28
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 500
+call = 168.4
+element = 322.6
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.05
+[cost.on.cortex-m33]
+factor = 0.05
+[cost.on.cortex-m55]
+factor = 0.05
 @*/
 struct hil_rsqrt_f32 {
     int32_t size; /* elements */
@@ -189,13 +234,18 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 32
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 40
+call = 17.94
+element = 38.06
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.14
+[cost.on.cortex-m33]
+factor = 0.14
+[cost.on.cortex-m55]
+factor = 0.12
 @*/
 struct hil_square_f32 {
     int32_t size; /* elements */
@@ -210,13 +260,19 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 30
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 760
+call = 17.74
+element = 1028.0
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.07
+[cost.on.cortex-m33]
+factor = 0.07
+[cost.on.cortex-m55]
+call = 16.09
+element = 41.15
 @*/
 struct hil_exp_f32 {
     int32_t size; /* elements */
@@ -231,13 +287,17 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 30
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 900
+element = 74.53
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.7
+[cost.on.cortex-m33]
+factor = 0.71
+[cost.on.cortex-m55]
+factor = 0.62
 @*/
 struct hil_log_f32 {
     int32_t size; /* elements */
@@ -252,13 +312,18 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 29
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 900
+element = 849.6
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.07
+[cost.on.cortex-m33]
+factor = 0.07
+[cost.on.cortex-m55]
+call = 27.12
+element = 36.51
 @*/
 struct hil_sin_f32 {
     int32_t size; /* elements */
@@ -273,13 +338,17 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 30
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 900
+element = 908.0
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.07
+[cost.on.cortex-m33]
+factor = 0.07
+[cost.on.cortex-m55]
+factor = 0.05
 @*/
 struct hil_cos_f32 {
     int32_t size; /* elements */
@@ -294,13 +363,17 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 36
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 900
+element = 58.21
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.0
 @*/
 struct hil_elu_f32 {
     int32_t size; /* elements */
@@ -315,13 +388,18 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 72
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 1500
+call = 213.6
+element = 1226.0
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.04
+[cost.on.cortex-m33]
+factor = 0.04
+[cost.on.cortex-m55]
+factor = 0.04
 @*/
 struct hil_gelu_f32 {
     int32_t size; /* elements */
@@ -336,13 +414,17 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+code = 112
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 1200
+element = 1458.0
 [cost.on.cortex-m4]
-factor = 0.1
+factor = 0.05
+[cost.on.cortex-m33]
+factor = 0.05
+[cost.on.cortex-m55]
+factor = 0.04
 @*/
 struct hil_gelu_tanh_f32 {
     int32_t size; /* elements */
@@ -358,11 +440,18 @@ inputs = ["int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
+code = 28
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 5
+call = 19.43
+element = 7.081
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.0
 @*/
 struct hil_abs_s32 {
     int32_t size; /* elements */
@@ -377,11 +466,18 @@ inputs = ["int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
+code = 24
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 5
+call = 20.0
+element = 5.0
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.85
 @*/
 struct hil_neg_s32 {
     int32_t size; /* elements */
@@ -396,11 +492,18 @@ inputs = ["int64_t"]
 outputs = ["int64_t"]
 scratch = "0"
 order = "elementwise"
+code = 28
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 5
+call = 11.0
+element = 11.0
+[cost.on.cortex-m4]
+factor = 0.98
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.0
 @*/
 struct hil_neg_s64 {
     int32_t size; /* elements */
@@ -415,11 +518,18 @@ inputs = ["int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
+code = 36
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 5
+call = 15.73
+element = 9.281
+[cost.on.cortex-m4]
+factor = 0.98
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.0
 @*/
 struct hil_sign_s32 {
     int32_t size; /* elements */
@@ -434,11 +544,18 @@ inputs = ["uint8_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
+code = 23
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 5
+call = 15.92
+element = 6.092
+[cost.on.cortex-m4]
+factor = 0.97
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.93
 @*/
 struct hil_not_bool {
     int32_t size; /* elements */
@@ -453,11 +570,18 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
+code = 72
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 20
+call = 19.77
+element = 15.07
+[cost.on.cortex-m4]
+factor = 1.01
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.98
 @*/
 struct hil_abs_s16 {
     int32_t size;           /* elements */
@@ -483,11 +607,18 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
+code = 420
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20
-element = 260
+call = 199.8
+element = 116.9
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.07
 @*/
 struct hil_rsqrt_s16 {
     int32_t size;          /* elements */
@@ -518,11 +649,18 @@ inputs = []
 outputs = ["void"]
 scratch = "0"
 order = "none"
+code = 13
 [cost.counts]
 byte = "bytes"
 [cost.on.cortex-m3]
-call = 20
-byte = 0.3
+call = 18.04
+byte = 0.523
+[cost.on.cortex-m4]
+factor = 0.97
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.0
 @*/
 struct hil_zeros {
     int32_t bytes; /* of the output */
