@@ -279,6 +279,16 @@ def _batch_matmul(rng: Random, dtype: str) -> Draft:
     return Draft([a, b], quant, attrs, rounding=summed(dtype))
 
 
+def _resize(rng: Random, dtype: str) -> Draft:
+    n, h, w, c = shape_of(rng, 4, 7)
+    x = activation_tensor(rng, dtype, (n % 3 + 1, h, w, c))
+    # Often by a whole factor.
+    size = [pick(rng, 2 * n, 3 * n, int(rng.integers(1, 14))) for n in (h, w)]
+    names = pick(rng, None, "align_corners", "half_pixel_centers")
+    attrs = {name: name == names for name in ("align_corners", "half_pixel_centers")}
+    return Draft([x, index_tensor(size, "size")], x.quant, attrs)
+
+
 def _unary(rng: Random, dtype: str) -> Draft:
     x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6))))
     return Draft([x], quantized(rng, dtype))
@@ -1178,6 +1188,9 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "BATCH_MATMUL": _batch_matmul,
     "AVERAGE_POOL_2D": _pool,
     "MAX_POOL_2D": _pool,
+    "L2_POOL_2D": _pool,
+    "RESIZE_BILINEAR": _resize,
+    "RESIZE_NEAREST_NEIGHBOR": _resize,
     "SOFTMAX": _softmax,
     "ADD": _binary,
     "SUB": _difference,
@@ -1334,6 +1347,8 @@ KINDS: Sequence[tuple[str, str]] = [
         "QUANTIZE": ("int8", "uint8", "int16", "int32", "float32"),
         "DEQUANTIZE": ("int8", "uint8", "int16"),
         "HARD_SWISH": ("int8", "float32"),
+        "L2_POOL_2D": ("float32",),
+        "RESIZE_NEAREST_NEIGHBOR": MOVABLE,
         "SUM": (*ARITHMETIC, "int32", "int64"),
         "REDUCE_MAX": MOVABLE,
         "REDUCE_MIN": MOVABLE,

@@ -70,6 +70,7 @@ _POOL = {
     "padding": "Padding",
     "activation": "FusedActivationFunction",
 }
+_RESIZE = {"align_corners": "AlignCorners", "half_pixel_centers": "HalfPixelCenters"}
 _ACTIVATION = {"activation": "FusedActivationFunction"}
 
 #: Operator -> option table of the schema, and its fields by our attribute names.
@@ -95,6 +96,9 @@ _OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "BATCH_MATMUL": ("BatchMatMulOptions", {"adj_x": "AdjX", "adj_y": "AdjY"}),
     "AVERAGE_POOL_2D": ("Pool2DOptions", _POOL),
     "MAX_POOL_2D": ("Pool2DOptions", _POOL),
+    "L2_POOL_2D": ("Pool2DOptions", _POOL),
+    "RESIZE_BILINEAR": ("ResizeBilinearOptions", _RESIZE),
+    "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", _RESIZE),
     "RESHAPE": ("ReshapeOptions", {"new_shape": "NewShape"}),
     "SQUEEZE": ("SqueezeOptions", {"squeeze_dims": "SqueezeDims"}),
     "SOFTMAX": ("SoftmaxOptions", {"beta": "Beta"}),

@@ -59,6 +59,7 @@ NOT_IN_LITERT = {
     *(("DYNAMIC_UPDATE_SLICE", dtype) for dtype in ("uint8", "int16")),
     *(("EMBEDDING_LOOKUP", dtype) for dtype in ("int16", "int32", "int64", "bool")),
     *((op, dtype) for op in ("ARG_MAX", "ARG_MIN") for dtype in ("int16", "int64")),
+    *(("RESIZE_NEAREST_NEIGHBOR", dtype) for dtype in ("int32", "int64", "bool")),
     # It sums quantized numbers up otherwise, which nobody asked for.
     *(("SUM", dtype) for dtype in ("int8", "int16")),
     ("UNPACK", "int64"),
@@ -107,6 +108,8 @@ NOT_IN_TFLM = {
     *each("REDUCE_MIN", "uint8", "int16", "int32", "int64", "bool"),
     *each("REDUCE_PROD", "int32", "int64", "float32"),
     *each("REDUCE_ANY", "bool"),
+    ("RESIZE_BILINEAR", "int16"),
+    *each("RESIZE_NEAREST_NEIGHBOR", "uint8", "int32", "int64", "bool"),
     *each("ARG_MAX", "uint8", "int16", "int32", "int64"),
     *each("ARG_MIN", "uint8", "int16", "int32", "int64"),
 }

@@ -483,6 +483,30 @@ class HilPool(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilResize(FieldGroup):
+    """The fields of ``HIL_RESIZE_FIELDS``."""
+
+    #: of input and output
+    images: int
+    #: elements of an input image
+    in_size: int
+    #: rows of an output image
+    out_h: int
+    #: columns of an output image
+    out_w: int
+    #: of each pixel
+    channels: int
+    #: where the row above each output row begins in an input image
+    above: npt.NDArray[np.int32]
+    #: where the row below it begins
+    below: npt.NDArray[np.int32]
+    #: where the pixel to the left of each output column is in a row
+    left: npt.NDArray[np.int32]
+    #: where the pixel to the right is
+    right: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilOverlap(FieldGroup):
     """The fields of ``HIL_OVERLAP_FIELDS``."""
 
@@ -2713,6 +2737,19 @@ class HilAveragePoolF32(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilL2PoolF32(Parameters):
+    """The fields of ``struct hil_l2_pool_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_l2_pool_f32"
+
+    pool: HilPool
+    #: the least output
+    low: float
+    #: the largest output
+    high: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilMaxPoolF32(Parameters):
     """The fields of ``struct hil_max_pool_f32``."""
 
@@ -2898,6 +2935,45 @@ class HilArg(Parameters):
     least: int
     #: 1: outputs are int64; 0: int32
     wide: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilResizeS8(Parameters):
+    """The fields of ``struct hil_resize_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_resize_s8"
+
+    resize: HilResize
+    #: how far each output row is from that above it, in 1/1024
+    rows: npt.NDArray[np.int32]
+    #: how far each output column is from that to the left, in 1/1024
+    columns: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilResizeS16(Parameters):
+    """The fields of ``struct hil_resize_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_resize_s16"
+
+    resize: HilResize
+    #: how far each output row is from that above it, in 1/1024
+    rows: npt.NDArray[np.int32]
+    #: how far each output column is from that to the left, in 1/1024
+    columns: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilResizeF32(Parameters):
+    """The fields of ``struct hil_resize_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_resize_f32"
+
+    resize: HilResize
+    #: how far each output row is from that above it
+    rows: npt.NDArray[np.float32]
+    #: how far each output column is from that to the left
+    columns: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -37,7 +37,7 @@ from hilc.ops.lstm import LSTM
 from hilc.ops.mean import MEAN
 from hilc.ops.normalization import L2_NORMALIZATION, LOG_SOFTMAX
 from hilc.ops.opdef import OpDef
-from hilc.ops.pooling import AVERAGE_POOL_2D, MAX_POOL_2D
+from hilc.ops.pooling import AVERAGE_POOL_2D, L2_POOL_2D, MAX_POOL_2D
 from hilc.ops.prelu import PRELU
 from hilc.ops.quantize import DEQUANTIZE, QUANTIZE
 from hilc.ops.rearrange import (
@@ -51,6 +51,7 @@ from hilc.ops.rearrange import (
     TILE,
 )
 from hilc.ops.reduce import ARG, REDUCE, REDUCE_PROD
+from hilc.ops.resize import RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
 from hilc.ops.selection import SELECTION
 from hilc.ops.softmax import SOFTMAX
 from hilc.ops.spectrum import (
@@ -80,6 +81,9 @@ _OPS: dict[str, OpDef] = {
     "BATCH_MATMUL": BATCH_MATMUL,
     "AVERAGE_POOL_2D": AVERAGE_POOL_2D,
     "MAX_POOL_2D": MAX_POOL_2D,
+    "L2_POOL_2D": L2_POOL_2D,
+    "RESIZE_BILINEAR": RESIZE_BILINEAR,
+    "RESIZE_NEAREST_NEIGHBOR": RESIZE_NEAREST_NEIGHBOR,
     "SOFTMAX": SOFTMAX,
     "ADD": ADD,
     "SUB": SUB,

@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D and MAX_POOL_2D over NHWC images.
+"""AVERAGE_POOL_2D, MAX_POOL_2D and, of floats, L2_POOL_2D over NHWC images.
 
 The window never counts what lies outside the image. int8 keeps its quantization: the average of the
 stored values, rounded half away from zero, is the stored average.
@@ -17,6 +17,7 @@ from hilc.ops.geometry import Window, patches, window
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
+    ARITHMETIC,
     invalid,
     operand,
     output_clamp,
@@ -43,7 +44,7 @@ def pooling_window(node: Node, x: Tensor) -> Window:
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1)
     x = operand(node, ins, 0)
-    require_dtype(node, x)
+    require_dtype(node, x, ("float32",) if node.op == "L2_POOL_2D" else ARITHMETIC)
     if len(x.shape) != 4:
         invalid(
             node,
@@ -91,9 +92,11 @@ def _reference(
             pooled = np.sign(total) * ((np.abs(total) + inside // 2) // inside)
         else:
             # One value after another, as the reference adds.
-            taps = patches(x, place, 0).transpose(3, 4, 0, 1, 2, 5)
+            squares = node.op == "L2_POOL_2D"
+            taps = patches(x * x if squares else x, place, 0).transpose(3, 4, 0, 1, 2, 5)
             total = sum(taps.reshape(-1, *taps.shape[2:]), np.zeros(taps.shape[2:], np.float32))
             pooled = total / inside.astype(np.float32)
+            pooled = np.sqrt(pooled) if squares else pooled
     low, high = pooling_clamp(node, out)
     return [np.clip(pooled, low, high).astype(dtype)]
 
@@ -118,4 +121,5 @@ MAX_POOL_2D = OpDef(
     rows=WindowRows(_rows_window),
     links=channelwise,
 )
+L2_POOL_2D = replace(MAX_POOL_2D, bounds=None)
 AVERAGE_POOL_2D = replace(MAX_POOL_2D, whole_height=whole_height)

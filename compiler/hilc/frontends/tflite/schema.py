@@ -43,6 +43,7 @@ from hilc.ops.gather import GatherAttributes, OneHotAttributes
 from hilc.ops.lstm import LstmAttributes
 from hilc.ops.pooling import PoolingAttributes
 from hilc.ops.rearrange import BlockAttributes, MirrorPadAttributes
+from hilc.ops.resize import ResizeAttributes
 from hilc.ops.softmax import SoftmaxAttributes
 from hilc.ops.spectrum import EnergyAttributes, FourierAttributes, WindowedAttributes
 from hilc.ops.streams import (
@@ -226,6 +227,12 @@ def _reduction(options: Any) -> ReductionAttributes:
     return ReductionAttributes(keep_dims=options.KeepDims())
 
 
+def _resize(options: Any) -> ResizeAttributes:
+    return ResizeAttributes(
+        align_corners=options.AlignCorners(), half_pixel_centers=options.HalfPixelCenters()
+    )
+
+
 def _without_activation(options: Any) -> None:
     if (activation := _activation(options)) != "NONE":
         raise UnsupportedError(
@@ -399,6 +406,9 @@ _OPERATORS: dict[str, Operator] = {
     ),
     "AVERAGE_POOL_2D": _POOL,
     "MAX_POOL_2D": _POOL,
+    "L2_POOL_2D": _POOL,
+    "RESIZE_BILINEAR": Operator((2, 2), "ResizeBilinearOptions", _resize),
+    "RESIZE_NEAREST_NEIGHBOR": Operator((2, 2), "ResizeNearestNeighborOptions", _resize),
     "RESHAPE": Operator(
         (1, 2), "ReshapeOptions", lambda o: ReshapeAttributes(new_shape=_integers(o, "NewShape"))
     ),

@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D and MAX_POOL_2D."""
+"""AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hilc.lowering.parameters import (
     HilAverageRowsF32,
     HilAverageRowsS8,
     HilAverageRowsS16,
+    HilL2PoolF32,
     HilMaxPoolF32,
     HilMaxPoolS8,
     HilMaxPoolS16,
@@ -27,10 +28,15 @@ from hilc.ops.pooling import pooling_clamp, pooling_window
 
 _AVERAGES = {"int8": HilAveragePoolS8, "int16": HilAveragePoolS16}
 _MAXIMA = {"int8": HilMaxPoolS8, "int16": HilMaxPoolS16}
+_OF_FLOATS = {
+    "AVERAGE_POOL_2D": HilAveragePoolF32,
+    "MAX_POOL_2D": HilMaxPoolF32,
+    "L2_POOL_2D": HilL2PoolF32,
+}
 _ROWS = {"int8": HilAverageRowsS8, "int16": HilAverageRowsS16}
 
 
-@lowers("AVERAGE_POOL_2D", "MAX_POOL_2D", dtypes=ARITHMETIC)
+@lowers("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D", dtypes=ARITHMETIC)
 def portable(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of any windows on any core."""
     x, average = layer.operand(0), layer.node.op == "AVERAGE_POOL_2D"
@@ -46,8 +52,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         of_integers = (_AVERAGES if average else _MAXIMA)[layer.dtype]
         parameters = of_integers(pool=pool, low=int(low), high=int(high))
     else:
-        of_floats = HilAveragePoolF32 if average else HilMaxPoolF32
-        parameters = of_floats(pool=pool, low=low, high=high)
+        parameters = _OF_FLOATS[layer.node.op](pool=pool, low=low, high=high)
     yield KernelCall(parameters)
 
 

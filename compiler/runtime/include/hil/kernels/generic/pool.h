@@ -3,6 +3,7 @@
 #define HIL_KERNELS_GENERIC_POOL_H
 
 #include <float.h>
+#include <math.h>
 #include <stdint.h>
 
 #include "hil/kernels/generic/clamp_f32.h"
@@ -298,6 +299,42 @@ HIL_INLINE void hil_average_pool_f32(const struct hil_average_pool_f32 *p, const
                                      float *out) {
     HIL_POOL_WALK(p, in, out, float, float, 0.0f, hil_average_pool_f32_take,
                   hil_average_pool_f32_finish);
+}
+
+/*@kernel
+name = "hil_l2_pool_f32"
+requires = []
+inputs = ["float"]
+outputs = ["float"]
+scratch = "0"
+order = ["pixels 1", "channels 1"]
+reads = "channel window"
+code = 420
+[cost.counts]
+output = "batches * out_h * out_w * channels"
+tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
+[cost.on.cortex-m3]
+output = 400
+tap = 60
+[cost.on.cortex-m4]
+output = 30
+tap = 4
+@*/
+struct hil_l2_pool_f32 {
+    HIL_POOL_FIELDS;
+    float low;  /* the least output */
+    float high; /* the largest output */
+};
+
+HIL_INLINE float hil_l2_pool_f32_take(float total, float x) { return total + x * x; }
+
+HIL_INLINE float hil_l2_pool_f32_finish(const struct hil_l2_pool_f32 *p, float total,
+                                        int32_t covered) {
+    return hil_clamp_f32(sqrtf(total / (float)covered), p->low, p->high);
+}
+
+HIL_INLINE void hil_l2_pool_f32(const struct hil_l2_pool_f32 *p, const float *in, float *out) {
+    HIL_POOL_WALK(p, in, out, float, float, 0.0f, hil_l2_pool_f32_take, hil_l2_pool_f32_finish);
 }
 
 /*@kernel

@@ -1,0 +1,56 @@
+"""RESIZE_NEAREST_NEIGHBOR and RESIZE_BILINEAR."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.lowering.generic.data_movement import take_places
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import HilResize, HilResizeF32, HilResizeS8, HilResizeS16
+from hilc.lowering.registry import Layer, lowers
+from hilc.ops.operands import ARITHMETIC
+from hilc.ops.resize import between, nearest
+
+
+@lowers("RESIZE_NEAREST_NEIGHBOR")
+def nearest_neighbor(layer: Layer) -> KernelCall:
+    """Return the call that copies pixels."""
+    return take_places(layer.node, layer.operand(0), nearest(layer.node, layer.ins))
+
+
+@lowers("RESIZE_BILINEAR", dtypes=ARITHMETIC)
+def bilinear(layer: Layer) -> KernelCall:
+    """Return the call that adds up four pixels for each of the output."""
+    x, out = layer.operand(0), layer.out
+    real = not out.element.quantized
+    rows, columns = (
+        between(layer.node, x.shape[axis], out.shape[axis], real=real) for axis in (1, 2)
+    )
+    line = x.shape[2] * x.shape[3]
+    resize = HilResize(
+        images=x.shape[0],
+        in_size=x.size // x.shape[0],
+        out_h=out.shape[1],
+        out_w=out.shape[2],
+        channels=x.shape[3],
+        above=(rows.first * line).astype(np.int32),
+        below=(rows.second * line).astype(np.int32),
+        left=(columns.first * x.shape[3]).astype(np.int32),
+        right=(columns.second * x.shape[3]).astype(np.int32),
+    )
+    if real:
+        return KernelCall(
+            HilResizeF32(
+                resize=resize,
+                rows=rows.fraction.astype(np.float32),
+                columns=columns.fraction.astype(np.float32),
+            )
+        )
+    of_integers = HilResizeS16 if out.element.symmetric else HilResizeS8
+    return KernelCall(
+        of_integers(
+            resize=resize,
+            rows=rows.fraction.astype(np.int32),
+            columns=columns.fraction.astype(np.int32),
+        )
+    )

@@ -1,0 +1,138 @@
+/* Images of another size, each pixel between four of the input. */
+#ifndef HIL_KERNELS_GENERIC_RESIZE_H
+#define HIL_KERNELS_GENERIC_RESIZE_H
+
+#include <stdint.h>
+
+#include "hil/quant.h"
+
+#define HIL_RESIZE_FIELDS                                                                          \
+    int32_t images;       /* of input and output */                                                \
+    int32_t in_size;      /* elements of an input image */                                         \
+    int32_t out_h;        /* rows of an output image */                                            \
+    int32_t out_w;        /* columns of an output image */                                         \
+    int32_t channels;     /* of each pixel */                                                      \
+    const int32_t *above; /* where the row above each output row begins in an input image */       \
+    const int32_t *below; /* where the row below it begins */                                      \
+    const int32_t *left;  /* where the pixel to the left of each output column is in a row */      \
+    const int32_t *right  /* where the pixel to the right is */
+
+/* Writes out[] = finish(total) of four values, weighted by how near they are in parts of `one`. */
+#define HIL_RESIZE_WALK(p, in, out, sum, one, finish)                                              \
+    do {                                                                                           \
+        for (int32_t image = 0; image < (p)->images; image++) {                                    \
+            for (int32_t row = 0; row < (p)->out_h; row++) {                                       \
+                const sum down = (p)->rows[row];                                                   \
+                const sum up = (one)-down;                                                         \
+                for (int32_t column = 0; column < (p)->out_w; column++) {                          \
+                    const sum to_right = (p)->columns[column];                                     \
+                    const sum to_left = (one)-to_right;                                            \
+                    const int32_t left = (p)->left[column];                                        \
+                    const int32_t right = (p)->right[column];                                      \
+                    for (int32_t c = 0; c < (p)->channels; c++) {                                  \
+                        sum total = (in)[(p)->above[row] + left + c] * up * to_left;               \
+                        total += (in)[(p)->below[row] + left + c] * down * to_left;                \
+                        total += (in)[(p)->above[row] + right + c] * up * to_right;                \
+                        total += (in)[(p)->below[row] + right + c] * down * to_right;              \
+                        *(out)++ = finish(total);                                                  \
+                    }                                                                              \
+                }                                                                                  \
+            }                                                                                      \
+            (in) += (p)->in_size;                                                                  \
+        }                                                                                          \
+    } while (0)
+
+/*@kernel
+name = "hil_resize_s8"
+requires = []
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "none"
+code = 200
+[cost.counts]
+pixel = "images * out_h * out_w"
+output = "pixel * channels"
+[cost.on.cortex-m3]
+pixel = 20
+output = 24
+@*/
+struct hil_resize_s8 {
+    HIL_RESIZE_FIELDS;
+    const int32_t *rows;    /* how far each output row is from that above it, in 1/1024 */
+    const int32_t *columns; /* how far each output column is from that to the left, in 1/1024 */
+};
+
+/* Half away from zero. |total| is below 2^30: where a place is outside of the image, by half a
+ * pixel at most, both pixels are the same. */
+HIL_INLINE int8_t hil_resize_s8_finish(int32_t total) {
+    return (int8_t)((total + (total > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
+}
+
+HIL_INLINE void hil_resize_s8(const struct hil_resize_s8 *p, const int8_t *in, int8_t *out) {
+    HIL_RESIZE_WALK(p, in, out, int32_t, 1024, hil_resize_s8_finish);
+}
+
+/*@kernel
+name = "hil_resize_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "none"
+code = 300
+[cost.counts]
+pixel = "images * out_h * out_w"
+output = "pixel * channels"
+[cost.on.cortex-m3]
+pixel = 20
+output = 60
+@*/
+struct hil_resize_s16 {
+    HIL_RESIZE_FIELDS;
+    const int32_t *rows;    /* how far each output row is from that above it, in 1/1024 */
+    const int32_t *columns; /* how far each output column is from that to the left, in 1/1024 */
+};
+
+HIL_INLINE int16_t hil_resize_s16_finish(int64_t total) {
+    return (int16_t)((total + (total > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
+}
+
+HIL_INLINE void hil_resize_s16(const struct hil_resize_s16 *p, const int16_t *in, int16_t *out) {
+    HIL_RESIZE_WALK(p, in, out, int64_t, 1024, hil_resize_s16_finish);
+}
+
+/*@kernel
+name = "hil_resize_f32"
+requires = []
+inputs = ["float"]
+outputs = ["float"]
+scratch = "0"
+order = "none"
+code = 260
+[cost.counts]
+pixel = "images * out_h * out_w"
+output = "pixel * channels"
+[cost.on.cortex-m3]
+pixel = 120
+output = 500
+[cost.on.cortex-m4]
+factor = 0.06
+[cost.on.cortex-m33]
+factor = 0.06
+[cost.on.cortex-m55]
+factor = 0.06
+@*/
+struct hil_resize_f32 {
+    HIL_RESIZE_FIELDS;
+    const float *rows;    /* how far each output row is from that above it */
+    const float *columns; /* how far each output column is from that to the left */
+};
+
+HIL_INLINE float hil_resize_f32_finish(float total) { return total; }
+
+HIL_INLINE void hil_resize_f32(const struct hil_resize_f32 *p, const float *in, float *out) {
+    HIL_RESIZE_WALK(p, in, out, float, 1.0f, hil_resize_f32_finish);
+}
+
+#endif
