@@ -107,7 +107,7 @@ def test_memory_that_the_firmware_does_not_see_is_given_up(
         assert isinstance(device._client.bulk, Bulk)
         assert not device._client.bulk.is_used
         (message,) = [record.getMessage() for record in caplog.records]
-        assert message.endswith("tensors take the serial line")
+        assert message.endswith("tensors now use the serial line")
         assert "in ram" in message or "to ram" in message
         over(device, fails, is_demanded=True)
         with pytest.raises(LinkError, match="the firmware .* from outside") as caught:  # noqa: PT012
@@ -226,12 +226,12 @@ def _descriptors(process: psutil.Process) -> list[str]:
 @pytest.mark.parametrize(
     ("board", "options", "why"),
     [
-        ("native", {}, "the runner native has no way to the firmware's memory"),
-        (CORTEX_M, {"runner": "renode"}, "the runner renode has no way"),
-        (CORTEX_M, {"port": "socket://127.0.0.1:1"}, "behind a port there is only"),
-        (CORTEX_M, {"probe": "some"}, "only where the serial line does"),
+        ("native", {}, "the runner native has no access to memory"),
+        (CORTEX_M, {"runner": "renode"}, "the runner renode has no access"),
+        (CORTEX_M, {"port": "socket://127.0.0.1:1"}, "a port gives access to the serial line only"),
+        (CORTEX_M, {"probe": "some"}, "only if it carries the serial line"),
         ("nucleo-h743zi", {"probe": "some", "transport": "rtt"}, "has a data cache"),
-        (CORTEX_M, {"lab": object.__new__(LabBoard)}, "a lab hands on a board's serial line"),
+        (CORTEX_M, {"lab": object.__new__(LabBoard)}, "a lab forwards a board's serial line"),
     ],
 )
 def test_what_has_no_way_to_memory_says_so(board: str, options: dict[str, Any], why: str) -> None:
