@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ import hilc  # noqa: E402
 from hil.board import load_board  # noqa: E402
 from hil.errors import BuildError  # noqa: E402
 from hil.verify.bench import layer_counts  # noqa: E402
-from hilc.ir import Graph, Node, Quant, Tensor  # noqa: E402
+from hilc.ir import ELEMENT_TYPES, Graph, Node, Quant, Rounding, Tensor  # noqa: E402
 from hilc.lowering import candidates, cost  # noqa: E402
 from hilc.lowering.choice import Choice  # noqa: E402
 from hilc.lowering.kernels import Kernel, KernelCall, kernels  # noqa: E402
@@ -63,6 +63,7 @@ class _Layers:
     def __init__(self, dtype: str, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
         self._dtype = dtype
+        self._wide = dtype == "int16"
         self._tensors: dict[str, Tensor] = {}
         self._nodes: list[Node] = []
         self._inputs: list[str] = []
@@ -109,10 +110,12 @@ class _Layers:
         self._add("ADD", [a, b], {"activation": "RELU"}, self._quant(0.06))
 
     def softmax(self, depth: int) -> None:
-        quant = self._quant(1 / 256, -128)
+        quant = Quant((2.0**-15,), (0,)) if self._wide else self._quant(1 / 256, -128)
         self._add("SOFTMAX", [self._input((1, depth))], {"beta": 1.0}, quant)
 
     def _quant(self, scale: float = 0.05, zero_point: int = -128) -> Quant | None:
+        if self._wide:
+            return Quant((scale / 256,), (0,))
         return Quant((scale,), (zero_point,)) if self._dtype == "int8" else None
 
     def _input(self, shape: tuple[int, ...], scale: float = 0.05) -> str:
@@ -127,16 +130,18 @@ class _Layers:
         axis = 3 if op == "DEPTHWISE_CONV_2D" else 0
         channels = w[axis]
         mark = len(self._tensors)
-        if self._dtype == "int8":
+        if self._dtype != "float32":
             weights: Any = self._rng.normal(0, 40, w).round().clip(-127, 127).astype(np.int8)
-            bias: Any = self._rng.integers(-999, 999, channels).astype(np.int32)
+            bias: Any = self._rng.integers(-999, 999, channels).astype(
+                ELEMENT_TYPES[self._dtype].biases[0]
+            )
             scales = tuple(self._rng.uniform(0.002, 0.004, channels).tolist())
             w_quant = Quant(scales, (0,) * channels, axis)
         else:
             weights = self._rng.standard_normal(w).astype(np.float32)
             bias = self._rng.standard_normal(channels).astype(np.float32)
             w_quant = None
-        self._tensors[f"w{mark}"] = Tensor(f"w{mark}", w, self._dtype, w_quant, weights)
+        self._tensors[f"w{mark}"] = Tensor(f"w{mark}", w, str(weights.dtype), w_quant, weights)
         self._tensors[f"b{mark}"] = Tensor(f"b{mark}", (channels,), str(bias.dtype), None, bias)
         out = self._quant(0.05 * 0.003 * 40 * 70 * depth**0.5 / 50)
         inputs = [self._input(x), f"w{mark}", f"b{mark}"]
@@ -147,6 +152,8 @@ class _Layers:
     ) -> None:
         name = f"y{len(self._tensors)}"
         node = Node(op, tuple(inputs), (name,), OPS[op].attributes(**attrs), index=len(self._nodes))
+        if self._wide and OPS[op].weights is not None:
+            node = replace(node, rounding=Rounding.SINGLE)
         ((shape, dtype),) = OPS[op].infer(node, [self._tensors[n] for n in inputs])
         self._tensors[name] = Tensor(name, shape, dtype, out)
         self._nodes.append(node)
@@ -226,6 +233,9 @@ class Count:
         return self.estimate / max(1, self.count) - 1
 
 
+_MODELS = {"int8": INT8_MODELS, "int16": (), "float32": FLOAT_MODELS}
+
+
 def small_layers() -> Iterator[Graph]:
     """Random layers of every operator without weights, in each of its types."""
     rng = np.random.default_rng(2)
@@ -240,7 +250,7 @@ def measure(board_name: str, dtypes: Sequence[str], models: bool = True) -> list
     for graph in small_layers():
         counts += _measured_parts(board_name, graph)
     for dtype in dtypes:
-        for model in (INT8_MODELS if dtype == "int8" else FLOAT_MODELS) if models else ():
+        for model in _MODELS[dtype] if models else ():
             try:
                 counts += count_model(board_name, model)
             except BuildError as error:
@@ -498,7 +508,7 @@ def main() -> int:
     if args.word == "measure":
         FOLDER.mkdir(parents=True, exist_ok=True)
         for board in args.boards or BOARDS:
-            dtypes = ("int8",) if args.int8 else ("int8", "float32")
+            dtypes = ("int8", "int16") if args.int8 else ("int8", "int16", "float32")
             counts = measure(board, dtypes, models=not args.no_models)
             (FOLDER / f"{board}.json").write_text(json.dumps([vars(c) for c in counts], indent=1))
             print(f"{board}: {len(counts)} counts", flush=True)

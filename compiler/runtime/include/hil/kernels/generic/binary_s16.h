@@ -28,12 +28,17 @@ inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
+code = 178
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-row = 30
-element = 45
+row = 36.52
+element = 40.06
+[cost.on.cortex-m55]
+factor = 1.15
+[cost.on.cortex-m0]
+factor = 3.42
 @*/
 struct hil_add_s16 {
     HIL_SUM_S16_FIELDS;
@@ -58,12 +63,17 @@ inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
+code = 164
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-row = 30
-element = 45
+call = 15.5
+element = 40.98
+[cost.on.cortex-m55]
+factor = 1.06
+[cost.on.cortex-m0]
+factor = 3.4
 @*/
 struct hil_sub_s16 {
     HIL_SUM_S16_FIELDS;
@@ -88,12 +98,17 @@ inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
+code = 106
 [cost.counts]
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-row = 30
-element = 20
+call = 12.39
+element = 27.72
+[cost.on.cortex-m55]
+factor = 1.01
+[cost.on.cortex-m0]
+factor = 2.53
 @*/
 struct hil_mul_s16 {
     HIL_BINARY_FIELDS;

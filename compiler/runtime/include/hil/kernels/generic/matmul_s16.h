@@ -61,12 +61,15 @@ row = "rows"
 output = "rows * columns"
 mac = "output * depth"
 [cost.on.cortex-m3]
-call = 24
-row = 20
-output = 42
-mac = 4.99
+row = 36.22
+output = 16.95
+mac = 5.436
 [cost.on.cortex-m0]
-factor = 1.7
+factor = 2.47
+[cost.on.cortex-m55]
+row = 23.53
+output = 31.28
+mac = 4.166
 @*/
 struct hil_matmul_s16 {
     HIL_ROWS_S16_FIELDS;
@@ -107,12 +110,12 @@ row = "rows"
 output = "rows * columns"
 mac = "output * depth"
 [cost.on.cortex-m3]
-call = 24
-row = 20
-output = 42
-mac = 4.99
+output = 27.71
+mac = 6.769
 [cost.on.cortex-m0]
-factor = 1.7
+factor = 2.46
+[cost.on.cortex-m55]
+factor = 1.06
 @*/
 struct hil_matmul_s16_sums32 {
     HIL_ROWS_S16_FIELDS;

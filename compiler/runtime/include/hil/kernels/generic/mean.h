@@ -99,15 +99,18 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "walk"
 reads = "mean"
+code = 236
 [cost.counts]
 output = "size"
 row = "size * rows"
 value = "row * length"
 [cost.on.cortex-m3]
-call = 1
-output = 1
-row = 1
-value = 1
+output = 76.18
+value = 3.492
+[cost.on.cortex-m55]
+factor = 1.0
+[cost.on.cortex-m0]
+factor = 2.43
 @*/
 struct hil_mean_s16 {
     HIL_MEAN_FIELDS;

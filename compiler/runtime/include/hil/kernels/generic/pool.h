@@ -184,15 +184,23 @@ outputs = ["int16_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
+code = 334
 [cost.counts]
 output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
 [cost.on.cortex-m3]
-call = 409.7
-output = 8.267
-filter_row = 1.958
-tap = 2.579
+call = 212.0
+output = 10.32
+filter_row = 0.6169
+tap = 2.872
+[cost.on.cortex-m55]
+call = 196.8
+output = 11.84
+filter_row = 0.842
+tap = 2.664
+[cost.on.cortex-m0]
+factor = 3.5
 @*/
 struct hil_average_pool_s16 {
     HIL_POOL_FIELDS;
@@ -222,12 +230,17 @@ outputs = ["int16_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
+code = 224
 [cost.counts]
 output = "batches * out_h * out_w * channels"
 tap = "output * filter_h * filter_w"
 [cost.on.cortex-m3]
-call = 974.8
-tap = 4.706
+call = 45.16
+tap = 5.73
+[cost.on.cortex-m55]
+factor = 1.06
+[cost.on.cortex-m0]
+factor = 1.21
 @*/
 struct hil_max_pool_s16 {
     HIL_POOL_FIELDS;

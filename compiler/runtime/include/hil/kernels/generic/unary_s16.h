@@ -14,10 +14,16 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
+code = 104
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-element = 20
+call = 35.57
+element = 11.9
+[cost.on.cortex-m55]
+factor = 1.01
+[cost.on.cortex-m0]
+factor = 3.81
 @*/
 struct hil_leaky_relu_s16 {
     int32_t size;                /* elements */
@@ -46,10 +52,16 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
+code = 37
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-element = 8
+call = 3.009
+element = 8.005
+[cost.on.cortex-m55]
+factor = 0.95
+[cost.on.cortex-m0]
+factor = 1.33
 @*/
 struct hil_clamp_s16 {
     int32_t size; /* elements */
@@ -94,10 +106,16 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
+code = 136
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-element = 25
+call = 33.42
+element = 22.18
+[cost.on.cortex-m55]
+factor = 1.0
+[cost.on.cortex-m0]
+factor = 1.32
 @*/
 struct hil_logistic_s16 {
     HIL_SIGMOID_S16_FIELDS;
@@ -121,10 +139,16 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
+code = 156
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-element = 25
+call = 22.7
+element = 25.8
+[cost.on.cortex-m55]
+factor = 1.0
+[cost.on.cortex-m0]
+factor = 1.33
 @*/
 struct hil_tanh_s16 {
     HIL_SIGMOID_S16_FIELDS;
