@@ -30,13 +30,13 @@ def singles(op: str, dtype: str, count: int) -> Iterator[SingleOp]:
 
 @pytest.mark.parametrize(("op", "dtype"), KINDS_HERE)
 def test_steps_equal_tflite_micro(op: str, dtype: str) -> None:
-    for single in singles(op, dtype, 12):
+    for single in singles(op, dtype, 8):
         check_steps(single.tflite(), STEPS)
 
 
 @pytest.mark.parametrize(("op", "dtype"), KINDS_HERE)
 def test_a_thousand_steps_equal_tflite_micro(op: str, dtype: str) -> None:
-    for single in singles(op, dtype, 2):
+    for single in singles(op, dtype, 1):
         check_steps(single.tflite(), 1000, 1)
 
 
