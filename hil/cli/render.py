@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +12,7 @@ from hil.firmware.build import Firmware, Sizes
 from hil.verify import Difference, LayerReport, Report, TensorReport
 from hil.verify.bench import BenchReport
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded
-from hilc.ir import Array
+from hilc.ir import Array, FixedSize
 from hilc.lowering.choice import ChoiceReport
 from hilc.schedule.tuning import Tuning
 
@@ -135,6 +135,15 @@ def folded_lines(folded: Folded, macs: int) -> list[str]:
     return [
         f"removed channels that are the same for every input: {folded.channels:,} channels "
         f"with {folded.macs:,} of {macs + folded.macs:,} MACs"
+    ]
+
+
+def fixed_lines(fixed_sizes: Sequence[FixedSize]) -> list[str]:
+    """Return lines about sizes that the model's file leaves open."""
+    return [
+        f"the file leaves axis {fixed.axis} of the input {shown_name(fixed.input)} open; "
+        f"it is fixed at {fixed.size}"
+        for fixed in fixed_sizes
     ]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,16 @@ from tflite_builder import ModelBuilder
 
 import hilc
 import hilc.host
+from hil.cli import main
 from hil.oracle import reference_of
 from hil.verify import verify
 from hil.verify.samples import random_sample
+from hilc.artifact.library import Module
 from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.host import HostModel
 from hilc.interpreter import run_all
+from hilc.ir import FixedSize
 from hilc.memory.plan import Pin
 
 FORMS: Mapping[str, dict[str, Any]] = {
@@ -93,6 +98,39 @@ def test_shapes_that_a_file_leaves_open() -> None:
     assert [node.op for node in graph.nodes] == ["RESHAPE", "RELU", "RESHAPE", "LEAKY_RELU"]
     assert graph.tensors["flat"].shape == (4, 6)
     assert graph.tensors["y"].shape == (2, 12)
+
+
+def test_an_open_batch_is_fixed_and_said_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "open.tflite"
+    model.write_bytes(open_batch())
+    library = hilc.compile(model)
+    fixed = FixedSize("x", 0, 1)
+    assert library.modules[0].fixed_sizes == (fixed,)
+    archive = library.save(tmp_path / "open.tar")
+    assert hilc.ModelLibrary.load(archive).modules[0].fixed_sizes == (fixed,)
+
+    compile_ = ["compile", str(model), "-o", str(tmp_path / "again.tar")]
+    assert main(compile_) == 0
+    assert "open: the file leaves axis 0 of the input x open; it is fixed at 1\n" in (
+        capsys.readouterr().out
+    )
+    assert main([*compile_, "--force", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["fixed_sizes"] == [{"input": "x", "axis": 0, "size": 1}]
+
+
+def test_a_description_of_sizes_that_are_not_the_inputs(tmp_path: Path) -> None:
+    (module,) = hilc.compile(open_batch()).modules
+    for wrong in (FixedSize("y", 0, 1), FixedSize("x", 3, 1), FixedSize("x", 0, 2)):
+        text = replace(module, fixed_sizes=(wrong,)).to_json()
+        with pytest.raises(InputError, match="is not of an input"):
+            Module.from_json(text, "here")
+
+
+def test_models_without_open_sizes_do_not_speak_of_them() -> None:
+    assert b"fixed_sizes" not in hilc.compile(outputs()).files["hil/default.json"]
 
 
 def _bare_rank(b: ModelBuilder) -> None:

@@ -180,6 +180,7 @@ def _module(
             for state, field in zip(program.graph.states, names.states, strict=True)
         ),
         reference=_reference(original or program.graph),
+        fixed_sizes=program.graph.fixed_sizes,
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from hilc.codegen.arguments import Argument
 from hilc.codegen.externals import External
 from hilc.errors import InputError
-from hilc.ir import DTYPES, Array
+from hilc.ir import DTYPES, Array, FixedSize
 from hilc.memory.program import Pool
 from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import get_cpu
@@ -151,6 +151,8 @@ class Module:
     #: Whose definition of the operators the code computes, where they disagree
     #: (:class:`hilc.ir.Numerics`); None where it is not known, or there are several.
     reference: Literal["tflm", "litert-ref"] | None = None
+    #: Sizes of the inputs that the model's file leaves open.
+    fixed_sizes: tuple[FixedSize, ...] = ()
 
     @property
     def state_bytes(self) -> int:
@@ -165,6 +167,8 @@ class Module:
 
     def to_json(self) -> bytes:
         written = asdict(self)
+        if not self.fixed_sizes:
+            del written["fixed_sizes"]
         if not self.states:
             del written["states"]
             for pool in written["workspace_pools"]:
@@ -179,7 +183,7 @@ class Module:
             if "states" not in value:
                 value = _with_no_states(value)
             # Libraries of releases before there was a choice compute as TFLite's reference kernels.
-            value = {"reference": "litert-ref", **value}
+            value = {"reference": "litert-ref", "fixed_sizes": [], **value}
         module = decode(Module, value, label)
         check_module(module, label)
         return module
@@ -233,6 +237,11 @@ def check_module(module: Module, label: str) -> None:
             require((info.offset is not None) == module.io_in_pool, f"{border} lies elsewhere")
             require(info.channels is None, f"{border} lacks channels")
         require(len({info.c_name for info in infos}) == len(infos), f"two {border}s share a name")
+    shapes = {info.name: info.shape for info in module.inputs}
+    for fixed in module.fixed_sizes:
+        shape = shapes.get(fixed.input, ())
+        is_right = 0 <= fixed.axis < len(shape) and shape[fixed.axis] == fixed.size
+        require(is_right, f"{fixed} is not of an input")
     for layer in module.layers:
         _check_layer(module, layer, require)
     for external in module.externals:

@@ -1,7 +1,7 @@
 """Intermediate representation: a graph of operators over named tensors."""
 
 from hilc.ir.dtypes import DTYPES, ELEMENT_TYPES, ElementType
-from hilc.ir.graph import Array, Attributes, Graph, Node, Quant, State, Tensor
+from hilc.ir.graph import Array, Attributes, FixedSize, Graph, Node, Quant, State, Tensor
 from hilc.ir.rounding import Numerics, Rounding
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Array",
     "Attributes",
     "ElementType",
+    "FixedSize",
     "Graph",
     "Node",
     "Numerics",

@@ -172,6 +172,15 @@ class State:
 
 
 @dataclass(frozen=True)
+class FixedSize:
+    """The size that an input was given along an axis which the model's file leaves open."""
+
+    input: str
+    axis: int
+    size: int
+
+
+@dataclass(frozen=True)
 class Graph:
     """Operators in execution order over named tensors."""
 
@@ -181,6 +190,7 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     states: tuple[State, ...] = ()
+    fixed_sizes: tuple[FixedSize, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))

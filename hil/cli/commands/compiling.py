@@ -12,7 +12,7 @@ from typing import Any
 from hil.board import load_board
 from hil.cli.commands.options import board_of, compile_options, compiled, compiled_for
 from hil.cli.console import Console, several, shown_name, table
-from hil.cli.render import chosen_lines, folded_lines
+from hil.cli.render import chosen_lines, fixed_lines, folded_lines
 from hil.cli.reports import Outcome
 from hil.firmware.build import build, check_project
 from hilc.artifact.archive import check_target
@@ -73,6 +73,7 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
             )
         macs = sum(layer.macs for layer in module.layers)
         lines += [f"{module.name}: {line}" for line in folded_lines(module.folded, macs)]
+        lines += [f"{module.name}: {line}" for line in fixed_lines(module.fixed_sizes)]
     lines.append(f"{args.output}: {len(library.files)} files in {seconds} s")
     console.result(data, "\n".join(lines))
     return 0
@@ -114,6 +115,7 @@ def _module_json(module: Module) -> dict[str, Any]:
         "macs": sum(layer.macs for layer in module.layers),
         "folded_channels": module.folded.channels,
         "folded_macs": module.folded.macs,
+        "fixed_sizes": [asdict(fixed) for fixed in module.fixed_sizes],
         "externals": [
             {
                 "layer": external.layer,

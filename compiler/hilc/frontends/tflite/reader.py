@@ -51,6 +51,7 @@ from hilc.ir import (
     ELEMENT_TYPES,
     Array,
     Attributes,
+    FixedSize,
     Graph,
     Node,
     Quant,
@@ -227,8 +228,7 @@ class _Importer:
         _refuse_unknown(codes)
         inputs = self._indices(self.subgraph, "Inputs", "the model's inputs")
         outputs = self._indices(self.subgraph, "Outputs", "the model's outputs")
-        for index in inputs:
-            self._check_input(index)
+        fixed_sizes = tuple(size for index in inputs for size in self._fixed_sizes(index))
         tensors = {self.names[i]: self.tensor(i) for i in (*inputs, *outputs)}
         nodes = []
         for i, (operator, code) in enumerate(zip(operators, codes, strict=True)):
@@ -253,6 +253,7 @@ class _Importer:
             tuple(self.names[i] for i in inputs),
             tuple(self._states.get(i, self.names[i]) for i in outputs),
             (*states, *self._memories),
+            fixed_sizes=fixed_sizes,
         )
 
     def _called(self, row: Operator, operator: Any) -> Attributes:
@@ -590,8 +591,11 @@ class _Importer:
                 raise ModelError(f"{label}: tensor number {i}; the model has {len(self.names)}")
         return indices
 
-    def _check_input(self, index: int) -> None:
-        """Raise for an input of unknown size; an open batch, written as 1, is accepted as 1."""
+    def _fixed_sizes(self, index: int) -> list[FixedSize]:
+        """Return the axes of an input that the file leaves open: none, or the batch, written as 1.
+
+        Raise for an input of unknown size.
+        """
         tensor = self.subgraph.Tensors(index)
         shape, signature = _ints(tensor, "Shape"), _ints(tensor, "ShapeSignature")
         if any(s < 0 and (i > 0 or shape[:1] != [1]) for i, s in enumerate(signature)):
@@ -600,6 +604,8 @@ class _Importer:
                 "export the model with fixed sizes, and a batch of 1",
             )
         self._refuse_empty(index, "the input")
+        name = self.names[index]
+        return [FixedSize(name, axis, shape[axis]) for axis, s in enumerate(signature) if s < 0]
 
     def _open_shapes(self) -> Iterator[str]:
         for i in range(self.subgraph.OperatorsLength()):
