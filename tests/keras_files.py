@@ -1,0 +1,162 @@
+"""The models of ``keras_models/models.tar.xz``: networks of Keras by TensorFlow's converter.
+
+``keras_models/convert.py`` makes them; ``keras_models/README.md`` says what they are for.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hilc
+import hilc.host
+from hil.oracle import reference_of
+from hil.verify import Report, verify
+from hil.verify.samples import random_sample
+from hilc.artifact.library import ModelLibrary, TensorInfo
+from hilc.errors import ModelError
+from hilc.frontends import load_model
+from hilc.host import HostModel
+from hilc.ir import Array
+from hilc.references import get_reference
+
+_FOLDER = Path(__file__).resolve().parent / "keras_models"
+TYPES = ("int8", "int16", "float32")
+BATCHES = ("open", "fixed")
+
+
+@dataclass(frozen=True)
+class KerasFile:
+    network: str
+    #: Of the activations: int8, int16 (weights are int8) or float32.
+    type: str
+    #: ``open`` or ``fixed``.
+    batch: str
+
+    @classmethod
+    def named(cls, name: str) -> KerasFile:
+        """The file of that :attr:`name`."""
+        return cls(*name.split("."))
+
+    @property
+    def name(self) -> str:
+        return f"{self.network}.{self.type}.{self.batch}"
+
+    @property
+    def identifier(self) -> str:
+        """The name as modules are named."""
+        return self.name.replace(".", "_")
+
+    @property
+    def data(self) -> bytes:
+        return _archive()[f"{self.name}.tflite"]
+
+    @property
+    def operators(self) -> Mapping[str, int]:
+        """How often each operator stands in the file."""
+        operators: dict[str, int] = _entry(self)["operators"]
+        return operators
+
+    def samples(self, inputs: Sequence[TensorInfo], count: int) -> list[dict[str, Array]]:
+        """Random inputs, those that choose rows of a table among its rows."""
+        samples = [random_sample(inputs, 1, index) for index in range(count)]
+        limits = listing()[self.network]["indices"]
+        for index, sample in enumerate(samples):
+            rng = np.random.default_rng([2, index])
+            for name, array in sample.items():
+                for limited, limit in limits.items():
+                    # The converter calls it serving_default_NAME:0.
+                    if limited in name:
+                        sample[name] = rng.integers(0, limit, array.shape).astype(array.dtype)
+        return samples
+
+
+@functools.cache
+def listing() -> Mapping[str, Any]:
+    """What ``convert.py`` wrote down of each network."""
+    networks: dict[str, Any] = json.loads((_FOLDER / "models.json").read_text())["networks"]
+    return networks
+
+
+@functools.cache
+def files() -> tuple[KerasFile, ...]:
+    return tuple(
+        KerasFile(network, *form.split("."))
+        for network, entry in listing().items()
+        for form in entry["files"]
+    )
+
+
+def one_of_each(networks: Iterable[str]) -> list[KerasFile]:
+    """One file of each network, so that all types and batches come about equally often."""
+    chosen = []
+    for number, network in enumerate(networks):
+        own = [file for file in files() if file.network == network]
+        chosen += own[number % max(1, len(own)) :][:1]
+    return chosen
+
+
+def refused_operators(error: ModelError) -> tuple[str, ...]:
+    """The operators that a refusal names; ``?`` where it names none."""
+    return tuple(dict.fromkeys(re.findall(r"\b\d+ \((\w+)\)", error.fact))) or ("?",)
+
+
+@functools.cache
+def reference_of_file(file: KerasFile) -> str:
+    """``tflm``, or ``litert-ref`` for what TFLM refuses. The compiler must accept the file."""
+    try:
+        get_reference("tflm", load_model(file.data), file.data)
+    except ModelError:
+        return "litert-ref"
+    return "tflm"
+
+
+def compiled(file: KerasFile, **options: Any) -> ModelLibrary:
+    """The file compiled to compute as its reference does; ModelError for what is refused."""
+    load_model(file.data)
+    reference = reference_of_file(file)
+    return hilc.compile(file.data, name=file.identifier, reference=reference, **options)
+
+
+def compare_on_host(
+    libraries: Mapping[KerasFile, ModelLibrary], folder: Path, samples: int = 3
+) -> Iterator[tuple[KerasFile, Report]]:
+    """Run generated C in this process, all of it from one shared library in ``folder``."""
+    path = hilc.host.export_library(hilc.merge(list(libraries.values())), folder / "keras.so")
+    factory = hilc.host.load_module(path)
+    for file, library in libraries.items():
+        (module,) = library.modules
+        with factory[file.identifier](hilc.host.cpu(0)) as executor:
+            assert isinstance(executor.model, HostModel)
+            yield (
+                file,
+                verify(
+                    executor.model,
+                    file.samples(module.inputs, samples),
+                    reference_of(library, module, reference_of_file(file)),
+                    board="this machine",
+                    per_layer=True,
+                ),
+            )
+
+
+def _entry(file: KerasFile) -> Any:
+    return listing()[file.network]["files"][f"{file.type}.{file.batch}"]
+
+
+@functools.cache
+def _archive() -> Mapping[str, bytes]:
+    with tarfile.open(_FOLDER / "models.tar.xz") as archive:
+        return {
+            member.name: file.read()
+            for member in archive.getmembers()
+            if (file := archive.extractfile(member))
+        }
