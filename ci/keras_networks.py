@@ -5,22 +5,31 @@
 
 ``make keras`` runs it. Every file is compiled, its C runs on this host, and each layer is compared
 with the reference, bytes of integers and floats within the bound of ``hil verify``. Files that are
-refused stand under the operators that the refusal names. ``--table`` prints, too, the rows of
-``REFUSED`` in ``tests/hilc/test_keras.py`` as they are today. Exits with 1 where an answer differs.
+refused stand under the operators that the refusal names. ``--table`` prints, too, the rows of the
+tables in ``tests/hilc/test_keras.py`` as they are today. Exits with 1 where an answer differs.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import keras_files
-from keras_files import TYPES, KerasFile, compare_on_host, compiled, refused_operators
+from keras_files import (
+    TYPES,
+    KerasFile,
+    compare_on_host,
+    compiled,
+    refused_by_tflm,
+    refused_operators,
+)
 
 from hil.cli.console import table
 from hil.verify import Report
@@ -33,7 +42,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     networks = keras_files.listing()
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=", ".join(networks))
-    parser.add_argument("--table", action="store_true", help="print the rows of REFUSED")
+    parser.add_argument("--table", action="store_true", help="print the tables of the test")
     args = parser.parse_args()
     if unknown := set(args.networks) - set(networks):
         parser.error(f"unknown network {min(unknown)!r}: choose of {', '.join(networks)}")
@@ -58,7 +67,7 @@ def main() -> int:
             layer = report.first_different_layer
             print(f"{file.name} differs, first in {layer and layer.op} {layer and layer.name}")
     if args.table:
-        _print_table(refusals)
+        _print_tables(refusals, reports)
     return 0 if all(report.match for report in reports.values()) else 1
 
 
@@ -85,19 +94,44 @@ def _print_refusals(refusals: dict[KerasFile, ModelError]) -> None:
         print(table(rows, ["refused because of", "files", "networks"]))
 
 
-def _print_table(refusals: dict[KerasFile, ModelError]) -> None:
-    """Print what REFUSED must say: the networks of each operator, by types."""
-    types: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for file, error in refusals.items():
-        for operator in refused_operators(error):
-            types[operator, file.network].add(file.type)
-    rows: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for (operator, network), own in types.items():
-        others = {f.type for f in keras_files.files() if f.network == network} - own
-        rows[operator, tuple(sorted(own)) if others else ()].append(network)
-    print()
-    for (operator, chosen), networks in sorted(rows.items()):
-        print(f"{operator} {' '.join(chosen) or 'all types'}: {' '.join(networks)}")
+def _print_tables(refusals: dict[KerasFile, ModelError], compared: Collection[KerasFile]) -> None:
+    """Print the rows of REFUSED and NOT_IN_TFLM."""
+    print("\nREFUSED")
+    _print_rows(
+        (file, operator, _reason(error))
+        for file, error in refusals.items()
+        for operator in refused_operators(error)
+    )
+    print("\nNOT_IN_TFLM")
+    by_tflm = {file: refused_by_tflm(file) for file in compared}
+    _print_rows((file, said, "TFLM refuses it") for file, said in by_tflm.items() if said)
+
+
+def _print_rows(refused: Iterable[tuple[KerasFile, str, str]]) -> None:
+    """Print the networks of each operator, apart where the reasons or the types are."""
+    types: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for file, operator, reason in refused:
+        types[operator, reason, file.network].add(file.type)
+    rows: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (operator, reason, network), own in types.items():
+        others = {
+            file.type
+            for file in keras_files.files()
+            if file.network == network and operator in file.operators
+        }
+        rows[operator, reason, tuple(sorted(own)) if others - own else ()].append(network)
+    for (operator, reason, limits), networks in sorted(rows.items()):
+        shown = [f'"{word}"' for word in (operator, reason, " ".join(networks))]
+        shown += [str(limits).replace("'", '"')] if limits else []
+        print(f"    Refused({', '.join(shown)}),")
+
+
+def _reason(error: ModelError) -> str:
+    """Return what a refusal says, without the names and numbers of its model."""
+    if "not supported" in error.fact and ": " not in error.fact:
+        return "not implemented"
+    said = error.fact.split(": ", 1)[1]
+    return re.sub(r"'[^']*'(: )?|\(\w+\[[^\]]*\]\)", "", said).replace("  ", " ").strip()
 
 
 if __name__ == "__main__":

@@ -110,13 +110,19 @@ def refused_operators(error: ModelError) -> tuple[str, ...]:
 
 
 @functools.cache
-def reference_of_file(file: KerasFile) -> str:
-    """``tflm``, or ``litert-ref`` for what TFLM refuses. The compiler must accept the file."""
+def refused_by_tflm(file: KerasFile) -> str | None:
+    """The operator because of which TFLM refuses a file; the compiler must accept it."""
     try:
         get_reference("tflm", load_model(file.data), file.data)
-    except ModelError:
-        return "litert-ref"
-    return "tflm"
+    except ModelError as error:
+        (operator,) = re.findall(r"opcode '(\w+)'|$", error.fact)[:1]
+        return operator or re.findall(r"Node (\w+)|$", error.fact)[0] or "?"
+    return None
+
+
+def reference_of_file(file: KerasFile) -> str:
+    """``tflm``, or ``litert-ref`` for what TFLM refuses."""
+    return "litert-ref" if refused_by_tflm(file) else "tflm"
 
 
 def compiled(file: KerasFile, **options: Any) -> ModelLibrary:

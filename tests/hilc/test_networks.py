@@ -29,7 +29,6 @@ NETWORKS: Mapping[str, str] = {
 REFUSED: Mapping[str, str] = {
     "denoiser": "TRANSPOSE_CONV",
     "detector": "CUSTOM 'TFLite_Detection_PostProcess'",
-    "gestures": "UNIDIRECTIONAL_SEQUENCE_LSTM",
     "rhythm": "WHILE",
     "segmenter": "RESIZE_BILINEAR",
 }
