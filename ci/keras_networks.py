@@ -27,6 +27,7 @@ from keras_files import (
     KerasFile,
     compare_on_host,
     compiled,
+    reference_of_file,
     refused_by_tflm,
     refused_operators,
 )
@@ -104,7 +105,11 @@ def _print_tables(refusals: dict[KerasFile, ModelError], compared: Collection[Ke
     )
     print("\nNOT_IN_TFLM")
     by_tflm = {file: refused_by_tflm(file) for file in compared}
-    _print_rows((file, said, "TFLM refuses it") for file, said in by_tflm.items() if said)
+    _print_rows(
+        (file, said, "litert-ref" if reference_of_file(file) == "litert-ref" else "no reference")
+        for file, said in by_tflm.items()
+        if said
+    )
 
 
 def _print_rows(refused: Iterable[tuple[KerasFile, str, str]]) -> None:

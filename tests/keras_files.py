@@ -112,23 +112,32 @@ def refused_operators(error: ModelError) -> tuple[str, ...]:
 @functools.cache
 def refused_by_tflm(file: KerasFile) -> str | None:
     """The operator because of which TFLM refuses a file; the compiler must accept it."""
+    return _refused_by("tflm", file)
+
+
+@functools.cache
+def reference_of_file(file: KerasFile) -> str:
+    """``tflm``, ``litert-ref`` for what TFLM refuses, ``hilc`` for what both refuse."""
+    if not refused_by_tflm(file):
+        return "tflm"
+    return "hilc" if _refused_by("litert-ref", file) else "litert-ref"
+
+
+def _refused_by(reference: str, file: KerasFile) -> str | None:
     try:
-        get_reference("tflm", load_model(file.data), file.data)
+        get_reference(reference, load_model(file.data), file.data)
     except ModelError as error:
         (operator,) = re.findall(r"opcode '(\w+)'|$", error.fact)[:1]
-        return operator or re.findall(r"Node (\w+)|$", error.fact)[0] or "?"
+        operator = operator or re.findall(r"Node (\w+)|$", error.fact)[0]
+        # Or a shape that the file leaves open, and TFLM does not compute.
+        return operator or "SHAPE"
     return None
-
-
-def reference_of_file(file: KerasFile) -> str:
-    """``tflm``, or ``litert-ref`` for what TFLM refuses."""
-    return "litert-ref" if refused_by_tflm(file) else "tflm"
 
 
 def compiled(file: KerasFile, **options: Any) -> ModelLibrary:
     """The file compiled to compute as its reference does; ModelError for what is refused."""
     load_model(file.data)
-    reference = reference_of_file(file)
+    reference = "tflm" if reference_of_file(file) == "tflm" else "litert-ref"
     return hilc.compile(file.data, name=file.identifier, reference=reference, **options)
 
 

@@ -27,7 +27,6 @@ NETWORKS: Mapping[str, str] = {
 }
 #: What cannot be compiled yet, by the operator that is in the way.
 REFUSED: Mapping[str, str] = {
-    "denoiser": "TRANSPOSE_CONV",
     "detector": "CUSTOM 'TFLite_Detection_PostProcess'",
     "rhythm": "WHILE",
     "segmenter": "RESIZE_BILINEAR",

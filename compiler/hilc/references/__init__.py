@@ -28,7 +28,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hilc.errors import InputError
+from hilc.errors import InputError, ModelError
 from hilc.interpreter import Interpreter, check_inputs
 from hilc.ir import Array, Graph, Numerics
 from hilc.references import tflm
@@ -120,8 +120,17 @@ class _Tflm:
         self.description = self._file.describe(f"{self.name}: {tflm.PACKAGE} {version}")
         # Some operators reject their types only when they run: run once, to raise now.
         tensors = [graph.tensors[name] for name in graph.inputs]
-        self._model.run([np.zeros(tensor.shape, tensor.dtype) for tensor in tensors])
+        values = self.run_all({x.name: np.zeros(x.shape, x.dtype) for x in tensors})
         self._model.reset()
+        # It takes the shapes of the file, also where the file leaves them open.
+        for name, value in values.items():
+            tensor = graph.tensors[name]
+            if value.size != tensor.size and tensor.channels is None:
+                raise ModelError(
+                    f"TensorFlow Lite Micro takes the shape {list(value.shape)} that the file has "
+                    f"for {name!r}, which is open; it is {list(tensor.shape)}",
+                    "choose another reference",
+                )
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         check_inputs(self._graph, inputs)
