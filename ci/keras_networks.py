@@ -113,22 +113,34 @@ def _print_tables(refusals: dict[KerasFile, ModelError], compared: Collection[Ke
 
 
 def _print_rows(refused: Iterable[tuple[KerasFile, str, str]]) -> None:
-    """Print the networks of each operator, apart where the reasons or the types are."""
-    types: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    """Print the networks of each operator, apart where the reasons or the forms are."""
+    files: dict[tuple[str, str, str], set[KerasFile]] = defaultdict(set)
     for file, operator, reason in refused:
-        types[operator, reason, file.network].add(file.type)
+        files[operator, reason, file.network].add(file)
     rows: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for (operator, reason, network), own in types.items():
-        others = {
-            file.type
-            for file in keras_files.files()
-            if file.network == network and operator in file.operators
+    for (operator, reason, network), own in files.items():
+        candidates = {
+            f for f in keras_files.files() if f.network == network and operator in f.operators
         }
-        rows[operator, reason, tuple(sorted(own)) if others - own else ()].append(network)
-    for (operator, reason, limits), networks in sorted(rows.items()):
+        rows[operator, reason, _forms(own, candidates)].append(network)
+    for (operator, reason, forms), networks in sorted(rows.items()):
         shown = [f'"{word}"' for word in (operator, reason, " ".join(networks))]
-        shown += [str(limits).replace("'", '"')] if limits else []
+        shown += [str(forms).replace("'", '"')] if forms else []
         print(f"    Refused({', '.join(shown)}),")
+
+
+def _forms(own: set[KerasFile], candidates: set[KerasFile]) -> tuple[str, ...]:
+    """Return what tells a network's files from its others: nothing, types, batches or both."""
+    if own == candidates:
+        return ()
+    for forms in (
+        {file.type for file in own},
+        {file.batch for file in own},
+        {f"{file.type}.{file.batch}" for file in own},
+    ):
+        if own == {file for file in candidates if any(file.has_form(form) for form in forms)}:
+            return tuple(sorted(forms))
+    raise AssertionError(f"{own} of {candidates}")
 
 
 def _reason(error: ModelError) -> str:

@@ -55,6 +55,10 @@ class KerasFile:
         """The name as modules are named."""
         return self.name.replace(".", "_")
 
+    def has_form(self, form: str) -> bool:
+        """Whether a type, a batch, or both with a dot between them are this file's."""
+        return {*form.split(".")} <= {self.type, self.batch}
+
     @property
     def data(self) -> bytes:
         return _archive()[f"{self.name}.tflite"]
@@ -128,9 +132,7 @@ def _refused_by(reference: str, file: KerasFile) -> str | None:
         get_reference(reference, load_model(file.data), file.data)
     except ModelError as error:
         (operator,) = re.findall(r"opcode '(\w+)'|$", error.fact)[:1]
-        operator = operator or re.findall(r"Node (\w+)|$", error.fact)[0]
-        # Or a shape that the file leaves open, and TFLM does not compute.
-        return operator or "SHAPE"
+        return operator or re.findall(r"(?:Node|Micro gives) (\w+)|$", error.fact)[0] or "?"
     return None
 
 

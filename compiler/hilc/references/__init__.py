@@ -123,14 +123,16 @@ class _Tflm:
         values = self.run_all({x.name: np.zeros(x.shape, x.dtype) for x in tensors})
         self._model.reset()
         # It takes the shapes of the file, also where the file leaves them open.
-        for name, value in values.items():
-            tensor = graph.tensors[name]
-            if value.size != tensor.size and tensor.channels is None:
-                raise ModelError(
-                    f"TensorFlow Lite Micro takes the shape {list(value.shape)} that the file has "
-                    f"for {name!r}, which is open; it is {list(tensor.shape)}",
-                    "choose another reference",
-                )
+        for node in graph.nodes:
+            for tensor in graph.outs(node):
+                value = values.get(tensor.name)
+                if value is not None and value.size != tensor.size and tensor.channels is None:
+                    raise ModelError(
+                        f"TensorFlow Lite Micro gives {node.op} {tensor.name!r} the shape "
+                        f"{list(value.shape)} that the file has for it, which is open; it is "
+                        f"{list(tensor.shape)}",
+                        "choose another reference",
+                    )
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         check_inputs(self._graph, inputs)
