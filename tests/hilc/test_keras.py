@@ -77,7 +77,6 @@ REFUSED: Sequence[Refused] = (
         "gru_unrolled crnn",
         ("int16.open",),
     ),
-    Refused("GATHER", "it reads what is only known at run time", "embedding"),
     Refused(
         "GELU",
         "GELU does not support int16 input (supported: int8, float32)",
@@ -132,13 +131,15 @@ REFUSED: Sequence[Refused] = (
         ("int8",),
     ),
     Refused("SUM", "not implemented", "attention normalizations siamese two_tower"),
-    Refused("WHILE", "not implemented", "lstm gru conv_lstm"),
 )
 
 
 #: What TFLM refuses of the others; the reason is what they are compared with: ``litert-ref``, or
 #: this compiler's interpreter where that refuses them, too.
 NOT_IN_TFLM: Sequence[Refused] = (
+    Refused("SELECT", "litert-ref", "embedding"),
+    Refused("SELECT_V2", "litert-ref", "embedding"),
+    Refused("STRIDED_SLICE", "litert-ref", "conv_lstm"),
     Refused("EXP", "litert-ref", "yolo", ("int8",)),
     Refused("EXP", "no reference", "regression", ("int8.open",)),
     Refused(

@@ -36,9 +36,13 @@ class ModelFile:
         """Return a reference's description, with the changes made to the file for it."""
         return ", ".join((reference, *self._remarks))
 
-    def named(self, values: Sequence[Array]) -> dict[str, Array]:
-        """Return the values of the graph's tensors, given those in the order of ``indices``."""
-        found = dict(zip(self.indices, values, strict=True))
+    def named(self, values: Sequence[Array | None]) -> dict[str, Array]:
+        """Return the values of the graph's tensors, given those in the order of ``indices``.
+
+        None is left out.
+        """
+        pairs = zip(self.indices, values, strict=True)
+        found = {name: value for name, value in pairs if value is not None}
         return {**found, **{copy: found[name] for copy, name in self._copies.items()}}
 
 

@@ -34,7 +34,15 @@ class TfliteRuntime:
             # asarray: ascontiguousarray gives a scalar a dimension.
             self._runtime.set_tensor(self._file.indices[name], np.asarray(array, order="C"))
         self._runtime.invoke()
-        return self._file.named([self._runtime.get_tensor(i) for i in self._file.indices.values()])
+        return self._file.named([self._value(index) for index in self._file.indices.values()])
+
+    def _value(self, index: int) -> Array | None:
+        """Return a tensor's value; None for what a loop leaves and nobody reads, which is gone."""
+        try:
+            value: Array = self._runtime.get_tensor(index)
+        except ValueError:
+            return None
+        return value
 
     def reset_state(self) -> None:
         self._runtime.reset_all_variables()
