@@ -25,8 +25,8 @@ from hilc.artifact.library import ModelLibrary, TensorInfo
 from hilc.errors import ModelError
 from hilc.frontends import load_model
 from hilc.host import HostModel
-from hilc.ir import Array
-from hilc.references import get_reference
+from hilc.ir import Array, Numerics
+from hilc.references import get_reference, numerics_of_reference
 
 _FOLDER = Path(__file__).resolve().parent / "keras_models"
 TYPES = ("int8", "int16", "float32")
@@ -129,7 +129,8 @@ def reference_of_file(file: KerasFile) -> str:
 
 def _refused_by(reference: str, file: KerasFile) -> str | None:
     try:
-        get_reference(reference, load_model(file.data), file.data)
+        numerics = numerics_of_reference(reference) or Numerics.TFLM
+        get_reference(reference, load_model(file.data, None, numerics), file.data)
     except ModelError as error:
         (operator,) = re.findall(r"opcode '(\w+)'|$", error.fact)[:1]
         return operator or re.findall(r"(?:Node|Micro gives) (\w+)|$", error.fact)[0] or "?"
@@ -139,7 +140,7 @@ def _refused_by(reference: str, file: KerasFile) -> str | None:
 def compiled(file: KerasFile, **options: Any) -> ModelLibrary:
     """The file compiled to compute as its reference does; ModelError for what is refused."""
     load_model(file.data)
-    reference = "tflm" if reference_of_file(file) == "tflm" else "litert-ref"
+    reference = "litert-ref" if reference_of_file(file) == "litert-ref" else "tflm"
     return hilc.compile(file.data, name=file.identifier, reference=reference, **options)
 
 

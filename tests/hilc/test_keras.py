@@ -7,7 +7,7 @@ the files are equal, and what is refused, by operator.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,9 @@ class Refused:
 
 #: What cannot be compiled yet. An entry that starts to work must go, or shrink.
 REFUSED: Sequence[Refused] = (
-    Refused("ARG_MAX", "not implemented", "best_class"),
+    Refused("QUANTIZE", "from a scale of 305 to one of 3e-5", "two_tower", ("int16",)),
+    Refused("RSQRT", "its scales in and out differ", "normalizations", ("int16",)),
+    Refused("SQRT", "int8", "siamese", ("int8",)),
     Refused("BUCKETIZE", "not implemented", "discretized"),
     Refused("CONV_3D", "not implemented", "cnn_3d"),
     Refused(
@@ -99,11 +101,6 @@ REFUSED: Sequence[Refused] = (
     Refused("ONE_HOT", "not implemented", "one_hot"),
     Refused("REAL", "not implemented", "mel"),
     Refused(
-        "REDUCE_MAX",
-        "not implemented",
-        "resnet_v2 separable_1d spatial_attention text_cnn best_class mel",
-    ),
-    Refused(
         "RELU",
         "a scale of 3.587324068671532e-43, out of range (1e-30 to 1e+30)",
         "separable",
@@ -130,15 +127,22 @@ REFUSED: Sequence[Refused] = (
         "separable",
         ("int8",),
     ),
-    Refused("SUM", "not implemented", "attention normalizations siamese two_tower"),
 )
 
 
 #: What TFLM refuses of the others; the reason is what they are compared with: ``litert-ref``, or
 #: this compiler's interpreter where that refuses them, too.
 NOT_IN_TFLM: Sequence[Refused] = (
-    Refused("SELECT", "litert-ref", "embedding"),
-    Refused("SELECT_V2", "litert-ref", "embedding"),
+    Refused(
+        "REDUCE_MAX",
+        "litert-ref",
+        "resnet_v2 separable_1d spatial_attention best_class",
+        ("int16",),
+    ),
+    Refused("REDUCE_PROD", "litert-ref", "attention", ("float32",)),
+    Refused("REDUCE_PROD", "no reference", "attention", ("int8", "int16")),
+    Refused("SELECT", "litert-ref", "embedding text_cnn"),
+    Refused("SELECT_V2", "litert-ref", "embedding text_cnn"),
     Refused("STRIDED_SLICE", "litert-ref", "conv_lstm"),
     Refused("EXP", "litert-ref", "yolo", ("int8",)),
     Refused("EXP", "no reference", "regression", ("int8.open",)),
@@ -175,6 +179,13 @@ NOT_IN_TFLM: Sequence[Refused] = (
     Refused("TILE", "no reference", "conv_autoencoder", ("int16", "int8")),
     Refused("TILE", "no reference", "seq2seq", ("int16.fixed", "int8.fixed", "int8.open")),
 )
+
+
+#: What differs from its reference, and why. A file that becomes equal must go.
+DIFFERENT: Mapping[str, str] = {
+    "resnet_v2.int16.open": "MUL on int16 is computed as TFLM defines it, not as litert-ref",
+    "resnet_v2.int16.fixed": "MUL on int16 is computed as TFLM defines it, not as litert-ref",
+}
 
 
 def rows_of(file: KerasFile) -> set[str]:
@@ -230,8 +241,11 @@ _GROUPS = dict(_groups())
 def test_on_the_host(group: str, tmp_path: Path) -> None:
     """Every layer's bytes, of floats within the bound that ``hil verify`` has for them."""
     libraries = {file: compiled(file) for file in _accepted(_GROUPS[group])}
-    for _, report in compare_on_host(libraries, tmp_path):
-        report.check()
+    for file, report in compare_on_host(libraries, tmp_path):
+        if file.name in DIFFERENT:
+            assert not report.match, f"{file.name} is equal now"
+        else:
+            report.check()
 
 
 @tflm.needs_tflm
@@ -254,7 +268,7 @@ def test_open_batches_are_fixed_and_said_so() -> None:
         graph = load_model(file.data)
         fixed = [FixedSize(name, 0, 1) for name in graph.inputs] if file.batch == "open" else []
         assert list(graph.fixed_sizes) == fixed, file.name
-        assert not {"SHAPE", "GATHER", "FILL"} & {node.op for node in graph.nodes}, file.name
+        assert not {"SHAPE", "RANK"} & {node.op for node in graph.nodes}, file.name
 
 
 def test_all_networks_are_there() -> None:
