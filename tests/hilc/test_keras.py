@@ -68,7 +68,7 @@ REFUSED: Sequence[Refused] = (
         ("int16",),
     ),
     Refused(
-        "FULLY_CONNECTED",
+        "FILL",
         "a scale of 0.0, out of range (1e-30 to 1e+30)",
         "lstm_unrolled lstm_stacked bidirectional simple_rnn seq2seq",
         ("int16.open",),
