@@ -106,7 +106,6 @@ REFUSED: Sequence[Refused] = (
         "separable",
         ("int16.fixed",),
     ),
-    Refused("RESIZE_BILINEAR", "not implemented", "unet_resize preprocessing"),
     Refused(
         "REVERSE_V2",
         "its quantizations differ; REVERSE_V2 does not requantize",
@@ -133,6 +132,7 @@ REFUSED: Sequence[Refused] = (
 #: What TFLM refuses of the others; the reason is what they are compared with: ``litert-ref``, or
 #: this compiler's interpreter where that refuses them, too.
 NOT_IN_TFLM: Sequence[Refused] = (
+    Refused("RESIZE_BILINEAR", "litert-ref", "unet_resize preprocessing", ("int16",)),
     Refused(
         "REDUCE_MAX",
         "litert-ref",

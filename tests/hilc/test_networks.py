@@ -28,7 +28,6 @@ NETWORKS: Mapping[str, str] = {
 #: What cannot be compiled yet, by the operator that is in the way.
 REFUSED: Mapping[str, str] = {
     "detector": "CUSTOM 'TFLite_Detection_PostProcess'",
-    "segmenter": "RESIZE_BILINEAR",
 }
 
 
