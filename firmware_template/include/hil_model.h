@@ -17,6 +17,8 @@ enum hil_dtype {
     HIL_INT64 = 4,
     HIL_FLOAT32 = 5,
     HIL_BOOL = 6,
+    HIL_UINT32 = 7,
+    HIL_UINT64 = 8,
 };
 
 /* A tensor in the board's memory. Its elements lie without gaps, the last axis innermost. */

@@ -82,6 +82,8 @@ enum hil_wire_dtype {
     HIL_WIRE_INT64 = 4,
     HIL_WIRE_FLOAT32 = 5,
     HIL_WIRE_BOOL = 6,
+    HIL_WIRE_UINT32 = 7,
+    HIL_WIRE_UINT64 = 8,
 };
 
 enum hil_tensors {

@@ -145,6 +145,8 @@ class Dtype(IntEnum):
     INT64 = 4
     FLOAT32 = 5
     BOOL = 6
+    UINT32 = 7
+    UINT64 = 8
 
 
 class Tensors(IntEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from nodes import make_node
-from single_op import KINDS, merged, random_op
+from single_op import KINDS, SIGNAL_DTYPES, merged, random_op
 
 import hil
 import hilc
@@ -20,10 +20,18 @@ RELATIVE = 1e-5
 
 @pytest.mark.parametrize("name", ["mps2-an385", "mps3-an547", "riscv-virt"])
 def test_all_operators_on_a_board(name):
+    check(name, [kind for kind in KINDS if kind[1] in ("int8", "float32")])
+
+
+@pytest.mark.parametrize("name", ["mps2-an385", "riscv-virt"])
+def test_signal_operators_on_a_board(name):
+    """With inputs and outputs of every type that the signal library has."""
+    check(name, [(op, dtype) for op, dtypes in SIGNAL_DTYPES.items() for dtype in dtypes])
+
+
+def check(name: str, kinds: list[tuple[str, str]]) -> None:
     rng = np.random.default_rng(5)
-    graph, values = merged(
-        [random_op(rng, *kind) for kind in KINDS if kind[1] in ("int8", "float32")]
-    )
+    graph, values = merged([random_op(rng, *kind) for kind in kinds])
     board = load_board(name)
     library = hilc.compile(
         graph, cpu=board.cpu.name, name="operators", pools="external", io_in_pool=True

@@ -97,16 +97,16 @@ _ROWS = (
     _integer(32),
     _integer(64),
     ElementType(
+        "float32", "float", "f32", 4, -_FLOAT32_MAX, _FLOAT32_MAX, "kDLFloat", 32,
+        may_have_scale=False, weights="float32", biases=("float32",),
+    ),
+    ElementType("bool", "uint8_t", "bool", 1, 0, 1, "kDLUInt", 1, may_have_scale=False),
+    ElementType(
         "uint32", "uint32_t", "u32", 4, 0, (1 << 32) - 1, "kDLUInt", 32, may_have_scale=False
     ),
     ElementType(
         "uint64", "uint64_t", "u64", 8, 0, (1 << 64) - 1, "kDLUInt", 64, may_have_scale=False
     ),
-    ElementType(
-        "float32", "float", "f32", 4, -_FLOAT32_MAX, _FLOAT32_MAX, "kDLFloat", 32,
-        may_have_scale=False, weights="float32", biases=("float32",),
-    ),
-    ElementType("bool", "uint8_t", "bool", 1, 0, 1, "kDLUInt", 1, may_have_scale=False),
 )  # fmt: skip
 
 ELEMENT_TYPES: Mapping[str, ElementType] = MappingProxyType({row.name: row for row in _ROWS})

@@ -245,15 +245,15 @@ def _overlap(
     assert x is not None
     assert memory is not None
     step, (frames, size) = OverlapAddAttributes.of(node).frame_step, x.shape[-2:]
-    is_float = not outs[0].element.quantized
-    wide = np.float32 if is_float else np.int64
+    saturates = outs[0].element.quantized
+    wide = np.int64 if saturates else np.float32
     sums = np.zeros((len(memory), frames * step + size), wide)
     sums[:, :size] = memory
     frame_rows = x.reshape(len(memory), frames, size).astype(wide)
     for frame in range(frames):
         under = sums[:, frame * step : frame * step + size]
         under += frame_rows[:, frame]
-        if not is_float:
+        if saturates:
             np.clip(under, *outs[0].element.bounds, out=under)
     sums = sums.astype(x.dtype)
     return [sums[:, : frames * step].reshape(outs[0].shape), sums[:, frames * step :]]
