@@ -270,9 +270,9 @@ class _Table:
             self._bodies.append(c_parameters(kernel.name, f"own_{index}", own.fields))
             parameters = f"const struct {kernel.name} *const parameters = &own_{index};"
         arguments = ["parameters"]
-        for types, name in ((kernel.inputs, "in"), (kernel.outputs, "out")):
-            several = any(each.endswith("[]") for each in types)
-            arguments += [name] if several else [f"{name}[{i}]" for i in range(len(types))]
+        for types, const, name in ((kernel.inputs, "const ", "in"), (kernel.outputs, "", "out")):
+            several = [f"({const}{each[:-2]} *const *){name}" for each in types if each[-1] == "]"]
+            arguments += several or [f"{name}[{i}]" for i in range(len(types))]
         arguments += [] if kernel.scratch == "0" else ["scratch"]
         self._bodies.append(
             f"static void call_{index}(const void *p, const void *const *in, void *const *out, "

@@ -107,9 +107,11 @@ def test_what_every_operator_accepts_can_be_checked() -> None:
         "TRANSPOSE_CONV",
         "AVERAGE_POOL_2D",
         "MAX_POOL_2D",
+        "L2_POOL_2D",
         "ADD",
         "SUB",
         "MUL",
+        "DIV",
     ]
 
 

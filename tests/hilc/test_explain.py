@@ -60,7 +60,7 @@ def test_text_and_json(name: str) -> None:
     assert f"{told.workspace_bytes:,} bytes of workspace" in text
     assert len(data["tenants"]) == len(told.slots)
     assert data["next_saving"] is None
-    assert "no program that takes less memory" in text
+    assert "no program with less memory" in text
 
 
 def test_rows_that_a_group_keeps() -> None:

@@ -167,9 +167,9 @@ struct hil_one_hot {
 HIL_INLINE void hil_one_hot(const struct hil_one_hot *p, const int32_t *indices, void *out) {
     uint8_t *target = (uint8_t *)out;
     for (int32_t row = 0; row < p->rows; row++) {
-        for (int32_t class = 0; class < p->classes; class ++) {
+        for (int32_t label = 0; label < p->classes; label++) {
             for (int32_t column = 0; column < p->columns; column++) {
-                const uint8_t *element = indices[column] == class ? p->on : p->off;
+                const uint8_t *element = indices[column] == label ? p->on : p->off;
                 memcpy(target, element, (size_t)p->item);
                 target += p->item;
             }
