@@ -330,18 +330,18 @@ def _singles(cpu: str) -> list[_Single]:
     made: list[tuple[Node, Sequence[Tensor | None], Sequence[Tensor], Sequence[Array | None]]] = []
     for op, dtype in KINDS:
         # Of a conversion the other type is drawn as well, and each pair has a kernel of its own.
-        for _ in range(12 if op in ("QUANTIZE", "DEQUANTIZE") else 4):
+        for _ in range(12 if op in ("QUANTIZE", "DEQUANTIZE", "GELU") else 4):
             single = random_op(rng, op, dtype)
             made.append((single.node, single.ins, single.outs, single.values))
     for op, dtype in itertools.product(
         ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), ARITHMETIC
     ):
-        for _ in range(16 if dtype == "int8" else 8):
+        for _ in range(8 if dtype == "float32" else 16):
             layer = random_layer(rng, op, dtype, explicit_padding=True)
             values = [layer.x, *(None if t is None else t.data for t in layer.ins[1:])]
             made.append((layer.node, layer.ins, (layer.out,), values))
     for dtype in ARITHMETIC:
-        for _ in range(4):
+        for _ in range(12):
             layer = grouped_layer(rng, dtype)
             made.append((layer.node, layer.ins, layer.outs, layer.values))
     for bias in BIASES:
