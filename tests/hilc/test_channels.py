@@ -81,7 +81,5 @@ def test_no_module_of_a_family_is_long() -> None:
     folder = Path(lowering.__file__).parent
     families = [path for path in folder.rglob("*.py") if "@lowers(" in path.read_text()]
     assert len(families) > 20
-    lines = {
-        str(path.relative_to(folder)): len(path.read_text().splitlines()) for path in families
-    }
+    lines = {str(path.relative_to(folder)): len(path.read_text().splitlines()) for path in families}
     assert {name: count for name, count in lines.items() if count > 420} == {}
