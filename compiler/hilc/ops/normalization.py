@@ -41,7 +41,7 @@ _SCALES = {"LOG_SOFTMAX": 16 / 256, "L2_NORMALIZATION": 1 / 128}
 #: Values of a row whose squares add up to 31 bits.
 _MAX_SQUARES = (1 << 31) // (1 << 16) - 1
 #: The least norm that floats are divided by.
-LEAST_NORM = 1e-6
+LEAST_NORM = float(np.float32(1e-6))
 
 
 class LogScales(NamedTuple):
