@@ -322,7 +322,8 @@ HIL_INLINE void hil_dsp_columns_s16(const struct hil_dsp_columns_s16 *p, uint32_
     const int32_t *pair = p->stream;
     const int32_t pair_words = 4 + (p->wide ? 4 : 2) * p->units;
     for (int32_t column = 0; column < p->columns; column += 2) {
-        const uint32_t *weights = (const uint32_t *)pair + 4;
+        const void *const packed = pair + 4;
+        const uint32_t *weights = (const uint32_t *)packed;
         if (!p->wide) {
             hil_dsp_s16_widen(pair + 4, p->units, wide);
             weights = wide;

@@ -45,7 +45,8 @@ HIL_INLINE void hil_dsp_conv2d_s16(const struct hil_dsp_conv2d_s16 *p, const int
     const int32_t depth = p->filter_h * p->filter_w * p->in_c;
     uint32_t *const rows = (uint32_t *)scratch;
     /* Behind the rows and the widened columns: two windows, at multiples of four bytes. */
-    int16_t *const gathered = (int16_t *)(rows + HIL_DSP_S16_ROWS_WORDS(p) + 4 * p->units);
+    void *const behind = rows + HIL_DSP_S16_ROWS_WORDS(p) + 4 * p->units;
+    int16_t *const gathered = (int16_t *)behind;
     int16_t *const second = gathered + (depth + 1) / 2 * 2;
     for (int32_t images = p->batch; images > 0; images--) {
         const int32_t pixels = p->out_h * p->out_w;

@@ -220,7 +220,8 @@ HIL_INLINE void hil_dsp_matvec_s16(const struct hil_dsp_matvec_s16 *p, const int
         hil_dsp_vector_s16_row(p, in, row);
         const int32_t *block = p->stream;
         for (int32_t column = 0; column < p->columns; column += 4) {
-            const uint32_t *const weights = (const uint32_t *)block + 8;
+            const void *const packed = block + 8;
+            const uint32_t *const weights = (const uint32_t *)packed;
             struct hil_dsp_vector_s16 sums = {
                 .row = row,
                 .weights = weights,
