@@ -40,6 +40,9 @@ class ElementType:
     may_have_scale: bool = True
     #: Whether operators support the zero point 0 only.
     symmetric: bool = False
+    #: Whether TensorFlow Lite Micro clears and pads memory of this type with the zero point, not
+    #: with the number 0.
+    clears_to_zero_point: bool = False
     #: Type of the weights that layers multiply it with; empty for none.
     weights: str = ""
     #: Types of a bias, which are those of sums of products; the first is the default.
@@ -86,8 +89,8 @@ def _integer(bits: int, **traits: object) -> ElementType:
 
 _ROWS = (
     _integer(
-        8, quantized=True, needs_scale=True, weights="int8", biases=("int32",), tabled=True,
-        headroom=20,
+        8, quantized=True, needs_scale=True, clears_to_zero_point=True, weights="int8",
+        biases=("int32",), tabled=True, headroom=20,
     ),
     ElementType("uint8", "uint8_t", "u8", 1, 0, 255, "kDLUInt", 8, quantized=True, tabled=True),
     _integer(

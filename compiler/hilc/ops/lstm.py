@@ -26,7 +26,7 @@ from math import log2
 
 import numpy as np
 
-from hilc.ir import Array, Attributes, Node, Rounding, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Rounding, Tensor
 from hilc.numerics import interpolate
 from hilc.numerics.libm import tanhf
 from hilc.numerics.requantize import Int64Array, Multiplier, requantize
@@ -175,7 +175,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
                 f"has the state {state.name!r} of shape {list(state.shape)}, which must be "
                 f"{[n.batch, n.units]}",
             )
-    weights = "float32" if x.dtype == "float32" else "int8"
+    weights = x.element.weights
     wanted: list[tuple[int, tuple[int, ...], str]]
     wanted = [(IN_WEIGHTS, (n.units, n.depth), weights)]
     wanted += [(HIDDEN_WEIGHTS, (n.units, n.units), weights), (BIASES, (n.units,), of_bias)]
@@ -195,7 +195,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
                     f"takes {tensor.name!r} for the {name} gate, which is computed",
                     "weights and biases must be constants",
                 )
-    if x.dtype != "float32":
+    if x.element.quantized:
         for index in range(IN_WEIGHTS, BIASES):
             zero_point = quantization(node, operand(node, ins, index))[1]
             if zero_point:
@@ -278,14 +278,14 @@ class _Integer:
             yield function(_saturated(both, "int16"), GATE_POSITIONS)
 
     def _scaled(self, sums: Int64Array, factor: Multiplier) -> Int64Array:
-        if self._tensors[X].dtype == "int8":
-            return _saturated(requantize(sums.astype(np.int32), *factor), "int16")
-        return _saturated(requantize(sums, *factor, Rounding.SINGLE, "int64"), "int16")
+        element = self._tensors[X].element
+        rounding = Rounding.SINGLE if element.symmetric else Rounding.DOUBLE
+        kind = element.sums(None)
+        return _saturated(requantize(sums.astype(kind), *factor, rounding, kind), "int16")
 
 
 def _saturated(values: Int64Array, dtype: str) -> Int64Array:
-    info = np.iinfo(dtype)
-    clipped: Int64Array = np.clip(values, info.min, info.max)
+    clipped: Int64Array = np.clip(values, *ELEMENT_TYPES[dtype].bounds)
     return clipped
 
 

@@ -246,7 +246,7 @@ def fill_between(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor
     value = pad_value(node, outs[0])
     if not np.any(blocks(node, ins).around):
         return 0
-    if value and outs[0].dtype == "int8" and node.numerics is Numerics.TFLM:
+    if value and outs[0].element.clears_to_zero_point and node.numerics is Numerics.TFLM:
         unsupported(
             node,
             f"pads with the zero point {value}, for which TensorFlow Lite Micro takes memory that "

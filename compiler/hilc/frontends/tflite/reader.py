@@ -238,7 +238,7 @@ class _Importer:
             except ModelError as error:
                 raise type(error)(f"operator {i} ({code}): {error.fact}", error.hint) from error
         states = [
-            State(self.names[index], after, self._reset(index))
+            State(self.names[index], after, _cleared(self.tensor(index)))
             for index, after in self._states.items()
         ]
         states += [
@@ -335,10 +335,8 @@ class _Importer:
             variable.tensor = replace(value, name=name, shape=shape, data=None)
             variable.now = name
             tensors[name] = variable.tensor
-            if data is None and value.dtype == "int8" and value.quant is not None:
-                # The real value 0, as TFLite Micro has it.
-                zero = np.full(shape, value.quant.zero_point[0], np.int8)
-                variable.reset = _frozen(zero)
+            if data is None:
+                variable.reset = _cleared(variable.tensor)
         declared = variable.tensor
         is_open = value.name in self.open_shapes
         if value.dtype != declared.dtype or not (is_open or value.shape == declared.shape):
@@ -384,13 +382,6 @@ class _Importer:
                     "initialize variables with constants",
                 )
             own.reset = data
-
-    def _reset(self, index: int) -> Array | None:
-        """Return what a reset makes of a variable: the real value 0, as TFLite Micro does it."""
-        tensor = self.tensor(index)
-        if tensor.dtype != "int8" or tensor.quant is None:
-            return None
-        return _frozen(np.full(tensor.shape, tensor.quant.zero_point[0], np.int8))
 
     def _variables(self, positions: Sequence[int], inputs: Sequence[int]) -> list[int]:
         """Return the indices of an operator's variables."""
@@ -775,6 +766,14 @@ def _dequantized(weights: Tensor) -> Array:
 def _frozen(values: Array) -> Array:
     values.flags.writeable = False
     return values
+
+
+def _cleared(tensor: Tensor) -> Array | None:
+    """Return what TFLite Micro makes of a variable at a reset; None for zeros."""
+    if tensor.quant is None or not tensor.element.clears_to_zero_point:
+        return None
+    zero_point = tensor.quant.zero_point[0]
+    return _frozen(np.full(tensor.shape, zero_point, tensor.element.name))
 
 
 def _ints(table: Any, accessor: str) -> list[int]:

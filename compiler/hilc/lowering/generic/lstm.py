@@ -59,7 +59,7 @@ def portable(layer: Layer) -> KernelCall:
         return KernelCall(floats, _TENSORS, macs)
     factors = scaling(node, ins)
     cell = _cell(layer, factors)
-    if layer.operand(X).dtype == "int16":
+    if layer.operand(X).element.symmetric:
         wide = HilLstmS16(
             lstm=shape,
             lstm_cell=cell,

@@ -54,7 +54,7 @@ def portable(layer: Layer) -> KernelCall:
         offsets=_words(offsets),
         bias=_words(_constant(layer, 3) - state_zero_point * added),
     )
-    if layer.outs[1].dtype == "int16":
+    if layer.outs[1].element.symmetric:
         wide = HilSvdfS8StateS16(svdf=shape, svdf_s8=integers, moments=moments)
         return KernelCall(wide, _TENSORS, macs)
     narrow = HilSvdfS8StateS8(svdf=shape, svdf_s8=integers, moments=moments)
