@@ -120,8 +120,8 @@ def test_the_drawing_is_the_contract() -> None:
 
 
 def drawings(text: str) -> list[list[str]]:
-    """The rooms of each drawing, whose names stand in front of two spaces."""
-    blocks = re.findall(r"```text\nrooms (.*?)```", text, re.DOTALL)
+    """The packages of each drawing, whose names stand in front of two spaces."""
+    blocks = re.findall(r"```text\npackages (.*?)```", text, re.DOTALL)
     return [
         [
             name
