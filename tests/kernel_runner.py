@@ -125,6 +125,7 @@ def run(
             "RESULT_BYTES": max(sum(map(_size, case.outputs)) for case in cases),
             "PARAMETER_BYTES": 1024,
             "BLOCKS_MAX": blocks,
+            "TENSORS_MAX": max(max(len(case.inputs), len(case.outputs)) for case in cases),
         }
         folders = [*([include] if include else []), data_dir("runtime") / "include", SOURCES]
         command: list[str | Path] = [

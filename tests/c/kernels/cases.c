@@ -109,8 +109,8 @@ static void place_all(uint32_t run) {
 }
 
 static void call(const struct kernel *kernel) {
-    const void *in[BLOCKS_MAX];
-    void *out[BLOCKS_MAX];
+    const void *in[TENSORS_MAX] = {NULL};
+    void *out[TENSORS_MAX] = {NULL};
     void *scratch = NULL;
     for (uint32_t i = 0; i < head.inputs; ++i) {
         in[i] = place_of(&pieces[i]);
