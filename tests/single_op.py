@@ -177,6 +177,13 @@ def quantized(rng: Random, dtype: str, centre: float = 0.05) -> Quant | None:
     return byte_quant(rng, dtype, centre) if dtype in ("int8", "uint8") else None
 
 
+def no_finer(quant: Quant | None, least: float) -> Quant | None:
+    """The quantization with a scale of at least this; what a finer one gives, nothing defines."""
+    if quant is None:
+        return None
+    return replace(quant, scale=(float(np.float32(max(least, quant.scale[0]))),))
+
+
 def scale_of(tensor: Tensor) -> float:
     """The scale of a tensor that has one."""
     assert tensor.quant is not None
@@ -299,8 +306,8 @@ def _rescaled(rng: Random, dtype: str) -> Draft:
     draft = _unary(rng, dtype)
     if dtype == "int16":
         # Six steps of a still smaller scale leave 32 bits.
-        scale = float(np.float32(max(1e-8, scale_near(rng, scale_of(draft.ins[0])))))
-        return Draft(draft.ins, Quant((scale,), (0,)))
+        near = Quant((scale_near(rng, scale_of(draft.ins[0])),), (0,))
+        return Draft(draft.ins, no_finer(near, 1e-8))
     return draft
 
 
@@ -328,7 +335,9 @@ def _function(rng: Random, dtype: str) -> Draft:
     shape = shape_of(rng, int(rng.integers(0, 7)), 4)
     if dtype == "int16":
         own, quant = (Quant((scale_near(rng, 2.0**-12),), (0,)) for _ in range(2))
-        return Draft([Tensor("x", shape, dtype, own)], quant)
+        # A magnitude in steps of the output stays within 31 bits.
+        least = own.scale[0] / (1 << 13)
+        return Draft([Tensor("x", shape, dtype, own)], no_finer(quant, least))
     return Draft([activation_tensor(rng, dtype, shape)], quantized(rng, dtype))
 
 
@@ -581,6 +590,16 @@ def _mean(rng: Random, dtype: str) -> Draft:
     if dtype == "int16":
         quant = Quant((scale_near(rng, scale_of(x)),), (0,))
     return Draft([x, index_tensor(axes, "axes")], quant, attrs)
+
+
+def _sum(rng: Random, dtype: str) -> Draft:
+    draft = _mean(rng, dtype)
+    x = draft.ins[0]
+    if x.quant is None:
+        return draft
+    # The sum of all elements, in steps of the output, stays within 31 bits.
+    least = scale_of(x) * x.size / (1 << 28 - x.element.dl_bits)
+    return replace(draft, quant=no_finer(draft.quant, least))
 
 
 def _of_axes(rng: Random, dtype: str) -> Draft:
@@ -1073,7 +1092,11 @@ def _prelu(rng: Random, dtype: str) -> Draft:
     x, alpha = activation_tensor(rng, dtype, shape), activation_tensor(rng, dtype, slopes, "a")
     if rng.random() < 0.7:
         alpha = replace(alpha, data=content(rng, alpha))
-    return Draft([x, alpha], quantized(rng, dtype))
+    quant = quantized(rng, dtype)
+    if quant is not None:
+        # A product with a slope, in steps of the output, stays within 31 bits.
+        quant = no_finer(quant, scale_of(x) * scale_of(alpha) / (1 << 13))
+    return Draft([x, alpha], quant)
 
 
 def _add_n(rng: Random, dtype: str) -> Draft:
@@ -1196,7 +1219,7 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "SUB": _difference,
     "MUL": _mul,
     "MEAN": _mean,
-    "SUM": _mean,
+    "SUM": _sum,
     "REDUCE_MAX": _of_axes,
     "REDUCE_MIN": _of_axes,
     "REDUCE_PROD": _product,
