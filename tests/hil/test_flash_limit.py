@@ -75,6 +75,6 @@ def test_compile_says_that_it_keeps_the_limit_by_estimate(
     arguments = ["compile", str(model_path("kws")), "--board", BOARD.name, "--flash", "40K"]
     arguments += ["-o", str(tmp_path / "kws.tar")]
     assert cli.main(arguments) == 0
-    assert "the limit of flash is kept by estimate" in capsys.readouterr().out
+    assert "the flash limit is met by estimate" in capsys.readouterr().out
     assert cli.main([*arguments, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["flash_limit_kept_by"] == "estimate"

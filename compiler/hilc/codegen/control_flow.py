@@ -36,8 +36,10 @@ from hilc.transforms.partition import extract
 #: Who makes the functions, where a layer's description names a generator.
 GENERATOR = "control flow"
 
-#: How the graphs' mains are called.
-_OPTIONS = Options(api="unpacked", interface="c", pools="external")
+
+def _options() -> Options:
+    """Return how the graphs' mains are called; made late, since a check of it loads plugins."""
+    return Options(api="unpacked", interface="c", pools="external")
 
 
 def with_control_flow(graph: Graph, cpu: Cpu, api: str) -> Graph:
@@ -85,7 +87,7 @@ class _Function:
         """Return the C expression of a call."""
         given = {"input": inputs, "output": outputs}
         passed = []
-        for argument in main_arguments(self.program, _OPTIONS):
+        for argument in main_arguments(self.program, _options()):
             if argument.kind in given:
                 passed.append(given[argument.kind][argument.index])
             else:
@@ -194,7 +196,7 @@ class _Writer:
         prepared = with_control_flow(run_passes(named), self._cpu, "unpacked")
         program = plan(prepared, self._cpu)
         names = make_names(program)
-        source = write_operators(program, names, _OPTIONS)
+        source = write_operators(program, names, _options())
         inner, texts = list[ExternalModule](), [source.text]
         for step in program.steps:
             if isinstance(step.call, ExternalCall):
@@ -203,7 +205,7 @@ class _Writer:
                 texts += [module_source(program, step, module), *module.parts]
         own = [operator.function for operator in source.operators]
         prototype = CONVENTIONS["unpacked"].main_prototype(
-            names.main, main_arguments(program, _OPTIONS)
+            names.main, main_arguments(program, _options())
         )
         return _Function(
             name=names.main,

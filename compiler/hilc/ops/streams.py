@@ -92,11 +92,14 @@ class SubtractionAttributes(Attributes):
 
 
 def _check_memories(
-    node: Node, ins: Sequence[Tensor | None], given: int, memories: Sequence[Memory]
+    node: Node, ins: Sequence[Tensor | None], memories: Sequence[Memory], outputs: int = 1
 ) -> None:
-    """Check the inputs behind the ``given`` ones against what the operator remembers."""
-    require_counts(node, inputs=given + len(memories), outputs=len(node.outputs))
-    for index, memory in enumerate(memories, given):
+    """Check the inputs behind the first against what the operator remembers.
+
+    What it remembers stands behind its ``outputs`` own ones, too.
+    """
+    require_counts(node, inputs=1 + len(memories), outputs=outputs + len(memories))
+    for index, memory in enumerate(memories, 1):
         tensor = operand(node, ins, index)
         if (tensor.shape, tensor.dtype) != memory[:2]:
             invalid(
@@ -132,7 +135,7 @@ def delay_memory(node: Node, ins: Sequence[Tensor | None]) -> list[Memory]:
 
 def _infer_delay(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     memories = delay_memory(node, ins)
-    _check_memories(node, ins, 1, memories)
+    _check_memories(node, ins, memories)
     x = operand(node, ins, 0)
     return [(x.shape, x.dtype), memories[0][:2]]
 
@@ -194,7 +197,7 @@ def framer_memory(node: Node, ins: Sequence[Tensor | None]) -> list[Memory]:
 
 def _infer_framer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     memories = framer_memory(node, ins)
-    _check_memories(node, ins, 1, memories)
+    _check_memories(node, ins, memories, outputs=2)
     x, cut = operand(node, ins, 0), framing(node, ins)
     shape = (*x.shape[:-1], cut.frames, FramerAttributes.of(node).frame_size)
     return [(shape, x.dtype), ((), "bool"), *(memory[:2] for memory in memories)]
@@ -232,7 +235,7 @@ def overlap_memory(node: Node, ins: Sequence[Tensor | None]) -> list[Memory]:
 
 def _infer_overlap(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     memories = overlap_memory(node, ins)
-    _check_memories(node, ins, 1, memories)
+    _check_memories(node, ins, memories)
     x = operand(node, ins, 0)
     samples = x.shape[-2] * OverlapAddAttributes.of(node).frame_step
     return [((*x.shape[:-2], samples), x.dtype), memories[0][:2]]
@@ -282,7 +285,7 @@ def stacker_memory(node: Node, ins: Sequence[Tensor | None]) -> list[Memory]:
 
 def _infer_stacker(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     memories = stacker_memory(node, ins)
-    _check_memories(node, ins, 1, memories)
+    _check_memories(node, ins, memories, outputs=2)
     kinds = [memory[:2] for memory in memories]
     return [kinds[0], ((), "bool"), *kinds]
 
@@ -323,7 +326,7 @@ def subtraction_memory(node: Node, ins: Sequence[Tensor | None]) -> list[Memory]
 
 def _infer_subtraction(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     memories = subtraction_memory(node, ins)
-    _check_memories(node, ins, 1, memories)
+    _check_memories(node, ins, memories)
     kind = memories[0][:2]
     return [kind, kind]
 
