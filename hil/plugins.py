@@ -96,8 +96,14 @@ def _imported(entry: EntryPoint) -> Plugin:
         found = entry.load()
         if callable(found):
             found()
-    except (Exception, SystemExit) as error:  # whatever somebody else's code does
-        problem = error if isinstance(error, Exception) else RuntimeError(f"it exits ({error})")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever somebody else's code does
+        problem = (
+            error
+            if isinstance(error, Exception)
+            else RuntimeError(f"it raises {type(error).__name__} ({error})")
+        )
     finally:
         _importing.pop()
     # An entry point that was made by hand has no distribution.

@@ -193,7 +193,8 @@ def test_a_plugin_that_cannot_be_imported_is_named(site: Site) -> None:
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ("raise SystemExit(3)", "RuntimeError: it exits (3)"),
+        ("raise SystemExit(3)", "RuntimeError: it raises SystemExit (3)"),
+        ("raise BaseException(4)", "RuntimeError: it raises BaseException (4)"),
         ("import importlib, own_parts as p; importlib.reload(p)", "InputError: a runner"),
         ("from hil.board import load_board; load_board('nowhere')", "'nowhere'"),
     ],

@@ -248,6 +248,9 @@ def test_a_limit_of_flash_is_kept_by_estimate_or_refused():
     assert goals().within(None, fastest.flash_bytes).cost == fastest.cost
     with pytest.raises(InputError, match="10 B of flash"):
         goals().within(None, 10)
+    # A build that was too large takes its excess off the limit, which may leave less than nothing.
+    with pytest.raises(InputError, match="-10 B of flash"):
+        goals().within(None, -10)
 
 
 def test_a_goal_stays_the_goal_beside_a_limit_that_it_keeps():

@@ -131,6 +131,8 @@ def _cheapest_of_each_size(
 
     Sizes somewhat beyond ``flash`` are included; each path is more expensive than the one before.
     """
+    # What a build found to be too much is taken off the limit, which may leave nothing.
+    flash = max(0, flash)
     part = max(1, flash // policy.flash_parts)
     parts = flash // part + policy.flash_parts_beyond
     #: Least cost of the layers so far for each size, and the last segment of that path.

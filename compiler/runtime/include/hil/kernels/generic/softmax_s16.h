@@ -37,7 +37,7 @@ struct hil_softmax_s16 {
 
 /* Between two of 512 steps, x from -2^15 on. */
 HIL_INLINE int32_t hil_softmax_s16_between(const int16_t *table, int32_t x) {
-    const int32_t step = 256 + (x >> 7);
+    const int32_t step = (x + 32768) >> 7;
     const int32_t first = table[step];
     return first + (((table[step + 1] - first) * (x & 127) + 64) >> 7);
 }
