@@ -45,6 +45,44 @@ HIL_INLINE int8_t hil_svdf_s8_out(int32_t sum, int32_t multiplier, int32_t shift
     return hil_clamp_s8(hil_requantize(sum, multiplier, shift) + zero_point, INT8_MIN, INT8_MAX);
 }
 
+/* Each filter's newest feature goes behind those that are kept, of the type of the state. */
+#define HIL_SVDF_S8_WALK(p, in, state, out, new_state, element, least, most)                       \
+    do {                                                                                           \
+        const int8_t *x = in;                                                                      \
+        const element *old = state;                                                                \
+        int8_t *y = out;                                                                           \
+        element *updated = new_state;                                                              \
+        for (int32_t b = 0; b < (p)->batch; b++) {                                                 \
+            const int8_t *weights = (p)->weights;                                                  \
+            const int32_t *offsets = (p)->offsets;                                                 \
+            const element *moments = (p)->moments;                                                 \
+            for (int32_t unit = 0; unit < (p)->units; unit++) {                                    \
+                uint32_t sum = (uint32_t)(p)->bias[unit];                                          \
+                for (int32_t filter = 0; filter < (p)->rank; filter++) {                           \
+                    const int32_t feature =                                                        \
+                        hil_requantize(hil_svdf_s8_sum(x, weights, (p)->depth, *offsets++),        \
+                                       (p)->feature_multiplier, (p)->feature_shift);               \
+                    for (int32_t i = 1; i < (p)->memory; i++) {                                    \
+                        const element kept = old[i];                                               \
+                        sum += (uint32_t)(kept * moments[i - 1]);                                  \
+                        updated[i - 1] = kept;                                                     \
+                    }                                                                              \
+                    const element newest =                                                         \
+                        (element)(hil_clamp(feature, least, most) + (p)->state_zero_point);        \
+                    sum += (uint32_t)(newest * moments[(p)->memory - 1]);                          \
+                    updated[(p)->memory - 1] = newest;                                             \
+                    weights += (p)->depth;                                                         \
+                    moments += (p)->memory;                                                        \
+                    old += (p)->memory;                                                            \
+                    updated += (p)->memory;                                                        \
+                }                                                                                  \
+                *y++ = hil_svdf_s8_out((int32_t)sum, (p)->out_multiplier, (p)->out_shift,          \
+                                       (p)->out_zero_point);                                       \
+            }                                                                                      \
+            x += (p)->depth;                                                                       \
+        }                                                                                          \
+    } while (0)
+
 /*@kernel
 name = "hil_svdf_s8_state_s16"
 requires = []
@@ -76,35 +114,7 @@ struct hil_svdf_s8_state_s16 {
 
 HIL_INLINE void hil_svdf_s8_state_s16(const struct hil_svdf_s8_state_s16 *p, const int8_t *in,
                                       const int16_t *state, int8_t *out, int16_t *new_state) {
-    for (int32_t b = 0; b < p->batch; b++) {
-        const int8_t *weights = p->weights;
-        const int32_t *offsets = p->offsets;
-        const int16_t *moments = p->moments;
-        for (int32_t unit = 0; unit < p->units; unit++) {
-            uint32_t sum = (uint32_t)p->bias[unit];
-            for (int32_t filter = 0; filter < p->rank; filter++) {
-                const int32_t feature =
-                    hil_requantize(hil_svdf_s8_sum(in, weights, p->depth, *offsets++),
-                                   p->feature_multiplier, p->feature_shift);
-                for (int32_t i = 1; i < p->memory; i++) {
-                    const int16_t kept = state[i];
-                    sum += (uint32_t)(kept * moments[i - 1]);
-                    new_state[i - 1] = kept;
-                }
-                const int16_t newest =
-                    (int16_t)(hil_clamp(feature, INT16_MIN, INT16_MAX) + p->state_zero_point);
-                sum += (uint32_t)(newest * moments[p->memory - 1]);
-                new_state[p->memory - 1] = newest;
-                weights += p->depth;
-                moments += p->memory;
-                state += p->memory;
-                new_state += p->memory;
-            }
-            *out++ =
-                hil_svdf_s8_out((int32_t)sum, p->out_multiplier, p->out_shift, p->out_zero_point);
-        }
-        in += p->depth;
-    }
+    HIL_SVDF_S8_WALK(p, in, state, out, new_state, int16_t, INT16_MIN, INT16_MAX);
 }
 
 /*@kernel
@@ -138,35 +148,7 @@ struct hil_svdf_s8_state_s8 {
 
 HIL_INLINE void hil_svdf_s8_state_s8(const struct hil_svdf_s8_state_s8 *p, const int8_t *in,
                                      const int8_t *state, int8_t *out, int8_t *new_state) {
-    for (int32_t b = 0; b < p->batch; b++) {
-        const int8_t *weights = p->weights;
-        const int32_t *offsets = p->offsets;
-        const int8_t *moments = p->moments;
-        for (int32_t unit = 0; unit < p->units; unit++) {
-            uint32_t sum = (uint32_t)p->bias[unit];
-            for (int32_t filter = 0; filter < p->rank; filter++) {
-                const int32_t feature =
-                    hil_requantize(hil_svdf_s8_sum(in, weights, p->depth, *offsets++),
-                                   p->feature_multiplier, p->feature_shift);
-                for (int32_t i = 1; i < p->memory; i++) {
-                    const int8_t kept = state[i];
-                    sum += (uint32_t)(kept * moments[i - 1]);
-                    new_state[i - 1] = kept;
-                }
-                const int8_t newest =
-                    (int8_t)(hil_clamp(feature, INT8_MIN, INT8_MAX) + p->state_zero_point);
-                sum += (uint32_t)(newest * moments[p->memory - 1]);
-                new_state[p->memory - 1] = newest;
-                weights += p->depth;
-                moments += p->memory;
-                state += p->memory;
-                new_state += p->memory;
-            }
-            *out++ =
-                hil_svdf_s8_out((int32_t)sum, p->out_multiplier, p->out_shift, p->out_zero_point);
-        }
-        in += p->depth;
-    }
+    HIL_SVDF_S8_WALK(p, in, state, out, new_state, int8_t, INT8_MIN, INT8_MAX);
 }
 
 /*@kernel
