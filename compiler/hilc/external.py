@@ -164,6 +164,10 @@ class ExternalModule:
     parts: tuple[str, ...] = field(default=(), repr=False)
     #: Flash in bytes of the constants that these define.
     part_bytes: int = 0
+    #: Estimates for the search and its limits, 0 where unknown: flash in bytes of the code, and the
+    #: instructions of a call. A loop counts one turn, a choice its longest branch.
+    code_bytes: int = 0
+    instructions: int = 0
 
     def __post_init__(self) -> None:
         for name in ("headers", "constants", "shared_objects"):
@@ -178,6 +182,11 @@ class ExternalModule:
             raise InputError(f"{label} has {has}", "set one of the two")
         if self.scratch_bytes < 0:
             raise InputError(f"{label} has an invalid scratch size of {self.scratch_bytes} bytes")
+        for estimate in ("code_bytes", "instructions"):
+            if (value := getattr(self, estimate)) < 0:
+                raise InputError(
+                    f"{label} has {estimate}={value}", "give an estimate, or 0 where it is unknown"
+                )
         for name in self.functions:
             _require_identifier(name, f"{label}: the function")
         for name, array in self.constants.items():
@@ -205,6 +214,12 @@ class ExternalModule:
     def exportable(self) -> bool:
         """Whether its kind can be linked into a firmware."""
         return self.type_key in EXPORTABLE
+
+    @property
+    def flash_bytes(self) -> int:
+        """Flash of its constants and code by estimate; that of objects is unknown."""
+        constants = sum(array.nbytes for array in self.constants.values())
+        return constants + self.part_bytes + self.code_bytes
 
     @property
     def global_names(self) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from hilc.ir import Array, Graph, Node, Numerics, Tensor
 from hilc.ops.control_flow import IfAttributes, WhileAttributes
 from hilc.ops.verify import verify
 from hilc.references.tflm import TflmModel
+from hilc.schedule.search import LimitError
 from hilc.source import graph_digest
 from hilc.target import get_cpu
 from hilc.transforms.numerics import with_numerics
@@ -96,6 +98,35 @@ def test_constants_of_called_graphs_are_counted() -> None:
     # The branches' own, and one that both take and a layer reads too.
     assert module.constants_bytes >= 3 * 16
     assert [layer.op for layer in module.layers] == ["MUL", "EXTERNAL", "ADD"]
+
+
+RHYTHM = Path(__file__).resolve().parents[2] / "examples" / "networks" / "rhythm.tflite"
+
+
+def test_estimates_count_the_graphs_that_are_called() -> None:
+    """All of the flash, and of 13 turns one: QEMU counts 9,500 instructions for each."""
+    library = hilc.compile(RHYTHM, cpu="cortex-m4")
+    chosen = library.reports["rhythm"].chosen
+    assert chosen.instructions == pytest.approx(9_500 + 192, rel=0.1)
+    # Linked for a board, by its map.
+    assert chosen.flash_bytes == pytest.approx(7_136, rel=0.2)
+
+
+def test_a_nested_graph_counts_with_what_it_calls_itself() -> None:
+    modules = {}
+    for name in ("while_int8", "nested_int8"):
+        graph = with_control_flow(load_model(FILES[name]), get_cpu("cortex-m4"), "unpacked")
+        (modules[name],) = [n.attrs.module for n in graph.nodes if n.op == "EXTERNAL"]  # type: ignore[attr-defined]
+    loop, nested = modules["while_int8"], modules["nested_int8"]
+    assert nested.code_bytes > loop.code_bytes > 0
+    assert nested.instructions > loop.instructions > 0
+    assert nested.flash_bytes > nested.code_bytes + 16
+
+
+def test_a_limit_of_flash_counts_called_graphs() -> None:
+    with pytest.raises(LimitError, match="the least is about") as caught:
+        hilc.compile(RHYTHM, cpu="cortex-m4", flash=2048)
+    assert caught.value.least_flash > 6_000
 
 
 def test_names_of_two_models_stay_apart() -> None:

@@ -5,6 +5,9 @@ C file of its own: its layers, and a main that calls them. The node becomes one 
 :mod:`hilc.external` whose function calls these mains; its scratch is the workspace of the graph
 that needs the most, since only one runs at a time, and, for a loop, what a turn leaves to the next.
 A graph may have such nodes itself: their files are the node's too.
+
+Estimates count the flash of every graph, and the instructions of one turn of a loop, since no file
+says how many there are, or of the longest branch.
 """
 
 from __future__ import annotations
@@ -15,19 +18,21 @@ from dataclasses import dataclass
 from hilc.codegen.arguments import main_arguments
 from hilc.codegen.cwriter import c_wrapped
 from hilc.codegen.dialects import CONVENTIONS
-from hilc.codegen.externals import module_source
+from hilc.codegen.externals import constants_bytes, module_source
 from hilc.codegen.naming import make_names
 from hilc.codegen.operators import write_operators
 from hilc.codegen.options import Options
 from hilc.errors import UnsupportedError
 from hilc.external import EXTERNAL, ExternalCall, ExternalModule
 from hilc.ir import Graph, Node, Tensor
+from hilc.lowering.choice import CostEstimate
 from hilc.memory.allocate import align
 from hilc.memory.plan import Program, plan
 from hilc.ops import OPS
 from hilc.ops.control_flow import branches, parts
 from hilc.ops.external import ExternalAttributes
 from hilc.ops.verify import describe
+from hilc.schedule.estimate import estimate_called
 from hilc.support.identifiers import sanitise, shorten
 from hilc.target import Cpu
 from hilc.transforms import run_passes
@@ -82,6 +87,13 @@ class _Function:
     functions: tuple[str, ...]
     constants_bytes: int
     prototype: str
+    #: Of a call, with the graphs that it calls itself.
+    estimate: CostEstimate
+
+    @property
+    def code_bytes(self) -> int:
+        """Flash without the constants, by estimate."""
+        return max(0, self.estimate.flash_bytes - self.constants_bytes)
 
     def call(self, inputs: Sequence[str], outputs: Sequence[str], workspace: str) -> str:
         """Return the C expression of a call."""
@@ -124,7 +136,9 @@ class _Writer:
 
     def module(self) -> ExternalModule:
         """Return the node's function, with all that it calls."""
-        body, functions, scratch = self._if() if self._node.op == "IF" else self._while()
+        body, functions, scratch, instructions = (
+            self._if() if self._node.op == "IF" else self._while()
+        )
         texts = [text for function in functions for text in function.texts]
         names = [name for function in functions for name in function.functions]
         parameters = [f"void *input{i}" for i in range(len(self._graph.inputs))]
@@ -142,9 +156,11 @@ class _Writer:
             scratch_bytes=scratch,
             parts=tuple(texts),
             part_bytes=sum(function.constants_bytes for function in functions),
+            code_bytes=sum(function.code_bytes for function in functions),
+            instructions=instructions,
         )
 
-    def _if(self) -> tuple[str, list[_Function], int]:
+    def _if(self) -> tuple[str, list[_Function], int, int]:
         functions = [
             self._function(graph, name)
             for graph, name in zip(branches(self._node), ("then", "else"), strict=True)
@@ -157,9 +173,10 @@ class _Writer:
             f"    if (*(const uint8_t *){self._inputs[0]} != 0) {{\n        return {calls[0]};\n"
             f"    }}\n    return {calls[1]};\n"
         )
-        return body, functions, max(f.program.workspace_bytes for f in functions)
+        longest = max(f.estimate.instructions for f in functions)
+        return body, functions, max(f.program.workspace_bytes for f in functions), longest
 
-    def _while(self) -> tuple[str, list[_Function], int]:
+    def _while(self) -> tuple[str, list[_Function], int, int]:
         condition, turn = (
             self._function(graph, name)
             for graph, name in zip(parts(self._node), ("condition", "body"), strict=True)
@@ -188,7 +205,8 @@ class _Writer:
             f"{copies(following, '        ')}    }}\n"
         )
         most = max(f.program.workspace_bytes for f in (condition, turn))
-        return body, [condition, turn], workspace + most
+        once = condition.estimate.instructions + turn.estimate.instructions
+        return body, [condition, turn], workspace + most, once
 
     def _function(self, graph: Graph, name: str) -> _Function:
         """Return the main of a graph that the node calls."""
@@ -196,7 +214,8 @@ class _Writer:
         prepared = with_control_flow(run_passes(named), self._cpu, "unpacked")
         program = plan(prepared, self._cpu)
         names = make_names(program)
-        source = write_operators(program, names, _options())
+        options = _options()
+        source = write_operators(program, names, options)
         inner, texts = list[ExternalModule](), [source.text]
         for step in program.steps:
             if isinstance(step.call, ExternalCall):
@@ -205,13 +224,14 @@ class _Writer:
                 texts += [module_source(program, step, module), *module.parts]
         own = [operator.function for operator in source.operators]
         prototype = CONVENTIONS["unpacked"].main_prototype(
-            names.main, main_arguments(program, _options())
+            names.main, main_arguments(program, options)
         )
         return _Function(
             name=names.main,
             program=program,
             texts=tuple(texts),
             functions=(names.main, *own, *(n for m in inner for n in m.global_names)),
-            constants_bytes=source.constants_bytes + sum(m.part_bytes for m in inner),
+            constants_bytes=source.constants_bytes + sum(map(constants_bytes, inner)),
             prototype=prototype,
+            estimate=estimate_called(program, options.optimize),
         )

@@ -79,11 +79,15 @@ def external_files(program: Program, names: Names) -> dict[str, bytes]:
 
 def external_constants_bytes(program: Program) -> int:
     """Return the flash in bytes of the constants of external modules, each with its alignment."""
-    return sum(
+    return sum(constants_bytes(module) for _, module in _modules(program))
+
+
+def constants_bytes(module: ExternalModule) -> int:
+    """Return the flash in bytes of a module's constants, each with its alignment."""
+    return module.part_bytes + sum(
         -(-array.nbytes // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
-        for _, module in _modules(program)
         for array in module.constants.values()
-    ) + sum(module.part_bytes for _, module in _modules(program))
+    )
 
 
 def describe_externals(program: Program) -> tuple[External, ...]:

@@ -15,12 +15,12 @@ from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
 from hilc.ir import Node
 from hilc.lowering.bodies import body_key
-from hilc.lowering.choice import Group
+from hilc.lowering.choice import CostEstimate, Group
 from hilc.lowering.kernels import Kernel, KernelCall
 from hilc.memory.allocate import Block, align, lower_bound
 from hilc.memory.liveness import Liveness, Neighbours, may_overlap, reads_of
-from hilc.memory.plan import Planner
-from hilc.schedule.policy import SearchPolicy
+from hilc.memory.plan import Planner, Program
+from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.schedule.tuning import Tuning
 from hilc.target import Cpu
 
@@ -107,7 +107,7 @@ class Estimator:
         for position, call in enumerate(calls):
             used = (call,) if isinstance(call, KernelCall) else ()
             memory_bound, in_place = self._memory_bound(step, step, call, reads, node.outputs)
-            parts = self._parts(used)
+            parts = _parts(call, self._optimize)
             segment = Segment(
                 memory_bound=memory_bound,
                 calls=used,
@@ -136,7 +136,8 @@ class Estimator:
     def fused(self, group: Group, call: FusedCall, first: int, last: int) -> Segment:
         """Return the segment of a fused group that ``call`` computes."""
         stages = tuple(stage.call for stage in call.stages)
-        parts = self._parts(stages, bands=True)
+        parts = _arrays(stages)
+        parts.update((id(stage), self._band_bytes(stage.kernel)) for stage in stages)
         parts[group] = self._policy.group_entry_bytes * call.count
         memory_bound, in_place = self._memory_bound(first, last, call, call.inputs, call.outputs)
         return Segment(
@@ -201,19 +202,6 @@ class Estimator:
 
     # -- flash ----------------------------------------------------------------------------------
 
-    def _parts(self, calls: Sequence[KernelCall], *, bands: bool = False) -> dict[object, int]:
-        """Return the arrays and the code of ``calls`` with their sizes in bytes; equal keys are
-        stored once per program.
-        """
-        parts: dict[object, int] = {}
-        for call in calls:
-            for array in call.constant_arrays:
-                parts[hashlib.blake2b(array.tobytes()).digest()] = align(array.nbytes)
-            key = None if bands else body_key(call, self._optimize)
-            nbytes = self._band_bytes(call.kernel) if bands else call.kernel.code
-            parts[id(call) if key is None else key] = nbytes
-        return parts
-
     def _band_bytes(self, kernel: Kernel) -> int:
         """Return the code of a kernel for bands of several heights."""
         if kernel.band_code is not None:
@@ -229,6 +217,48 @@ class Estimator:
         return self._policy.model_bytes + self._policy.layer_bytes * layers + sum(parts.values())
 
 
+def estimate_called(program: Program, optimize: str, policy: SearchPolicy = POLICY) -> CostEstimate:
+    """Return the cost estimate of a program that a layer of another one calls.
+
+    It has no fused groups; ``optimize`` is as in :class:`Estimator`.
+    """
+    parts: dict[object, int] = {}
+    instructions = 0
+    for step in program.steps:
+        assert not isinstance(step.call, FusedCall)
+        parts |= _parts(step.call, optimize)
+        instructions += _instructions(step.call, program.cpu)
+    layers = policy.called_layer_bytes * len(program.steps)
+    flash = policy.model_bytes + layers + sum(parts.values())
+    return CostEstimate(program.workspace_bytes, instructions, flash)
+
+
+def _parts(call: KernelCall | ExternalCall, optimize: str) -> dict[object, int]:
+    """Return the arrays and the code of ``call`` with their sizes in bytes; equal keys are stored
+    once per program.
+    """
+    if isinstance(call, ExternalCall):
+        return {call.module.symbol: call.module.flash_bytes}
+    key = body_key(call, optimize)
+    return {**_arrays((call,)), id(call) if key is None else key: call.kernel.code}
+
+
+def _arrays(calls: Sequence[KernelCall]) -> dict[object, int]:
+    """Return the arrays of ``calls`` with their sizes in bytes."""
+    return {
+        hashlib.blake2b(array.tobytes()).digest(): align(array.nbytes)
+        for call in calls
+        for array in call.constant_arrays
+    }
+
+
+def _instructions(call: KernelCall | ExternalCall, cpu: Cpu) -> int:
+    """Return the cost estimate of a layer in instructions."""
+    if isinstance(call, ExternalCall):
+        return call.module.instructions
+    return call.instructions(cpu)
+
+
 class _Costs:
     """Cost of layers in instructions: measured counts where available, estimates elsewhere."""
 
@@ -237,12 +267,11 @@ class _Costs:
         self._measured = tuning.counts if tuning is not None else {}
 
     def of(self, node: Node, position: int, call: KernelCall | ExternalCall) -> int:
-        if not isinstance(call, KernelCall):
-            return 0  # external calls have no estimate and no alternative
-        measured = self._measured.get(node.name, ())
-        if position < len(measured) and measured[position].kernel == call.kernel.name:
-            return measured[position].count
-        return call.instructions(self._cpu)
+        if isinstance(call, KernelCall):
+            measured = self._measured.get(node.name, ())
+            if position < len(measured) and measured[position].kernel == call.kernel.name:
+                return measured[position].count
+        return _instructions(call, self._cpu)
 
     def of_group(self, call: FusedCall) -> int:
         return call.cost(self._cpu)

@@ -82,6 +82,8 @@ class SearchPolicy:
     #: Flash of a layer beside its kernel in bytes: its function, the call, its description for the
     #: firmware.
     layer_bytes: int = 120
+    #: The same for a layer of a graph that IF or WHILE calls, which the firmware does not describe.
+    called_layer_bytes: int = 40
     #: Flash of an entry in the table of a fused group in bytes.
     group_entry_bytes: int = 8
     #: Ratio: the code size of a kernel for bands of several heights to that for a whole layer,

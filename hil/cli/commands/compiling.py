@@ -17,6 +17,7 @@ from hil.cli.reports import Outcome
 from hil.firmware.build import build, check_project
 from hilc.artifact.archive import check_target
 from hilc.artifact.library import Module, merge
+from hilc.codegen.control_flow import GENERATOR
 from hilc.errors import InputError
 from hilc.lowering.choice import ChoiceReport
 
@@ -65,6 +66,11 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
                 lines.append(
                     f"{module.name}: the flash limit is met by estimate; commands that build "
                     "firmware measure it"
+                )
+            if any(external.generator == GENERATOR for external in module.externals):
+                lines.append(
+                    f"{module.name}: the instructions count one turn of each loop (WHILE), and the "
+                    "longest branch of each choice (IF)"
                 )
         if module.states:
             names = ", ".join(shown_name(state.name) for state in module.states)
