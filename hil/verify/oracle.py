@@ -15,9 +15,10 @@ from hil.errors import HilWarning
 from hil.verify.comparison import Fallback, Oracle
 from hil.verify.samples import Sample, load_samples
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
-from hilc.errors import InputError
+from hilc.errors import InputError, ModelError
 from hilc.frontends import load_model, reader_of
 from hilc.ir import Array, Graph, Numerics
+from hilc.ops.verify import verify as verify_graph
 from hilc.references import (
     Reference,
     get_reference,
@@ -25,7 +26,7 @@ from hilc.references import (
     require_installed,
 )
 from hilc.support.inputs import check_regular
-from hilc.transforms.numerics import computed_otherwise
+from hilc.transforms.numerics import computed_otherwise, with_numerics
 
 _Taken = TypeVar("_Taken")
 
@@ -204,5 +205,14 @@ def _require_same_definition(name: str, graph: Graph, numerics: Numerics) -> Non
     raise InputError(
         f"the model {graph.name!r} was compiled to compute as {numerics.value} does, and {name} "
         f"defines {otherwise[0].op} {otherwise[0].name!r}{more} otherwise",
-        f"compile it with --reference {theirs.value}, or compare with {numerics.value}",
+        _compile_it(graph, theirs) + f"compare with {numerics.value}",
     )
+
+
+def _compile_it(graph: Graph, numerics: Numerics) -> str:
+    """Return the advice to compile by another definition; empty where that is not supported."""
+    try:
+        verify_graph(with_numerics(graph, numerics))
+    except ModelError:
+        return ""
+    return f"compile it with --reference {numerics.value}, or "

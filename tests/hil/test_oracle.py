@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from litert_ref import needs_litert_ref
+from single_op import random_op
 from tflite_builder import ModelBuilder
 from tflm import needs_tflm
 
@@ -18,6 +19,7 @@ from hil.errors import InputError
 from hil.verify.oracle import FallbackWarning, expected_outputs, installed_reference, reference_of
 from hilc import interpreter
 from hilc.artifact.library import ModelLibrary, Module
+from hilc.errors import UnsupportedError
 from hilc.frontends import load_model
 from hilc.ir import Array
 from hilc.references.tflm import VERSION
@@ -137,6 +139,24 @@ def test_code_is_compared_with_the_reference_that_it_computes_as(own: str, other
     with pytest.raises(InputError, match=f"as {own} does, and {other} defines TANH 'y'") as caught:
         reference_of(library, module, other)
     assert f"compile it with --reference {other}" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"), [("UNIDIRECTIONAL_SEQUENCE_LSTM", "int8"), ("SVDF", "int8"), ("SUM", "int8")]
+)
+def test_what_one_definition_alone_computes_is_compared_with_it_alone(op: str, dtype: str) -> None:
+    """litert-ref differs there by design, and no option makes the code compute as it does."""
+    rng = np.random.default_rng(0)
+    singles = (random_op(rng, op, dtype) for _ in range(20))
+    # An SVDF with states of int16 is the same for both.
+    model = next(s for s in singles if op != "SVDF" or s.ins[4].dtype == "int8").tflite()
+    library = hilc.compile(model, name="own")
+    with pytest.raises(InputError, match=f"litert-ref defines {op} .* otherwise") as caught:
+        reference_of(library, library.modules[0], "litert-ref")
+    assert caught.value.hint == "compare with tflm"
+    with pytest.raises(UnsupportedError, match="as TensorFlow Lite Micro does it") as refused:
+        hilc.compile(model, name="own", reference="litert-ref")
+    assert refused.value.hint == "compile with the reference tflm"
 
 
 def test_a_library_without_its_model(library: ModelLibrary) -> None:

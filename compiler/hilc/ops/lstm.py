@@ -30,7 +30,7 @@ from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Rounding, Tensor
 from hilc.numerics import interpolate
 from hilc.numerics.libm import tanhf
 from hilc.numerics.requantize import Int64Array, Multiplier, requantize
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import OpDef, Signature, one_definition
 from hilc.ops.operands import (
     invalid,
     multiplier,
@@ -39,6 +39,7 @@ from hilc.ops.operands import (
     require_counts,
     require_dtype,
     require_same_quantization,
+    require_tflm,
     undefined,
     unsupported,
 )
@@ -218,7 +219,9 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     require_same_quantization(node, operand(node, ins, HIDDEN), outs[1])
     require_same_quantization(node, operand(node, ins, CELL), outs[2])
-    if operand(node, ins, X).element.quantized:
+    x = operand(node, ins, X)
+    if x.element.quantized:
+        require_tflm(node, f"computes {x.dtype}")
         # The reference copies the hidden state.
         require_same_quantization(node, operand(node, ins, HIDDEN), outs[0])
         scaling(node, ins)
@@ -313,4 +316,10 @@ class _Float:
         return logistic_float32(both)
 
 
-LSTM = OpDef(_infer, _reference, _check, attributes=LstmAttributes)
+LSTM = OpDef(
+    _infer,
+    _reference,
+    _check,
+    attributes=LstmAttributes,
+    by_numerics=one_definition(_check),
+)

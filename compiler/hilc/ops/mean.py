@@ -14,11 +14,11 @@ from math import prod
 
 import numpy as np
 
-from hilc.ir import Array, Node, Numerics, Tensor
+from hilc.ir import Array, Node, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.numerics.requantize import Multiplier, requantize
 from hilc.ops.attributes import ReductionAttributes
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import OpDef, Signature, one_definition
 from hilc.ops.operands import (
     ARITHMETIC,
     constant_ints,
@@ -29,6 +29,7 @@ from hilc.ops.operands import (
     require_dtype,
     require_same_quantization,
     require_symmetric,
+    require_tflm,
     resolve_axis,
     undefined,
     unsupported,
@@ -91,12 +92,8 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
     if not x.element.quantized:
         require_same_quantization(node, x, outs[0])
     else:
-        if node.op == "SUM" and node.numerics is Numerics.LITERT:
-            unsupported(
-                node,
-                f"sums up {x.dtype}, which is supported as TensorFlow Lite Micro does it",
-                "compile with the reference tflm",
-            )
+        if node.op == "SUM":
+            require_tflm(node, f"sums up {x.dtype}")
         count = x.size // outs[0].size
         require_symmetric(node, outs[0])
         # Of int8 the sum is below 2^9 times the count, and its mean times 2^22 stays within 31
@@ -146,12 +143,6 @@ def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
     return [] if len(x.shape) - 1 in reduced_axes(node, ins) else [in_step(x, out)]
 
 
-def _by_numerics(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> bool:
-    """Return that both definitions are one; raise where a node has but one."""
-    _check(node, ins, outs)
-    return True
-
-
 MEAN = OpDef(
     _infer,
     _reference,
@@ -160,5 +151,5 @@ MEAN = OpDef(
     bounds=ascending,
     whole_height=whole_height,
     links=_links,
-    by_numerics=_by_numerics,
+    by_numerics=one_definition(_check),
 )

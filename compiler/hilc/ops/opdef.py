@@ -14,13 +14,14 @@ from hilc.ir import Array, Attributes, Graph, Node, Rounding, Tensor
 from hilc.ops.attributes import Activation, ActivationAttributes, field_types
 from hilc.ops.traits import Bounds, Link, Narrowed, Reference, Rows, Weights
 
-__all__ = ["Check", "Infer", "OpDef", "Reference", "Signature"]
+__all__ = ["Check", "Infer", "OpDef", "Reference", "Signature", "one_definition"]
 
 #: Shape and dtype of one output.
 Signature = tuple[tuple[int, ...], str]
 
 Infer = Callable[[Node, Sequence[Tensor | None]], list[Signature]]
 Check = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor]], None]
+ByNumerics = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor]], Hashable | None]
 
 
 #: Runs a graph on the values of its inputs and returns those of its outputs, by position.
@@ -66,9 +67,7 @@ class OpDef:
     roundings: frozenset[Rounding] = frozenset({Rounding.DOUBLE})
     #: What of a node's arithmetic depends on its ``numerics``, in a form that compares; None where
     #: all definitions are one.
-    by_numerics: (
-        Callable[[Node, Sequence[Tensor | None], Sequence[Tensor]], Hashable | None] | None
-    ) = None
+    by_numerics: ByNumerics | None = None
     #: The output is the input's bytes under another shape (RESHAPE and its kind).
     view: bool = False
     #: Operands that hold no element add nothing to the output, and may be left out.
@@ -112,3 +111,17 @@ class OpDef:
     def takes_activation(self) -> bool:
         """Whether a pass may fuse an activation into it."""
         return issubclass(self.attributes, ActivationAttributes)
+
+
+def one_definition(check: Check) -> ByNumerics:
+    """Return the ``by_numerics`` of an operator whose nodes have one definition each.
+
+    ``check`` raises for nodes that the other reference defines otherwise, and the compiler does not
+    compute so.
+    """
+
+    def by_numerics(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> bool:
+        check(node, ins, outs)
+        return True
+
+    return by_numerics

@@ -8,7 +8,7 @@ from typing import NoReturn
 import numpy as np
 
 from hilc.errors import ModelError, UnsupportedError
-from hilc.ir import ELEMENT_TYPES, Array, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Node, Numerics, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.numerics.requantize import Multiplier, activation_range, quantize_multiplier
 from hilc.ops.attributes import ActivationAttributes
@@ -40,6 +40,16 @@ def unsupported(node: Node, what: str, hint: str = "") -> NoReturn:
 def undefined(node: Node, what: str) -> NoReturn:
     """Refuse ``node`` for scales whose arithmetic overflows, in the reference as well."""
     unsupported(node, what, f"no reference defines this; {_CHECK_SCALES}")
+
+
+def require_tflm(node: Node, what: str) -> None:
+    """Refuse a node that is to be computed by a definition that the other reference alone has."""
+    if node.numerics is not Numerics.TFLM:
+        unsupported(
+            node,
+            f"{what}, which is supported as TensorFlow Lite Micro does it",
+            "compile with the reference tflm",
+        )
 
 
 def _layer(node: Node) -> str:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.numerics.requantize import Int64Array, Multiplier, requantize
 from hilc.ops.attributes import Activation
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import OpDef, Signature, one_definition
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
     invalid,
@@ -33,6 +33,7 @@ from hilc.ops.operands import (
     require_counts,
     require_dtype,
     require_same_quantization,
+    require_tflm,
     unsupported,
 )
 
@@ -138,7 +139,10 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    require_same_quantization(node, operand(node, ins, 4), outs[1])
+    state = operand(node, ins, 4)
+    require_same_quantization(node, state, outs[1])
+    if state.dtype == "int8":
+        require_tflm(node, "keeps a state of int8")
     if operand(node, ins, 0).element.quantized:
         scaling(node, ins, outs[0])
 
@@ -223,4 +227,10 @@ def _wrapped(sums: Int64Array) -> Int64Array:
     return held.astype(np.int64)
 
 
-SVDF = OpDef(_infer, _reference, _check, attributes=SvdfAttributes)
+SVDF = OpDef(
+    _infer,
+    _reference,
+    _check,
+    attributes=SvdfAttributes,
+    by_numerics=one_definition(_check),
+)
