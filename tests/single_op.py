@@ -1018,6 +1018,32 @@ def _table(rng: Random, size: int, name: str, low: int = -(1 << 15), high: int =
     return Tensor(name, (size,), "int16", data=rng.integers(low, high, size).astype(np.int16))
 
 
+def _detection(rng: Random, dtype: str) -> Draft:
+    """Boxes of which many overlap, and scores of which many are equal."""
+    anchors, classes = int(rng.integers(1, 40)), int(rng.integers(1, 6))
+    columns, encoded = classes + int(rng.integers(2)), int(pick(rng, 4, 4, 6))
+    x = Tensor("x", (1, anchors, encoded), dtype)
+    scores = Tensor("scores", (1, anchors, columns), dtype)
+    places = rng.uniform(0.1, 1, (anchors, 4)).astype(np.float32)
+    attrs = {
+        "max_detections": int(rng.integers(1, 12)),
+        "max_classes_per_detection": 1,
+        "num_classes": classes,
+        "nms_score_threshold": float(np.float32(pick(rng, 0.3, 0.6, 0.0, -9.0))),
+        "nms_iou_threshold": float(np.float32(pick(rng, 0.5, 0.3, 1.0))),
+        **{f"{side}_scale": float(pick(rng, 10, 5, 1)) for side in "yxhw"},
+        "use_regular_nms": bool(rng.integers(2)),
+        "detections_per_class": int(pick(rng, 100, 3, 1)),
+    }
+    # Fast, the references write several classes of several boxes beyond their outputs.
+    if attrs["use_regular_nms"] or (anchors == 1 and attrs["max_detections"] > 1):
+        attrs["max_classes_per_detection"] = int(rng.integers(1, 3))
+    steps = rng.integers(0, pick(rng, 4, 256), scores.shape)
+    values = {"x": content(rng, x), "scores": (steps / 256).astype(np.float32)}
+    place = Tensor("anchors", places.shape, dtype, data=places)
+    return Draft([x, scores, place], attrs=attrs, outputs=4, values=values)
+
+
 def _signal_window(rng: Random, dtype: str) -> Draft:
     shape = (*shape_of(rng, int(rng.integers(0, 3)), 3), int(rng.integers(1, 40)))
     weights = _row("int16", shape[-1], "weights")
@@ -1306,6 +1332,7 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "SVDF": _svdf,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
     "SPLIT_V": _split_v,
+    "DETECTION_POSTPROCESS": _detection,
     "SIGNAL_WINDOW": _signal_window,
     "SIGNAL_RFFT": _signal_rfft,
     "SIGNAL_IRFFT": _signal_irfft,
@@ -1371,6 +1398,7 @@ KINDS: Sequence[tuple[str, str]] = [
         "DEQUANTIZE": ("int8", "uint8", "int16"),
         "HARD_SWISH": ("int8", "float32"),
         "L2_POOL_2D": ("float32",),
+        "DETECTION_POSTPROCESS": ("float32",),
         "RESIZE_NEAREST_NEIGHBOR": MOVABLE,
         "SUM": (*ARITHMETIC, "int32", "int64"),
         "REDUCE_MAX": MOVABLE,

@@ -491,12 +491,12 @@ def test_unsupported_operators_are_all_named_with_index_and_what_is_supported() 
     b.tensor("u", (1, 4))
     b.output("y", (1, 4))
     b.op("RELU", ("x",), ("t",))
-    b.op("CUSTOM", ("t",), ("u",), custom_code="TFLite_Detection_PostProcess")
+    b.op("CUSTOM", ("t",), ("u",), custom_code="SomebodysOwn")
     b.op("UNIQUE", ("u",), ("y",))
     with pytest.raises(UnsupportedError) as caught:
         load_model(b.build())
     assert caught.value.fact == (
-        "operators 1 (CUSTOM 'TFLite_Detection_PostProcess'), 2 (UNIQUE) are not supported"
+        "operators 1 (CUSTOM 'SomebodysOwn'), 2 (UNIQUE) are not supported"
     )
     assert "CONV_2D, DEPTHWISE_CONV_2D" in caught.value.hint
 

@@ -1,4 +1,4 @@
-"""The networks of ``examples/networks``: equal to the reference, or refused by a named operator."""
+"""The networks of ``examples/networks`` are equal to their reference."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import hilc.host
 from hil.oracle import reference_of
 from hil.verify import verify
 from hil.verify.samples import random_sample
-from hilc.errors import UnsupportedError
-from hilc.frontends import load_model
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "networks"
 #: By name: the reference that runs it.
@@ -25,10 +23,6 @@ NETWORKS: Mapping[str, str] = {
     "rhythm": "tflm",
     "segmenter": "tflm",
 }
-#: What cannot be compiled yet, by the operator that is in the way.
-REFUSED: Mapping[str, str] = {
-    "detector": "CUSTOM 'TFLite_Detection_PostProcess'",
-}
 
 
 def test_all_are_named() -> None:
@@ -36,16 +30,8 @@ def test_all_are_named() -> None:
     assert named == set(NETWORKS)
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused(name: str) -> None:
-    """Fails when it starts to work: take it out of the table."""
-    with pytest.raises(UnsupportedError) as caught:
-        load_model(FOLDER / f"{name}.tflite")
-    assert f"({REFUSED[name]})" in caught.value.fact
-
-
 @tflm.needs_tflm
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in REFUSED])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_on_the_host(name: str) -> None:
     library = hilc.compile(FOLDER / f"{name}.tflite", name=name, reference=NETWORKS[name])
     (module,) = library.modules

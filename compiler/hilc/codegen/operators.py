@@ -178,6 +178,10 @@ class _Writer:
         if kernel.scratch != "0":
             passed.append("scratch" if call.scratch_bytes else "NULL")
         callee = kernel if shared is None else shared
+        if kernel.fails and call.scratch_bytes and step.scratch is None:
+            # It is freed in any case.
+            call_text = c_wrapped(f"    const int32_t status = {callee.name}(", passed, ");\n")
+            return _with_scratch(step, body + call_text, status="status")
         if kernel.fails:
             return _with_scratch(step, body + checked_call(callee.name, passed))
         statement = c_wrapped(f"    {callee.name}(", passed, ");\n")
@@ -258,15 +262,19 @@ class _Writer:
         return f"{declaration}{hooks}{gap}{self._function(operator, body)}"
 
 
-def _with_scratch(step: Step, statements: str) -> str:
-    """Return the body of an operator with planned scratch, or with scratch that it allocates."""
+def _with_scratch(step: Step, statements: str, status: str = "0") -> str:
+    """Return the body of an operator with planned scratch, or with scratch that it allocates.
+
+    The operator fails where ``status``, after the statements, is not 0.
+    """
     nbytes = step.call.scratch_bytes
     if not nbytes or step.scratch is not None:
         return f"{statements}    return 0;\n"
+    failed = "" if status == "0" else f" || {status} != 0"
     return (
         f"    void *const scratch = {allocator().allocate(nbytes)};\n"
         f"    if (scratch == NULL) {{\n        return -1;\n    }}\n{statements}"
-        f"    return {allocator().free('scratch')} != 0 ? -1 : 0;\n"
+        f"    return {allocator().free('scratch')} != 0{failed} ? -1 : 0;\n"
     )
 
 

@@ -146,8 +146,6 @@ class Kernel:
                 f"kernel {self.name}: order {self.order!r} with reads {self.reads!r}, "
                 f"not one of {known}"
             )
-        if self.fails and self.scratch != "0":
-            raise ValueError(f"kernel {self.name}: one that fails would not free its scratch")
         if unknown := self.window.keys() - WINDOW_FIELDS.keys():
             raise ValueError(f"kernel {self.name}: a window has no {sorted(unknown)}")
 

@@ -362,6 +362,30 @@ class HilWideConv2d(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilDetection(FieldGroup):
+    """The fields of ``HIL_DETECTION_FIELDS``."""
+
+    #: that boxes are encoded by
+    anchors: int
+    #: numbers of an encoded box
+    encoded: int
+    #: scores of an anchor
+    columns: int
+    #: without the background, which is in front
+    classes: int
+    #: detections
+    most: int
+    #: of the outputs
+    rows: int
+    #: scores below this do not count
+    score_threshold: float
+    #: share of intersection in union above which a box is dropped
+    overlap: float
+    #: by which encodings were multiplied: of y, x, height and width
+    scales: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilFourier(FieldGroup):
     """The fields of ``HIL_FOURIER_FIELDS``."""
 
@@ -1853,6 +1877,28 @@ class HilDepthwiseConv2dS8(Parameters):
     requantization: HilRequantization
     #: [in_c * depth_multiplier][filter_h][filter_w]
     weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDetectionFast(Parameters):
+    """The fields of ``struct hil_detection_fast``."""
+
+    KERNEL: ClassVar[str] = "hil_detection_fast"
+
+    detection: HilDetection
+    #: classes that are given of a box
+    categories: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDetectionRegular(Parameters):
+    """The fields of ``struct hil_detection_regular``."""
+
+    KERNEL: ClassVar[str] = "hil_detection_regular"
+
+    detection: HilDetection
+    #: detections of a class
+    per_class: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -21,6 +21,7 @@ from hilc.ops.control_flow import IF, WHILE
 from hilc.ops.conv2d import CONV_2D
 from hilc.ops.data_movement import PAD, PADV2, STRIDED_SLICE, TRANSPOSE
 from hilc.ops.depthwise_conv2d import DEPTHWISE_CONV_2D
+from hilc.ops.detection import DETECTION_POSTPROCESS
 from hilc.ops.elementwise import ADD, MUL, SUB
 from hilc.ops.external import EXTERNAL_NODE
 from hilc.ops.fill import BROADCAST_TO, FILL
@@ -193,6 +194,8 @@ _OPS: dict[str, OpDef] = {
     "SIGNAL_OVERLAP_ADD": SIGNAL_OVERLAP_ADD,
     "SIGNAL_DELAY": SIGNAL_DELAY,
     "SIGNAL_STACKER": SIGNAL_STACKER,
+    # Other custom operators.
+    "DETECTION_POSTPROCESS": DETECTION_POSTPROCESS,
     # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second.
     "COPY": COPY,
     EXTERNAL: EXTERNAL_NODE,

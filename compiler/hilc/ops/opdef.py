@@ -79,6 +79,9 @@ class OpDef:
     #: ``reference``; :mod:`hilc.codegen.control_flow` makes functions of them.
     control: Control | None = None
 
+    #: The outputs that a reference gives, with our values where it leaves memory as it finds it.
+    settled: Callable[[Node, Sequence[Array]], list[Array]] | None = None
+
     #: The fused activation that does the same: with one quantization before and behind it, it only
     #: clamps.
     as_activation: Activation | None = None

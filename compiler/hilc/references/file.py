@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hilc.errors import InputError
 from hilc.frontends.tflite.reader import for_reference, is_tflite, tensor_names
-from hilc.ir import Array, Graph
+from hilc.ir import Array, Graph, Tensor
+from hilc.ops import OPS
 
 
 class ModelFile:
@@ -23,10 +24,13 @@ class ModelFile:
                 f"the reference {reference} runs TensorFlow Lite files only",
                 "choose the reference hilc",
             )
-        self.data, self._remarks = for_reference(model)
+        self.data, self._remarks = for_reference(model, {t.name: t.shape for t in _computed(graph)})
         indices = {tensor: index for index, tensor in enumerate(tensor_names(model))}
         #: Indices in the file, by name, of the tensors that a run computes.
         self.indices = {name: indices[name] for name in variables(graph) if name in indices}
+        self._settled = [
+            (node, settled) for node in graph.nodes if (settled := OPS[node.op].settled) is not None
+        ]
         # Copies that hilc.transforms.own_outputs added, by the original tensor.
         self._copies = {
             node.name: node.inputs[0] for node in graph.nodes if node.name not in indices
@@ -43,9 +47,18 @@ class ModelFile:
         """
         pairs = zip(self.indices, values, strict=True)
         found = {name: value for name, value in pairs if value is not None}
+        for node, settled in self._settled:
+            ours = settled(node, [found[name] for name in node.outputs])
+            found.update(zip(node.outputs, ours, strict=True))
         return {**found, **{copy: found[name] for copy, name in self._copies.items()}}
 
 
 def variables(graph: Graph) -> list[str]:
     """Return the names of the tensors that a run computes."""
     return [*graph.inputs, *(name for node in graph.nodes for name in node.outputs)]
+
+
+def _computed(graph: Graph) -> Iterator[Tensor]:
+    """Yield the tensors that the file's operators compute, as the file has them."""
+    for node in graph.nodes:
+        yield from (tensor for tensor in graph.outs(node) if tensor.channels is None)

@@ -29,8 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import numpy.typing as npt
 import tflite
@@ -44,6 +46,7 @@ from hilc.frontends.tflite.schema import (
     TYPE_NAMES,
     Operator,
     custom_name,
+    is_custom,
     supported_operators,
 )
 from hilc.ir import (
@@ -135,7 +138,9 @@ def _is_outside(buffer: Any) -> bool:
     return not buffer.DataLength() and buffer.Offset() > 1 and buffer.Size() > 1
 
 
-def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
+def for_reference(
+    data: bytes, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+) -> tuple[bytes, tuple[str, ...]]:
     """Return the file in a form that TFLite's run time takes, and what had to be changed for that.
 
     The changed file is the model that :func:`import_graph` means by the given one:
@@ -144,6 +149,8 @@ def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
       end.
     - A quantized dimension that does not exist, and that nothing depends on, becomes 0: converters
       write the one of the weights beside a bias too. TFLite refuses it from release 2.14 on.
+    - A tensor whose rank the file leaves open has that of ``shapes``, by name: TFLite Micro takes
+      it for a single number.
     """
     importer = _Importer(data)
     file = bytearray(data)
@@ -173,7 +180,38 @@ def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
         file.extend(len(values).to_bytes(4, "little") + values)
     if appended:
         remarks.append("dynamic-range weights as float32")
+    if open_ranks := [
+        index
+        for index, name in enumerate(importer.names)
+        if name in importer.open_shapes
+        and not importer.subgraph.Tensors(index).ShapeLength()
+        and shapes.get(name)
+    ]:
+        for index in open_ranks:
+            _declare_shape(file, importer.subgraph, index, shapes[importer.names[index]])
+        remarks.append("open shapes as they follow")
     return bytes(file), tuple(remarks)
+
+
+def _declare_shape(file: bytearray, subgraph: Any, index: int, shape: Sequence[int]) -> None:
+    """Let tensor ``index`` be a copy of itself, at the file's end, that states this shape."""
+    tensor = subgraph.Tensors(index)
+    builder = flatbuffers.Builder(256)
+    name = builder.CreateString(tensor.Name() or b"")
+    sizes = builder.CreateNumpyVector(np.asarray(shape, np.int32))
+    tflite.TensorStart(builder)
+    tflite.TensorAddShape(builder, sizes)
+    tflite.TensorAddType(builder, tensor.Type())
+    tflite.TensorAddBuffer(builder, tensor.Buffer())
+    tflite.TensorAddName(builder, name)
+    builder.Finish(tflite.TensorEnd(builder))
+    copy = builder.Output()
+    file.extend(bytes(-len(file) % 16))
+    start = len(file) + int.from_bytes(copy[:4], "little")
+    file.extend(copy)
+    tensors = subgraph._tab
+    place = tensors.Vector(tensors.Offset(4)) + 4 * index
+    file[place : place + 4] = (start - place).to_bytes(4, "little")
 
 
 @dataclass
@@ -601,11 +639,12 @@ class _Importer:
     def _open_shapes(self) -> Iterator[str]:
         for i in range(self.subgraph.OperatorsLength()):
             operator = self.subgraph.Operators(i)
-            label = f"operator {i} ({self._code(i, operator)})"
-            for index in self._indices(operator, "Outputs", label):
+            code = self._code(i, operator)
+            for index in self._indices(operator, "Outputs", f"operator {i} ({code})"):
                 tensor = self.subgraph.Tensors(index)
-                # Files before TensorFlow 2.13 do not state that they know a rank, 0 included.
-                known = tensor.ShapeLength() or tensor.HasRank()
+                # Files before TensorFlow 2.13 do not state that they know a rank, 0 included. Of a
+                # custom operator it is that of the function that it replaces, whatever this gave.
+                known = tensor.ShapeLength() or (tensor.HasRank() and not is_custom(code))
                 if not known or any(n < 0 for n in _ints(tensor, "ShapeSignature")):
                     yield self.names[index]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from hilc.ops.attributes import (
     ConvolutionAttributes,
     Padding,
     ReductionAttributes,
+    field_types,
 )
 from hilc.ops.batch_matmul import BatchMatmulAttributes
 from hilc.ops.concat_split import (
@@ -36,6 +37,7 @@ from hilc.ops.concat_split import (
 )
 from hilc.ops.data_movement import StridedSliceAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
+from hilc.ops.detection import DetectionAttributes
 from hilc.ops.filter_bank import FilterBankAttributes, LogAttributes, PcanAttributes
 from hilc.ops.fully_connected import FullyConnectedAttributes
 from hilc.ops.functions import GeluAttributes
@@ -369,16 +371,19 @@ class Operator:
 def _flexbuffer(kind: type[Attributes]) -> Callable[[bytes], Attributes]:
     """Return what reads attributes of a class from a map of numbers by their names."""
 
+    types = field_types(kind)
+
     def read(options: bytes) -> Attributes:
         try:
             found = flexbuffers.Loads(options)
         except Exception as error:  # whatever the package raises for damaged bytes
             raise ModelError(f"its options are no FlexBuffer: {error}") from None
-        names = [field.name for field in fields(kind)]
-        missing = [n for n in names if not isinstance(found, dict) or n not in found]
-        if missing:
+        needed = [field.name for field in fields(kind) if field.default is MISSING]
+        if missing := [n for n in needed if not isinstance(found, dict) or n not in found]:
             raise ModelError(f"its options lack {', '.join(missing)}")
-        return kind(**{name: found[name] for name in names})
+        values = {name: found[name] for name in types if found.get(name) is not None}
+        # A FlexBuffer may hold a bool as a number.
+        return kind(**{n: bool(v) if types[n] is bool else v for n, v in values.items()})
 
     return read
 
@@ -530,36 +535,37 @@ _OPERATORS: dict[str, Operator] = {
 }
 
 
-def _signal(
+def _custom(
     op: str, inputs: int, attributes: type[Attributes] | None = None, **more: Any
 ) -> Operator:
-    """Return the row of a custom operator of the signal library."""
+    """Return the row of a custom operator whose options are a FlexBuffer."""
     read = None if attributes is None else _flexbuffer(attributes)
     return Operator((inputs, inputs), op=op, read_custom=read, **more)
 
 
-_SIGNAL: Mapping[str, Operator] = {
-    "SignalWindow": _signal("SIGNAL_WINDOW", 2, WindowedAttributes),
-    "SignalRfft": _signal("SIGNAL_RFFT", 1, FourierAttributes),
-    "SignalIrfft": _signal("SIGNAL_IRFFT", 1, FourierAttributes),
-    "SignalFftAutoScale": _signal("SIGNAL_FFT_AUTO_SCALE", 1),
-    "SignalEnergy": _signal("SIGNAL_ENERGY", 1, EnergyAttributes),
-    "SignalFilterBank": _signal("SIGNAL_FILTER_BANK", 6, FilterBankAttributes),
-    "SignalFilterBankSquareRoot": _signal("SIGNAL_FILTER_BANK_SQUARE_ROOT", 2),
-    "SignalFilterBankLog": _signal("SIGNAL_FILTER_BANK_LOG", 1, LogAttributes),
-    "SignalPCAN": _signal("SIGNAL_PCAN", 3, PcanAttributes),
-    "SignalFilterBankSpectralSubtraction": _signal(
+_CUSTOM: Mapping[str, Operator] = {
+    "SignalWindow": _custom("SIGNAL_WINDOW", 2, WindowedAttributes),
+    "SignalRfft": _custom("SIGNAL_RFFT", 1, FourierAttributes),
+    "SignalIrfft": _custom("SIGNAL_IRFFT", 1, FourierAttributes),
+    "SignalFftAutoScale": _custom("SIGNAL_FFT_AUTO_SCALE", 1),
+    "SignalEnergy": _custom("SIGNAL_ENERGY", 1, EnergyAttributes),
+    "SignalFilterBank": _custom("SIGNAL_FILTER_BANK", 6, FilterBankAttributes),
+    "SignalFilterBankSquareRoot": _custom("SIGNAL_FILTER_BANK_SQUARE_ROOT", 2),
+    "SignalFilterBankLog": _custom("SIGNAL_FILTER_BANK_LOG", 1, LogAttributes),
+    "SignalPCAN": _custom("SIGNAL_PCAN", 3, PcanAttributes),
+    "SignalFilterBankSpectralSubtraction": _custom(
         "SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION",
         1,
         SubtractionAttributes,
         memory=subtraction_memory,
     ),
-    "SignalFramer": _signal("SIGNAL_FRAMER", 1, FramerAttributes, memory=framer_memory),
-    "SignalOverlapAdd": _signal(
+    "SignalFramer": _custom("SIGNAL_FRAMER", 1, FramerAttributes, memory=framer_memory),
+    "SignalOverlapAdd": _custom(
         "SIGNAL_OVERLAP_ADD", 1, OverlapAddAttributes, memory=overlap_memory
     ),
-    "SignalDelay": _signal("SIGNAL_DELAY", 1, DelayAttributes, memory=delay_memory),
-    "SignalStacker": _signal("SIGNAL_STACKER", 1, StackerAttributes, memory=stacker_memory),
+    "SignalDelay": _custom("SIGNAL_DELAY", 1, DelayAttributes, memory=delay_memory),
+    "SignalStacker": _custom("SIGNAL_STACKER", 1, StackerAttributes, memory=stacker_memory),
+    "TFLite_Detection_PostProcess": _custom("DETECTION_POSTPROCESS", 3, DetectionAttributes),
 }
 
 #: Operators that can be imported, by schema name; custom ones by :func:`custom_name`.
@@ -573,7 +579,12 @@ def custom_name(code: str) -> str:
     return f"CUSTOM {code!r}"
 
 
-_OPERATORS.update({custom_name(code): row for code, row in _SIGNAL.items()})
+def is_custom(name: str) -> bool:
+    """Return whether a key of :data:`OPERATORS` is that of a custom operator."""
+    return name.startswith("CUSTOM ")
+
+
+_OPERATORS.update({custom_name(code): row for code, row in _CUSTOM.items()})
 
 
 def register_custom(code: str, operator: Operator) -> None:
