@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from campaigns import sampled
+from float_layers import float_layers
 from kernel_checks import Operator, check, checks_of, count, overlapping_checks
 from kernel_layers import (
     CASES,
@@ -70,6 +71,7 @@ def linear_layers(rng: np.random.Generator) -> list[Layer]:
         layers += [grouped_layer(rng, dtype) for _ in range(10)]
     layers += [grouped_layer(rng, "int8") for _ in range(10)]
     layers += [wide_layer(rng, shapes, extreme) for shapes in SHAPES for extreme in (False, True)]
+    layers += float_layers(rng)
     return layers
 
 
@@ -80,6 +82,7 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     return singles
 
 
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 @pytest.mark.parametrize("name", BOARDS)
 @pytest.mark.parametrize("every", sampled([EVERY, 1], keep=[EVERY]), ids="each {}.".format)
 def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:

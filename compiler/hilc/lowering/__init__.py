@@ -4,7 +4,7 @@ Importing the families registers their builders (:mod:`hilc.lowering.registry`),
 which they are asked.
 """
 
-from hilc.lowering import armv7m, dsp, helium, small
+from hilc.lowering import armv7m, dsp, fpu, helium, small
 from hilc.lowering.generic import (
     accumulate,
     arithmetic,
@@ -52,6 +52,7 @@ __all__ = [
     "dsp",
     "elementwise",
     "external",
+    "fpu",
     "functions",
     "gather",
     "helium",

@@ -144,6 +144,22 @@ class HilDspColumnsS16(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilFpuColumnsF32(FieldGroup):
+    """The fields of ``HIL_FPU_COLUMNS_F32_FIELDS``."""
+
+    #: of two elements, the depth rounded up
+    units: int
+    #: of the weights
+    columns: int
+    #: the least output
+    out_min: float
+    #: the largest output
+    out_max: float
+    #: of fours of columns, as drawn above
+    stream: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilAccumulateS8(FieldGroup):
     """The fields of ``HIL_ACCUMULATE_S8_FIELDS``."""
 
@@ -1085,6 +1101,50 @@ class HilDspWinograd3x3S8(Parameters):
     stream: npt.NDArray[np.int32]
     #: a pixel outside the image
     border: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilFpuConv2dF32(Parameters):
+    """The fields of ``struct hil_fpu_conv2d_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_fpu_conv2d_f32"
+
+    images: HilImages
+    window: HilWindow
+    fpu_columns_f32: HilFpuColumnsF32
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilFpuMatmulF32(Parameters):
+    """The fields of ``struct hil_fpu_matmul_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_fpu_matmul_f32"
+
+    #: of values, each by itself
+    rows: int
+    #: values of a row
+    depth: int
+    fpu_columns_f32: HilFpuColumnsF32
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilFpuMatvecF32(Parameters):
+    """The fields of ``struct hil_fpu_matvec_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_fpu_matvec_f32"
+
+    #: of values, each by itself
+    rows: int
+    #: values of a row
+    depth: int
+    #: of the weights
+    columns: int
+    #: the least output
+    out_min: float
+    #: the largest output
+    out_max: float
+    #: of eights of columns, as drawn above
+    stream: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

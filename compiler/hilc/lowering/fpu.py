@@ -1,0 +1,98 @@
+"""Kernels of float32 for cores whose unit multiplies and adds in one instruction (``kernels/fpu``).
+
+They add in the order of the portable kernels, each product and each sum rounded by itself, so that
+their results are the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.lowering.channels import padded
+from hilc.lowering.kernels import KernelCall, Parameters
+from hilc.lowering.linear import (
+    LINEAR,
+    Convolution,
+    DepthwiseConvolution,
+    LinearForm,
+    MatrixProduct,
+    linear_calls,
+    linear_form,
+)
+from hilc.lowering.parameters import (
+    HilFpuColumnsF32,
+    HilFpuConv2dF32,
+    HilFpuMatmulF32,
+    HilFpuMatvecF32,
+)
+from hilc.lowering.registry import Layer, lowers
+
+#: Columns that are next to each other, for four rows and for one; elements of depth of a unit.
+_FOUR, _EIGHT = 4, 8
+_UNIT = 2
+#: Rows below which four at a time are slower than one.
+_FEW_ROWS = 3
+
+
+@lowers(*LINEAR, dtypes={"float32"}, requires={"dsp", "fpu"})
+def linear(layer: Layer) -> Iterator[KernelCall]:
+    """Return the family's kernels for a linear layer of floats."""
+    if not _is_finite(linear_form(layer)):
+        return iter(())
+    return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
+
+
+def _is_finite(form: LinearForm) -> bool:
+    return bool(np.isfinite(form.weights).all() and np.isfinite(form.floats.bias).all())
+
+
+def _rows(form: MatrixProduct) -> Iterator[Parameters]:
+    matmul = HilFpuMatmulF32(rows=form.rows, depth=form.depth, fpu_columns_f32=float_columns(form))
+    matvec = HilFpuMatvecF32(
+        rows=form.rows,
+        depth=form.depth,
+        columns=form.channels,
+        out_min=form.floats.out_min,
+        out_max=form.floats.out_max,
+        stream=float_vector(form),
+    )
+    yield from (matvec, matmul) if form.rows < _FEW_ROWS else (matmul, matvec)
+
+
+def _conv2d(form: Convolution) -> Iterator[Parameters]:
+    yield HilFpuConv2dF32(
+        images=form.images, window=form.window, fpu_columns_f32=float_columns(form)
+    )
+
+
+def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
+    return iter(())
+
+
+def float_columns(form: LinearForm) -> HilFpuColumnsF32:
+    """Return the columns in fours, as ``fpu/columns_f32.h`` draws them."""
+    return HilFpuColumnsF32(
+        units=-(-form.depth // _UNIT),
+        columns=form.channels,
+        out_min=form.floats.out_min,
+        out_max=form.floats.out_max,
+        stream=_stream(form, _FOUR, -form.depth % _UNIT),
+    )
+
+
+def float_vector(form: LinearForm) -> npt.NDArray[np.float32]:
+    """Return the columns in eights, as ``fpu/matvec_f32.h`` draws them."""
+    return _stream(form, _EIGHT, 0)
+
+
+def _stream(form: LinearForm, block: int, beyond: int) -> npt.NDArray[np.float32]:
+    """Return, for each block of columns, the weights of each element of the depth, and ``beyond``
+    zeros of each, then the biases.
+    """
+    weights = np.pad(padded(form.weights, block), ((0, 0), (0, beyond)))
+    blocks = weights.reshape(-1, block, weights.shape[1]).transpose(0, 2, 1)
+    bias = padded(form.floats.bias, block).reshape(-1, 1, block)
+    return np.concatenate([blocks, bias], axis=1).reshape(-1).astype(np.float32)
