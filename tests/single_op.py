@@ -54,9 +54,9 @@ class SingleOp:
         states = tuple(
             State(self.ins[own].name, self.outs[new].name) for new, own in self.states.items()
         )
-        # An estimate of noise is an output, too.
-        is_shown = self.node.op == "SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION"
-        shown = set(self.node.outputs if is_shown else ())
+        # An estimate of noise is an output, too, and so are rows that are kept.
+        own_state = ("SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION", "CIRCULAR_BUFFER")
+        shown = set(self.node.outputs if self.node.op in own_state else ())
         kept = {name for state in states for name in (state.name, state.after)} - shown
         given = [t.name for t in self.ins if t.data is None and t.name not in kept]
         results = tuple(tensor.name for tensor in self.outs if tensor.name not in kept)
@@ -1173,7 +1173,13 @@ def _remembering(
     assert row.memory is not None
     memories = row.memory(make_node(op, [x.name], ["y0"], **attrs), [x])
     names = [f"y0:memory{number or ''}" for number in range(len(memories))]
-    ins = [x, *(Tensor(name, *memory[:2]) for name, memory in zip(names, memories, strict=True))]
+    ins = [
+        x,
+        *(
+            Tensor(name, memory.shape, memory.dtype, memory.quant)
+            for name, memory in zip(names, memories, strict=True)
+        ),
+    ]
     states, total = {}, outputs
     for number, memory in enumerate(memories):
         states[total if memory.output is None else memory.output] = 1 + number
@@ -1200,6 +1206,13 @@ def _signal_overlap_add(rng: Random, dtype: str) -> Draft:
     shape = (*shape_of(rng, int(rng.integers(0, 3)), 2), int(rng.integers(1, 4)), size)
     attrs = {"frame_step": int(rng.integers(1, size + 1))}
     return _remembering("SIGNAL_OVERLAP_ADD", Tensor("x", shape, dtype), attrs, 1)
+
+
+def _circular_buffer(rng: Random, dtype: str) -> Draft:
+    shape = (1, 1, int(rng.integers(1, 4)), int(rng.integers(1, 8)))
+    x, slots = activation_tensor(rng, dtype, shape), int(rng.integers(1, 7))
+    attrs = {"cycles_max": 0 if slots == 5 else 1, "slots": slots}
+    return replace(_remembering("CIRCULAR_BUFFER", x, attrs, 1), quant=x.quant)
 
 
 def _signal_stacker(rng: Random, dtype: str) -> Draft:
@@ -1333,6 +1346,7 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
     "SPLIT_V": _split_v,
     "DETECTION_POSTPROCESS": _detection,
+    "CIRCULAR_BUFFER": _circular_buffer,
     "SIGNAL_WINDOW": _signal_window,
     "SIGNAL_RFFT": _signal_rfft,
     "SIGNAL_IRFFT": _signal_irfft,
@@ -1351,6 +1365,7 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
 
 #: Those that update states.
 STATEFUL = (
+    "CIRCULAR_BUFFER",
     "SVDF",
     "UNIDIRECTIONAL_SEQUENCE_LSTM",
     "SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION",
@@ -1398,6 +1413,7 @@ KINDS: Sequence[tuple[str, str]] = [
         "DEQUANTIZE": ("int8", "uint8", "int16"),
         "HARD_SWISH": ("int8", "float32"),
         "L2_POOL_2D": ("float32",),
+        "CIRCULAR_BUFFER": ("int8",),
         "DETECTION_POSTPROCESS": ("float32",),
         "RESIZE_NEAREST_NEIGHBOR": MOVABLE,
         "SUM": (*ARITHMETIC, "int32", "int64"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from flatbuffers import flexbuffers
 from single_op import KINDS, SIGNAL_DTYPES, STATEFUL, SingleOp, random_op
 from stateful import STREAMS, check_steps, samples
 from tflite_builder import ModelBuilder
@@ -74,9 +75,11 @@ def test_models_with_states_import_as_they_were_written(op: str, dtype: str) -> 
         assert written == [(single.ins[own].name, new) for new, own in single.states.items()]
 
 
-@pytest.mark.parametrize(
-    ("op", "dtype"), [kind for kind in KINDS_HERE if kind[0] not in SIGNAL_DTYPES]
-)
+#: What they keep is no output of the model, where it would need a place of its own.
+_IN_PLACE = [k for k in KINDS_HERE if k[0] not in (*SIGNAL_DTYPES, "CIRCULAR_BUFFER")]
+
+
+@pytest.mark.parametrize(("op", "dtype"), _IN_PLACE)
 def test_states_are_updated_where_they_lie(op: str, dtype: str) -> None:
     """No copy, and no second place for a state."""
     for single in singles(op, dtype, 3):
@@ -148,3 +151,52 @@ def test_variables_in_other_places_are_refused(change: str, fact: str) -> None:
     b.op("SVDF", ("x", "w", "m", "b", state), ("y",), rank=1, activation="NONE")
     with pytest.raises((ModelError, UnsupportedError), match=fact):
         load_model(b.build())
+
+
+def convolution_over_time(options: dict[str, int], *, slots: int = 4, variable: bool) -> bytes:
+    """The last rows that came, and a convolution over them."""
+    rng = np.random.default_rng(4)
+    b = ModelBuilder()
+    b.input("x", (1, 1, 2, 3), "int8", 0.05, 7)
+    b.tensor("rows", (1, slots, 2, 3), "int8", 0.05, 7, variable=variable)
+    b.op(
+        "CUSTOM", ("x",), ("rows",), custom_code="CIRCULAR_BUFFER",
+        custom_options=bytes(flexbuffers.Dumps(options)) if options else b"",
+    )  # fmt: skip
+    b.const("w", rng.integers(-127, 128, (5, slots, 2, 3)).astype(np.int8), 0.01)
+    b.output("y", (1, 1, 1, 5), "int8", 0.2, -1)
+    b.op("CONV_2D", ("rows", "w"), ("y",), padding="VALID", stride_h=1, stride_w=1,
+         dilation_h=1, dilation_w=1)  # fmt: skip
+    return b.build()
+
+
+@needs_tflm
+@pytest.mark.parametrize("variable", [False, True])
+@pytest.mark.parametrize(("options", "slots"), [({"cycles_max": 1}, 4), ({}, 5)])
+def test_a_circular_buffer_is_where_its_rows_are(
+    options: dict[str, int], slots: int, variable: bool
+) -> None:
+    """No copy; what did not come yet is as in TFLite Micro."""
+    model = convolution_over_time(options, slots=slots, variable=variable)
+    check_steps(model, 20)
+    library = hilc.compile(model, cpu="host")
+    buffer, _ = library.modules[0].layers
+    assert len({(a.pool, a.value) for a in buffer.arguments if a.kind == "pool" and a.pool}) == 1
+    interpreter = Interpreter(load_model(model))
+    with hilc.host.load(library) as code:
+        for inputs in samples(load_model(model), 10):
+            code.set_input("x", inputs["x"])
+            code.run()
+            np.testing.assert_array_equal(code.get_output("y"), interpreter.run(inputs)["y"])
+
+
+@pytest.mark.parametrize(
+    ("options", "fact"),
+    [
+        ({"cycles_max": 2}, r"2 cycles_max \(supported: 1\)"),
+        ({}, r"no number for cycles_max \(supported: 1\)"),
+    ],
+)
+def test_a_circular_buffer_that_ends_runs_is_refused(options: dict[str, int], fact: str) -> None:
+    with pytest.raises(UnsupportedError, match=fact):
+        load_model(convolution_over_time(options, variable=False))

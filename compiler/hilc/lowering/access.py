@@ -444,6 +444,15 @@ def _lstm(
     )
 
 
+def _shift(
+    fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> _Elements:
+    """Return two steps: all bytes move up but the first ones, then the new ones follow."""
+    kept, row = fields["kept"], fields["row"]
+    read = np.where(np.arange(kept + row) < row, NEVER, 0)
+    return _Elements(2, [np.full(row, 1), read], [np.repeat([0, 1], [kept, row])])
+
+
 def _split_blocks(
     fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> _Elements:
@@ -489,6 +498,7 @@ _WALKS: Mapping[str, Evaluator] = {
     "split": _split,
     "svdf": _svdf,
     "lstm": _lstm,
+    "shift": _shift,
     "split_blocks": _split_blocks,
     "take": _take,
     "transposed": _transposed,

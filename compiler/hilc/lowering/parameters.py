@@ -3313,6 +3313,18 @@ class HilSignalStacker(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilCircularBuffer(Parameters):
+    """The fields of ``struct hil_circular_buffer``."""
+
+    KERNEL: ClassVar[str] = "hil_circular_buffer"
+
+    #: bytes that stay, and move to the front
+    kept: int
+    #: bytes that come
+    row: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilSignalOverlapS16(Parameters):
     """The fields of ``struct hil_signal_overlap_s16``."""
 

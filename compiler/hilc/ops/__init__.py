@@ -63,6 +63,7 @@ from hilc.ops.spectrum import (
     SIGNAL_WINDOW,
 )
 from hilc.ops.streams import (
+    CIRCULAR_BUFFER,
     SIGNAL_DELAY,
     SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION,
     SIGNAL_FRAMER,
@@ -195,6 +196,7 @@ _OPS: dict[str, OpDef] = {
     "SIGNAL_DELAY": SIGNAL_DELAY,
     "SIGNAL_STACKER": SIGNAL_STACKER,
     # Other custom operators.
+    "CIRCULAR_BUFFER": CIRCULAR_BUFFER,
     "DETECTION_POSTPROCESS": DETECTION_POSTPROCESS,
     # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second.
     "COPY": COPY,

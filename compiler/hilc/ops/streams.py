@@ -1,11 +1,13 @@
-"""Operators of TensorFlow Lite Micro's signal library that remember samples: custom operators.
+"""Custom operators of TensorFlow Lite Micro that remember what came before.
 
 SIGNAL_FRAMER cuts a stream into frames that overlap, SIGNAL_OVERLAP_ADD adds them up again,
 SIGNAL_DELAY delays a stream, SIGNAL_STACKER puts successive rows of channels side by side, and
-SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION takes away what it estimates to be noise.
+SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION takes away what it estimates to be noise: these are of the
+signal library. CIRCULAR_BUFFER gives the last rows that came, for convolutions over time; with
+cycles_max above 1 TensorFlow Lite Micro ends most runs there, which is not supported.
 
 What a node remembers are its last inputs, and its last outputs what it remembers then; of the
-spectral subtraction this is the estimate, an output of the model's own.
+spectral subtraction and of the circular buffer this is an output of the model's own.
 """
 
 from __future__ import annotations
@@ -16,9 +18,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ir import Array, Attributes, Node, Quant, Tensor
 from hilc.ops.opdef import OpDef, Signature
-from hilc.ops.operands import invalid, operand, require_counts, require_dtype
+from hilc.ops.operands import (
+    invalid,
+    operand,
+    quantization,
+    require_counts,
+    require_dtype,
+    require_same_quantization,
+    unsupported,
+)
+from hilc.ops.traits import ascending
 
 _ADDED = ("int16", "float32")
 #: What the stacker waits for before its first row.
@@ -34,6 +45,7 @@ class Memory(NamedTuple):
     reset: int = 0
     #: The node's output that is its next value; None where the node has one more for it.
     output: int | None = None
+    quant: Quant | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +101,16 @@ class SubtractionAttributes(Attributes):
     #: Bits of fraction of the estimate.
     smoothing_bits: int
     spectral_subtraction_bits: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CircularBufferAttributes(Attributes):
+    #: Rows that come until the operators behind it run. Without it the reference guesses.
+    cycles_max: int = 0
+    #: Rows of the output.
+    slots: int = 0
+    #: The number that rows have which did not come yet.
+    empty: int = 0
 
 
 def _check_memories(
@@ -351,6 +373,56 @@ def _subtraction(
     return [left.astype(x.dtype), kept.astype(x.dtype)]
 
 
+# Circular buffer --------------------------------------------------------------------------------
+
+#: Rows of outputs for which the reference takes it that everything runs each time.
+_EACH_TIME = (5, 13, 25)
+
+
+def buffer_memory(node: Node, ins: Sequence[Tensor | None]) -> list[Memory]:
+    """Return the last rows."""
+    x, attributes = operand(node, ins, 0), CircularBufferAttributes.of(node)
+    require_dtype(node, x, ("int8",))
+    quantization(node, x)
+    slots, cycles = attributes.slots, attributes.cycles_max
+    if len(x.shape) != 4 or x.shape[:2] != (1, 1):
+        invalid(node, f"takes {x.name!r} of shape {list(x.shape)} (accepted: [1, 1, width, depth])")
+    if cycles > 1 or (cycles < 1 and slots not in _EACH_TIME):
+        stated = cycles if cycles > 1 else "no number for"
+        unsupported(
+            node,
+            f"has {stated} cycles_max (supported: 1): the operators behind it would not run each "
+            "time",
+            "make one model of what runs each time, and one of what runs in every other cycle",
+        )
+    _require_positive(node, attributes, "slots")
+    return [Memory((1, slots, *x.shape[2:]), x.dtype, attributes.empty, 0, x.quant)]
+
+
+def _infer_buffer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    memories = buffer_memory(node, ins)
+    require_counts(node, inputs=2)
+    _check_memories(node, ins, memories, outputs=0)
+    return [memories[0][:2]]
+
+
+def _check_buffer(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    for index in (0, 1):
+        require_same_quantization(node, operand(node, ins, index), outs[0])
+
+
+def _buffer(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], values: Sequence[Array | None]
+) -> list[Array]:
+    x, memory = values
+    assert x is not None
+    assert memory is not None
+    return [np.concatenate([memory[:, 1:], x], axis=1)]
+
+
+CIRCULAR_BUFFER = OpDef(
+    _infer_buffer, _buffer, _check_buffer, attributes=CircularBufferAttributes, bounds=ascending
+)
 SIGNAL_DELAY = OpDef(_infer_delay, _delay, attributes=DelayAttributes)
 SIGNAL_FRAMER = OpDef(_infer_framer, _framer, attributes=FramerAttributes)
 SIGNAL_OVERLAP_ADD = OpDef(_infer_overlap, _overlap, attributes=OverlapAddAttributes)

@@ -67,7 +67,7 @@ from hilc.ops.control_flow import IfAttributes, WhileAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.reduce import ArgAttributes
-from hilc.ops.streams import Memory
+from hilc.ops.streams import CircularBufferAttributes, Memory
 from hilc.ops.verify import verify
 from hilc.ops.views import ReshapeAttributes
 from hilc.transforms.own_outputs import with_own_outputs
@@ -514,8 +514,11 @@ class _Importer:
             if tensor is not None:
                 tensors.setdefault(tensor.name, tensor)
         variables = self._variables(row.states, inputs)
+        remembered = {state.after for state in self._memories}
         for i in inputs:
-            if i >= 0 and i not in variables and self.subgraph.Tensors(i).IsVariable():
+            if i < 0 or i in variables or self.names[i] in remembered:
+                continue
+            if self.subgraph.Tensors(i).IsVariable():
                 raise UnsupportedError(
                     f"it reads the variable {self.names[i]!r}, which is no state of its own",
                     "read variables with READ_VARIABLE, or make the state an input and an output",
@@ -533,6 +536,15 @@ class _Importer:
             # Converters may leave it to the shapes.
             x_shape, weights_shape = (self.tensor(i).shape or (1,) for i in inputs[:2])
             attrs = replace(attrs, depth_multiplier=weights_shape[-1] // x_shape[-1])
+        if isinstance(attrs, CircularBufferAttributes):
+            # So are the rows that it keeps, and what TFLite Micro clears them to.
+            rows = self.tensor(outputs[0])
+            cleared = _cleared(rows) if self.subgraph.Tensors(outputs[0]).IsVariable() else None
+            attrs = replace(
+                attrs,
+                slots=rows.shape[1] if len(rows.shape) == 4 else 0,
+                empty=0 if cleared is None else int(cleared.flat[0]),
+            )
         op = row.op or code
         rounding = _rounding(code, named)
         if row.taken is not None:
@@ -553,7 +565,7 @@ class _Importer:
         def add(name: str, memory: Memory) -> str:
             while name in tensors or name in self.names:
                 name += "_"
-            tensors[name] = Tensor(name, memory.shape, memory.dtype)
+            tensors[name] = Tensor(name, memory.shape, memory.dtype, memory.quant)
             return name
 
         for number, memory in enumerate(memories):

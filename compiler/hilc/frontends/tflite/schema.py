@@ -49,12 +49,14 @@ from hilc.ops.resize import ResizeAttributes
 from hilc.ops.softmax import SoftmaxAttributes
 from hilc.ops.spectrum import EnergyAttributes, FourierAttributes, WindowedAttributes
 from hilc.ops.streams import (
+    CircularBufferAttributes,
     DelayAttributes,
     FramerAttributes,
     Memory,
     OverlapAddAttributes,
     StackerAttributes,
     SubtractionAttributes,
+    buffer_memory,
     delay_memory,
     framer_memory,
     overlap_memory,
@@ -372,13 +374,15 @@ def _flexbuffer(kind: type[Attributes]) -> Callable[[bytes], Attributes]:
     """Return what reads attributes of a class from a map of numbers by their names."""
 
     types = field_types(kind)
+    needed = [field.name for field in fields(kind) if field.default is MISSING]
 
     def read(options: bytes) -> Attributes:
+        if not options and not needed:
+            return kind()
         try:
             found = flexbuffers.Loads(options)
         except Exception as error:  # whatever the package raises for damaged bytes
             raise ModelError(f"its options are no FlexBuffer: {error}") from None
-        needed = [field.name for field in fields(kind) if field.default is MISSING]
         if missing := [n for n in needed if not isinstance(found, dict) or n not in found]:
             raise ModelError(f"its options lack {', '.join(missing)}")
         values = {name: found[name] for name in types if found.get(name) is not None}
@@ -565,6 +569,9 @@ _CUSTOM: Mapping[str, Operator] = {
     ),
     "SignalDelay": _custom("SIGNAL_DELAY", 1, DelayAttributes, memory=delay_memory),
     "SignalStacker": _custom("SIGNAL_STACKER", 1, StackerAttributes, memory=stacker_memory),
+    "CIRCULAR_BUFFER": _custom(
+        "CIRCULAR_BUFFER", 1, CircularBufferAttributes, memory=buffer_memory
+    ),
     "TFLite_Detection_PostProcess": _custom("DETECTION_POSTPROCESS", 3, DetectionAttributes),
 }
 

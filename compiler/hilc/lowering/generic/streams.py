@@ -1,9 +1,10 @@
-"""The operators of the signal library that remember samples."""
+"""Custom operators that remember what came before."""
 
 from __future__ import annotations
 
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
+    HilCircularBuffer,
     HilOverlap,
     HilSignalDelay,
     HilSignalFramer,
@@ -20,6 +21,13 @@ from hilc.ops.streams import (
     SubtractionAttributes,
     framing,
 )
+
+
+@lowers("CIRCULAR_BUFFER")
+def circular_buffer(layer: Layer) -> KernelCall:
+    """Return the call that moves rows up, and adds one."""
+    row = layer.operand(0).nbytes
+    return KernelCall(HilCircularBuffer(kept=layer.out.nbytes - row, row=row), (0, 1))
 
 
 @lowers("SIGNAL_DELAY")

@@ -1,10 +1,11 @@
-/* Steps of audio front ends that remember samples. What they remember is an input, and what they
+/* Steps of streams that remember what came before. What they remember is an input, and what they
  * remember then an output, which does not overlap it. */
 #ifndef HIL_KERNELS_GENERIC_STREAMS_H
 #define HIL_KERNELS_GENERIC_STREAMS_H
 
 #include <stdint.h>
 
+#include "hil/kernels/generic/move.h"
 #include "hil/quant.h"
 
 /* Sample `i` of a row that begins with what is remembered. */
@@ -130,6 +131,43 @@ HIL_INLINE void hil_signal_stacker(const struct hil_signal_stacker *p, const int
     }
     *valid = wait == 0;
     *left = (wait == 0 ? p->step : wait) - 1;
+}
+
+/*@kernel
+name = "hil_circular_buffer"
+requires = []
+inputs = ["void", "void"]
+outputs = ["void"]
+scratch = "0"
+order = "walk"
+reads = "shift"
+code = 60
+[cost.counts]
+byte = "kept + row"
+[cost.on.cortex-m3]
+call = 12.01
+byte = 3.718
+[cost.on.cortex-m4]
+factor = 1.03
+[cost.on.cortex-m33]
+factor = 1.03
+[cost.on.cortex-m55]
+factor = 1.03
+[cost.on.cortex-m0]
+factor = 1.96
+[cost.on.rv32imac]
+factor = 1.74
+@*/
+struct hil_circular_buffer {
+    int32_t kept; /* bytes that stay, and move to the front */
+    int32_t row;  /* bytes that come */
+};
+
+HIL_INLINE void hil_circular_buffer(const struct hil_circular_buffer *p, const void *in,
+                                    const void *memory, void *out) {
+    uint8_t *const target = (uint8_t *)out;
+    hil_move(target, (const uint8_t *)memory + p->row, p->kept);
+    hil_move(target + p->kept, in, p->row);
 }
 
 #define HIL_OVERLAP_FIELDS                                                                         \
