@@ -359,8 +359,8 @@ def check_lines(p: Packed, channel: int, words: list[int]) -> None:
     # Every sum of two channels; of others the ends and some between.
     sums = np.arange(low, high + 1, 1 if channel < 2 else 61, dtype=np.int64)
     sums = np.append(sums, high)
-    lacking = np.where(sums < 0, words[2], 0) if len(words) > 2 else 0
-    totals = addend - lacking + (256 * sums * multiplier >> 32)
+    corrections = np.where(sums < 0, words[2], 0) if len(words) > 2 else 0
+    totals = addend - corrections + (256 * sums * multiplier >> 32)
     assert np.abs(totals).max() < 2**31
     result = np.clip(totals >> p.fields["shift"], -128, 127)
     np.testing.assert_array_equal(result, p.exact(channel, sums))

@@ -155,7 +155,7 @@ def test_lines_are_those_that_trying_every_multiplier_finds(seed: int) -> None:
     first = np.clip(first, low[:, np.newaxis], high[:, np.newaxis] + 1)
     exact = np.rint(real * 2.0 ** (24 + shift)).astype(np.int64)
     exact += rng.integers(-40, 40, channels)
-    shifts, lacking = np.full(channels, shift), np.full(channels, seed % 2)
+    shifts, corrections = np.full(channels, shift), np.full(channels, seed % 2)
 
     def tried(channel: int) -> tuple[int, int] | None:
         for offset in sorted(
@@ -180,8 +180,8 @@ def test_lines_are_those_that_trying_every_multiplier_finds(seed: int) -> None:
     expected = [tried(channel) for channel in range(channels)]
     for channel in range(channels):
         part = slice(channel, channel + 1)
-        arrays = (first, low, high, shifts, exact, lacking)
+        arrays = (first, low, high, shifts, exact, corrections)
         found = affine._lines(*(array[part] for array in arrays))
         assert (None if found is None else (found[0][0], found[1][0])) == expected[channel]
-    found = affine._lines(first, low, high, shifts, exact, lacking)
+    found = affine._lines(first, low, high, shifts, exact, corrections)
     assert (found is None) == (None in expected)

@@ -168,7 +168,7 @@ def test_recursion_is_refused() -> None:
 
 
 def test_the_interpreter_ends_an_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hilc.ops.control_flow.MOST_TURNS", 100)
+    monkeypatch.setattr("hilc.ops.control_flow.MAX_ITERATIONS", 100)
     graph = load_model(FILES["while_float32"])
     (node,) = graph.nodes
     attrs = WhileAttributes.of(node)
@@ -178,7 +178,7 @@ def test_the_interpreter_ends_an_endless_loop(monkeypatch: pytest.MonkeyPatch) -
     nodes = (*body.nodes, Node("COPY", ("i",), ("same",)))
     body = body.with_(tensors={**body.tensors, "same": kept}, nodes=nodes, outputs=("same", "next"))
     endless = replace(node, attrs=WhileAttributes(condition=attrs.condition, body=body))
-    with pytest.raises(HilError, match="has not ended after 100 turns"):
+    with pytest.raises(HilError, match="has not ended after 100 iterations"):
         Interpreter(graph.with_(nodes=(endless,))).run(
             {"start": np.array(0, np.int32), "x": np.zeros((1, 8), np.float32)}
         )

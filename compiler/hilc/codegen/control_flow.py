@@ -3,11 +3,12 @@
 Each graph is planned like a model whose inputs and outputs are the caller's buffers, and becomes a
 C file of its own: its layers, and a main that calls them. The node becomes one of
 :mod:`hilc.external` whose function calls these mains; its scratch is the workspace of the graph
-that needs the most, since only one runs at a time, and, for a loop, what a turn leaves to the next.
+that needs the most, since only one runs at a time, and, for a loop, the values that one iteration
+passes to the next.
 A graph may have such nodes itself: their files are the node's too.
 
-Estimates count the flash of every graph, and the instructions of one turn of a loop, since no file
-says how many there are, or of the longest branch.
+Estimates count the flash of every graph. Of the instructions they count one iteration of a loop,
+since no file says how many there are, and the longest branch of an IF.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ class _Writer:
         return body, functions, max(f.program.workspace_bytes for f in functions), longest
 
     def _while(self) -> tuple[str, list[_Function], int, int]:
-        condition, turn = (
+        condition, body_function = (
             self._function(graph, name)
             for graph, name in zip(parts(self._node), ("condition", "body"), strict=True)
         )
@@ -187,7 +188,7 @@ class _Writer:
         workspace = flag + align(1)
         following = [f"&memory[{place}]" for place in places]
         checked = condition.call(self._outputs, [f"&memory[{flag}]"], f"&memory[{workspace}]")
-        turned = turn.call(self._outputs, following, f"&memory[{workspace}]")
+        computed = body_function.call(self._outputs, following, f"&memory[{workspace}]")
 
         def copies(sources: Sequence[str], indent: str) -> str:
             return "".join(
@@ -201,12 +202,12 @@ class _Writer:
             "    for (;;) {\n"
             f"        if ({checked} != 0) {{\n            return -1;\n        }}\n"
             f"        if (memory[{flag}] == 0) {{\n            return 0;\n        }}\n"
-            f"        if ({turned} != 0) {{\n            return -1;\n        }}\n"
+            f"        if ({computed} != 0) {{\n            return -1;\n        }}\n"
             f"{copies(following, '        ')}    }}\n"
         )
-        most = max(f.program.workspace_bytes for f in (condition, turn))
-        once = condition.estimate.instructions + turn.estimate.instructions
-        return body, [condition, turn], workspace + most, once
+        most = max(f.program.workspace_bytes for f in (condition, body_function))
+        once = condition.estimate.instructions + body_function.estimate.instructions
+        return body, [condition, body_function], workspace + most, once
 
     def _function(self, graph: Graph, name: str) -> _Function:
         """Return the main of a graph that the node calls."""

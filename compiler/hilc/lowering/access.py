@@ -118,7 +118,7 @@ def forbidden_interval(access: Access, input: int, output: int) -> ForbiddenInte
         return ForbiddenInterval(0, 0)
     # Bytes that are read or written in the same step come in runs: each from ``begins`` on.
     reads, begins = _runs(last_read)
-    writes, places = _runs(first_write)
+    writes, positions = _runs(first_write)
     # The first and the last byte of the input that is still to be read when a run is written.
     ends = np.append(begins, last_read.size)
     steps = np.minimum(writes, access.steps)
@@ -128,9 +128,9 @@ def forbidden_interval(access: Access, input: int, output: int) -> ForbiddenInte
     conflicts = first < last_read.size
     if not conflicts.any():
         return ForbiddenInterval(0, 0)
-    behind = np.append(places[1:], first_write.size)
+    behind = np.append(positions[1:], first_write.size)
     low = int((first - behind)[conflicts].min())
-    high = int((last - places)[conflicts].max()) + 1
+    high = int((last - positions)[conflicts].max()) + 1
     common = min(last_read.size, first_write.size)
     zero = low < 0 < high and bool((first_write[:common] >= last_read[:common]).all())
     return ForbiddenInterval(low, high, zero)
@@ -150,7 +150,7 @@ def _runs(steps: Steps) -> tuple[Steps, npt.NDArray[np.intp]]:
 @dataclass(frozen=True)
 class Loop:
     """One of the loops in which a kernel walks its output: so many ``rows``, ``pixels`` or
-    ``channels`` at a turn.
+    ``channels`` per iteration.
     """
 
     kind: str
@@ -305,13 +305,13 @@ def _under_windows(
     found = np.full((size, *steps.shape[1:]), NEVER, np.int64)
     for tap in range(filter):
         # No two windows have the same position under the same tap.
-        places = np.arange(steps.shape[0]) * stride - pad + tap * dilation
-        inside = (places >= 0) & (places < size)
-        places, new = places[inside], steps[inside]
-        old = found[places]
+        positions = np.arange(steps.shape[0]) * stride - pad + tap * dilation
+        inside = (positions >= 0) & (positions < size)
+        positions, new = positions[inside], steps[inside]
+        old = found[positions]
         if once:
             new = np.where((old == NEVER) | ((new != NEVER) & (new < old)), new, old)
-        found[places] = new if once else np.maximum(old, new)
+        found[positions] = new if once else np.maximum(old, new)
     return found
 
 
@@ -328,18 +328,18 @@ def _output_steps(
     sizes = {"rows": height, "pixels": height * width, "channels": channels}
     steps, count = np.zeros((height, width, channels), np.int64), 1
     for loop in order:
-        turn = max(1, min(loop.count, sizes[loop.kind]))
-        turns = -(-sizes[loop.kind] // turn)
-        index = {"rows": row, "pixels": pixel, "channels": channel}[loop.kind] // turn
-        steps, count = steps * turns + index, count * turns
-        sizes[loop.kind] = turn
+        part = max(1, min(loop.count, sizes[loop.kind]))
+        parts = -(-sizes[loop.kind] // part)
+        index = {"rows": row, "pixels": pixel, "channels": channel}[loop.kind] // part
+        steps, count = steps * parts + index, count * parts
+        sizes[loop.kind] = part
         if loop.kind == "rows":
-            row, pixel = row % turn, pixel - index * (turn * width)
-            sizes["pixels"] = turn * width
+            row, pixel = row % part, pixel - index * (part * width)
+            sizes["pixels"] = part * width
         elif loop.kind == "pixels":
-            pixel = pixel % turn
+            pixel = pixel % part
         else:
-            channel = channel % turn
+            channel = channel % part
     return steps, count
 
 
@@ -348,20 +348,20 @@ def _output_steps(
 
 def _positions(count: int, counts: Sequence[int], jumps: Sequence[int]) -> npt.NDArray[np.int64]:
     """Return the start of each of ``count`` iterations of ``hil_walk_next``."""
-    turns = np.arange(1, count)
+    iterations = np.arange(1, count)
     moves = np.full(count - 1, jumps[-1], np.int64)
     inner = 1
     for loop in range(len(counts) - 1, 0, -1):
         inner *= counts[loop]
-        moves[turns % inner == 0] = jumps[loop - 1]
+        moves[iterations % inner == 0] = jumps[loop - 1]
     return np.concatenate([[0], np.cumsum(moves)])
 
 
-def _last_use(size: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the last row of ``places`` that names each of ``size`` positions."""
+def _last_use(size: int, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the last row of ``positions`` that names each of ``size`` positions."""
     last = np.full(size, NEVER, np.int64)
-    rows = np.arange(places.shape[0]).reshape(-1, *(1,) * (places.ndim - 1))
-    np.maximum.at(last, places, np.broadcast_to(rows, places.shape))
+    rows = np.arange(positions.shape[0]).reshape(-1, *(1,) * (positions.ndim - 1))
+    np.maximum.at(last, positions, np.broadcast_to(rows, positions.shape))
     return last
 
 
@@ -371,8 +371,8 @@ def _mean(
     size = fields["size"]
     starts = _positions(size, fields["counts"], fields["jumps"]).reshape(-1, 1, 1)
     rows = _positions(fields["rows"], fields["row_counts"], fields["row_jumps"]).reshape(-1, 1)
-    places = starts + rows + np.arange(fields["length"]) * fields["step"]
-    return _Elements(size, [_last_use(inputs[0].size, places)], [np.arange(size)])
+    positions = starts + rows + np.arange(fields["length"]) * fields["step"]
+    return _Elements(size, [_last_use(inputs[0].size, positions)], [np.arange(size)])
 
 
 def _gather(
@@ -380,17 +380,17 @@ def _gather(
 ) -> _Elements:
     rows = fields["start"] + _positions(fields["rows"], fields["counts"], fields["in_jumps"])
     runs = (rows.reshape(-1, 1) + np.arange(fields["length"]) * fields["step"]).reshape(-1, 1)
-    places = runs + np.arange(fields["run"])
+    positions = runs + np.arange(fields["run"])
     written = np.repeat(np.arange(len(runs)), fields["run"])
-    return _Elements(len(runs), [_last_use(inputs[0].nbytes, places)], [written])
+    return _Elements(len(runs), [_last_use(inputs[0].nbytes, positions)], [written])
 
 
 def _join(
     fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> _Elements:
     rows, parts = fields["rows"], fields["parts"]
-    turns = np.arange(rows).reshape(-1, 1) * parts
-    blocks = [np.full((rows, n), part) + turns for part, n in enumerate(fields["blocks"])]
+    row_steps = np.arange(rows).reshape(-1, 1) * parts
+    blocks = [np.full((rows, n), part) + row_steps for part, n in enumerate(fields["blocks"])]
     return _Elements(rows * parts, blocks, [np.concatenate(blocks, axis=1)])
 
 
@@ -398,8 +398,8 @@ def _split(
     fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> _Elements:
     rows, parts, block = fields["rows"], fields["parts"], fields["block"]
-    turns = np.arange(rows).reshape(-1, 1) * parts
-    blocks = [np.full((rows, block), part) + turns for part in range(parts)]
+    row_steps = np.arange(rows).reshape(-1, 1) * parts
+    blocks = [np.full((rows, block), part) + row_steps for part in range(parts)]
     return _Elements(rows * parts, [np.concatenate(blocks, axis=1)], blocks)
 
 
@@ -423,10 +423,10 @@ def _svdf(
 def _lstm(
     fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> _Elements:
-    """Return a step for each unit of each turn, in which its cell state is updated, and one for the
-    hidden state of the turn.
+    """Return, for each time step, a step per unit that updates its cell state, and one for the
+    hidden state.
 
-    States are written from the first turn of a sequence on, which alone reads the old ones.
+    Only the first time step of a sequence reads the old states; states are written from it on.
     """
     batch, steps, units = (fields[name] for name in ("batch", "steps", "units"))
     begins = np.arange(batch * steps) * (units + 1)
@@ -436,11 +436,11 @@ def _lstm(
         ends = ends.reshape(batch, steps).T.reshape(-1)
     hidden = np.repeat(first + units, units, axis=1)
     cell = first + np.arange(units)
-    turns = ends.reshape(-1, 1)
+    last_steps = ends.reshape(-1, 1)
     return _Elements(
         batch * steps * (units + 1),
-        [np.repeat(turns, fields["depth"], axis=1), hidden, cell],
-        [np.repeat(turns, units, axis=1), hidden, cell],
+        [np.repeat(last_steps, fields["depth"], axis=1), hidden, cell],
+        [np.repeat(last_steps, units, axis=1), hidden, cell],
     )
 
 
@@ -467,9 +467,9 @@ def _take(
     runs = np.zeros((), np.int64)
     for table in np.split(fields["places"].astype(np.int64), np.cumsum(counts)[:-1]):
         runs = np.add.outer(runs, table)
-    places = runs.reshape(-1, 1) + np.arange(fields["run"])
+    positions = runs.reshape(-1, 1) + np.arange(fields["run"])
     written = np.repeat(np.arange(runs.size), fields["run"])
-    return _Elements(runs.size, [_last_use(inputs[0].nbytes, places)], [written])
+    return _Elements(runs.size, [_last_use(inputs[0].nbytes, positions)], [written])
 
 
 def _transposed(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.numerics.libm import Float32Array, expf
-from hilc.numerics.requantize import Int64Array, Multiplier
+from hilc.numerics.requantize import FixedPoint, Int64Array
 
 INT16_MIN, INT16_MAX = -(2**15), 2**15 - 1
 
@@ -44,7 +44,7 @@ def _sigmoid_table() -> npt.NDArray[np.int16]:
 SIGMOID = _sigmoid_table()
 
 
-def _positions(x: Int64Array, scale: Multiplier) -> Int64Array:
+def _positions(x: Int64Array, scale: FixedPoint) -> Int64Array:
     multiplier, right = scale
     half = (1 << right) >> 1
     positions: Int64Array = (x * multiplier + half) >> right
@@ -59,7 +59,7 @@ def _sigmoid_between(positions: Int64Array, bits: int, end: int) -> Int64Array:
     return np.where(positions >> bits >= _ENTRIES - 1, end, between)
 
 
-def logistic(x: Int64Array, scale: Multiplier) -> Int64Array:
+def logistic(x: Int64Array, scale: FixedPoint) -> Int64Array:
     """Return the logistic function in Q0.15 of 16-bit numbers, which ``scale`` brings to its."""
     positions = _positions(x, scale)
     y = _sigmoid_between(np.abs(positions), _LOGISTIC_BITS, 0x7FFF << 10)
@@ -67,7 +67,7 @@ def logistic(x: Int64Array, scale: Multiplier) -> Int64Array:
     return wide >> 10
 
 
-def tanh(x: Int64Array, scale: Multiplier) -> Int64Array:
+def tanh(x: Int64Array, scale: FixedPoint) -> Int64Array:
     """Return the hyperbolic tangent in Q0.15, as :func:`logistic`."""
     positions = _positions(x, scale)
     above = _sigmoid_between(np.abs(positions), _TANH_BITS, 0xFFFF << 8) - (1 << 23)

@@ -27,21 +27,21 @@ INT32_MIN = -(2**31)
 INT32_MAX = 2**31 - 1
 
 
-class Multiplier(NamedTuple):
-    """A real factor, ``multiplier * 2**(shift - 31)``; a positive shift is to the left."""
+class FixedPoint(NamedTuple):
+    """A factor in fixed point: ``multiplier * 2**(shift - 31)``, a positive shift to the left."""
 
     multiplier: int
     shift: int
 
 
-def quantize_multiplier(real: float) -> Multiplier:
+def quantize_multiplier(real: float) -> FixedPoint:
     """Return the fixed-point form of a non-negative factor; 0 if it is too small to have an effect.
 
     ``real`` must be the double that the reference computes, product and quotient of the tensors'
     float32 scales taken in double: the multiplier depends on its last bits.
     """
     if real == 0.0:
-        return Multiplier(0, 0)
+        return FixedPoint(0, 0)
     fraction, shift = math.frexp(real)
     # Half away from zero; the builtin round() would go to even.
     multiplier = math.floor(fraction * 2**31 + 0.5)
@@ -49,10 +49,10 @@ def quantize_multiplier(real: float) -> Multiplier:
         multiplier //= 2
         shift += 1
     if shift < -31:
-        return Multiplier(0, 0)
+        return FixedPoint(0, 0)
     if shift > 30:
-        return Multiplier(INT32_MAX, 30)
-    return Multiplier(multiplier, shift)
+        return FixedPoint(INT32_MAX, 30)
+    return FixedPoint(multiplier, shift)
 
 
 def _wrap_int32(x: Int64Array) -> Int64Array:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hilc.ir import Array, Attributes, Node, Tensor
-from hilc.numerics.requantize import Int64Array, Multiplier, requantize
+from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
 from hilc.ops.broadcast import broadcast_links
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -45,7 +45,7 @@ class CumsumAttributes(Attributes):
     reverse: bool = False
 
 
-def sum_scale(node: Node, x: Tensor, out: Tensor) -> Multiplier:
+def sum_scale(node: Node, x: Tensor, out: Tensor) -> FixedPoint:
     """Return the factor of a sum of raised int8 values."""
     in_scale, out_scale = (quantization(node, tensor)[0] for tensor in (x, out))
     scale = multiplier(node, 2 * in_scale / ((1 << (HEADROOM_BITS + 1)) * out_scale))

@@ -18,8 +18,8 @@ import numpy as np
 from hilc.ir import ELEMENT_TYPES, Array, Node, Tensor
 from hilc.numerics.fixed_point import reciprocal
 from hilc.numerics.requantize import (
+    FixedPoint,
     Int64Array,
-    Multiplier,
     doubling_high_mul,
     requantize,
     rounding_divide_by_pot,
@@ -70,9 +70,9 @@ SQUARE_HEADROOM_BITS: Mapping[str, int] = {"int8": 7, "int16": 0}
 class SquareScales(NamedTuple):
     """Factors of a squared difference."""
 
-    a: Multiplier
-    b: Multiplier
-    out: Multiplier
+    a: FixedPoint
+    b: FixedPoint
+    out: FixedPoint
 
 
 def holds_floats(x: Tensor) -> bool:
@@ -85,7 +85,7 @@ def has_scale(node: Node, x: Tensor) -> bool:
     return x.element.quantized and node.op in _OF_SCALES
 
 
-def quotient_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Multiplier:
+def quotient_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> FixedPoint:
     """Return the factor of an int8 quotient."""
     a_scale, b_scale, out_scale = (quantization(node, t)[0] for t in (a, b, out))
     scale = multiplier(node, a_scale / (b_scale * out_scale))
@@ -175,7 +175,7 @@ def _bits(x: Int64Array) -> Int64Array:
     return np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
-def _quotient(x: Int64Array, y: Int64Array, scale: Multiplier) -> Int64Array:
+def _quotient(x: Int64Array, y: Int64Array, scale: FixedPoint) -> Int64Array:
     """Return x / y in steps of the output; 0 where y is 0.
 
     Where the quotient is less than 2^-31 of a step, the reference shifts by more than C defines;

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hilc.ir import Array, Attributes, Node, Numerics, Rounding, Tensor
-from hilc.numerics.requantize import SUMS, Multiplier, requantize
+from hilc.numerics.requantize import SUMS, FixedPoint, requantize
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     invalid,
@@ -97,7 +97,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     return [((*sizes.batch, sizes.rows, sizes.columns), operand(node, ins, 0).dtype)]
 
 
-def scale(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> Multiplier:
+def scale(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> FixedPoint:
     """Return the factor from sums to outputs."""
     a, b = operand(node, ins, 0), operand(node, ins, 1)
     a_scale, b_scale = quantization(node, a)[0], quantization(node, b)[0]
@@ -110,7 +110,7 @@ def scale(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> Multiplier:
 
 def _by_numerics(
     node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
-) -> Multiplier | None:
+) -> FixedPoint | None:
     return scale(node, ins, outs[0]) if outs[0].element.quantized else None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
-from hilc.numerics.requantize import Multiplier, requantize
+from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -47,7 +47,7 @@ _COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
 HEADROOM_BITS = 8
 
 
-def comparison_scale(node: Node, x: Tensor) -> Multiplier:
+def comparison_scale(node: Node, x: Tensor) -> FixedPoint:
     """Return the factor of an int8 operand: its scale, which must be below 1."""
     scale = quantization(node, x)[0]
     if scale >= 1:

@@ -20,8 +20,8 @@ from hilc.ir import Array, Attributes, Graph, Node, Tensor
 from hilc.ops.opdef import Control, OpDef, RunGraph, Signature
 from hilc.ops.operands import invalid, operand, require_dtype
 
-#: Turns after which the interpreter takes a loop for endless.
-MOST_TURNS = 1 << 20
+#: Iterations after which the interpreter considers a loop endless.
+MAX_ITERATIONS = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +34,9 @@ class IfAttributes(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class WhileAttributes(Attributes):
-    #: Whether there is another turn: a graph from the variables to one bool.
+    #: Whether there is another iteration: a graph from the variables to one bool.
     condition: Graph
-    #: A turn: a graph from the variables to the next ones.
+    #: An iteration: a graph from the variables to the next ones.
     body: Graph
 
 
@@ -123,13 +123,13 @@ def _run_if(node: Node, operands: Sequence[Array | None], run: RunGraph) -> list
 def _run_while(node: Node, operands: Sequence[Array | None], run: RunGraph) -> list[Array]:
     condition, body = parts(node)
     variables = [value for value in operands if value is not None]
-    for _ in range(MOST_TURNS):
+    for _ in range(MAX_ITERATIONS):
         (goes_on,) = run(condition, variables)
         if not goes_on.item():
             return variables
         variables = run(body, variables)
     raise HilError(
-        f"{node.op} {node.name!r} has not ended after {MOST_TURNS} turns",
+        f"{node.op} {node.name!r} has not ended after {MAX_ITERATIONS} iterations",
         "look for a condition that never becomes false",
     )
 

@@ -51,10 +51,14 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
     linear.check_output(node, ops, outs[0])
 
 
-def _group_rows(x: Array, ops: linear.Operands, window: geometry.Window, fill: int) -> list[Array]:
+def _group_rows(
+    x: Array, ops: linear.Operands, window: geometry.Window, pad_value: int
+) -> list[Array]:
     """For each group, the values under each window as a row."""
     return [
-        geometry.patches(part, window, fill).reshape(-1, ops.weights.size // len(ops.weight_data))
+        geometry.patches(part, window, pad_value).reshape(
+            -1, ops.weights.size // len(ops.weight_data)
+        )
         for part in np.split(x, groups_of(ops), axis=3)
     ]
 
@@ -70,15 +74,15 @@ def _reference(
     assert x is not None
     zero_point = linear.pad_value(node, ops)
     rows = _group_rows(x, ops, window, zero_point)
-    columns = np.split(ops.weight_data.reshape(ops.weights.shape[0], -1), len(rows))
+    matrices = np.split(ops.weight_data.reshape(ops.weights.shape[0], -1), len(rows))
     bias = np.split(ops.bias_data, len(rows))
     if not ops.x.element.quantized:
-        products = map(partial(linear.float_products, node), rows, columns, bias)
+        products = map(partial(linear.float_products, node), rows, matrices, bias)
         result: Array = np.concatenate(list(products), axis=1)
     else:
         sums = [
-            linear.integer_products(row, zero_point, column, own)
-            for row, column, own in zip(rows, columns, bias, strict=True)
+            linear.integer_products(row, zero_point, matrix, own)
+            for row, matrix, own in zip(rows, matrices, bias, strict=True)
         ]
         requant = linear.channel_requantization(node, ops, outs[0])
         result = requant.apply(np.concatenate(sums, axis=1))

@@ -180,8 +180,8 @@ def _strided_slice(
     assert x is not None
     x = x.reshape([size for size, _ in sliced_shape(node, ins)])
     for axis, taken in enumerate(slices(node, ins)):
-        places = taken.start + taken.step * np.arange(taken.count)
-        x = x.take(places, axis)
+        positions = taken.start + taken.step * np.arange(taken.count)
+        x = x.take(positions, axis)
     return [x.reshape(outs[0].shape)]
 
 

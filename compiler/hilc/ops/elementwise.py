@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hilc.ir import Array, Node, Numerics, Tensor
-from hilc.numerics.requantize import Multiplier, requantize
+from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
@@ -37,9 +37,9 @@ DTYPES = (*ARITHMETIC, "int32", "int64")
 
 
 class _SumScales(NamedTuple):
-    a: Multiplier
-    b: Multiplier
-    out: Multiplier
+    a: FixedPoint
+    b: FixedPoint
+    out: FixedPoint
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -65,7 +65,7 @@ def _require_no_activation(node: Node, x: Tensor) -> None:
         )
 
 
-def _operand_scale(node: Node, real: float) -> Multiplier:
+def _operand_scale(node: Node, real: float) -> FixedPoint:
     """Return the factor of an operand of a sum; its shift is 0 for one half and nothing else."""
     scale = multiplier(node, real)
     return scale if scale.multiplier else scale._replace(shift=-1)
@@ -89,7 +89,7 @@ def sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
     return scales
 
 
-def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Multiplier:
+def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> FixedPoint:
     # From left to right, TFLite for int8 in single precision: the multiplier depends on it.
     in_double = a.element.symmetric or node.numerics is Numerics.TFLM
     real = np.float64 if in_double else np.float32
@@ -144,7 +144,7 @@ def reference(
 
 def _by_numerics(
     node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
-) -> Multiplier | None:
+) -> FixedPoint | None:
     if node.op != "MUL" or not outs[0].element.quantized:
         return None
     return product_scale(node, operand(node, ins, 0), operand(node, ins, 1), outs[0])

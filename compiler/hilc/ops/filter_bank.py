@@ -151,11 +151,11 @@ def _rounded_root(value: int) -> int:
     """Return the square root, rounded to the nearest that 16 or 32 bits hold."""
     bits = 16 if value < 1 << 32 else 32
     root, rest = 0, value
-    for place in reversed(range(bits)):
-        step = (root << (place + 1)) + (1 << (2 * place))
+    for bit in reversed(range(bits)):
+        step = (root << (bit + 1)) + (1 << (2 * bit))
         if rest >= step:
             rest -= step
-            root += 1 << place
+            root += 1 << bit
     return min(root + (rest > root), (1 << bits) - 1)
 
 
@@ -176,17 +176,17 @@ def _log(
     assert x is not None
     mask = (1 << 32) - 1
     raised = (x.astype(np.int64) << attributes.input_correction_bits) & mask
-    places = np.frexp(raised.astype(np.float64))[1] - 1
-    places = np.maximum(places, 0)
-    rest = raised - (np.int64(1) << places)
+    exponents = np.frexp(raised.astype(np.float64))[1] - 1
+    exponents = np.maximum(exponents, 0)
+    rest = raised - (np.int64(1) << exponents)
     fraction = np.where(
-        places < 16, rest << np.maximum(16 - places, 0), rest >> np.maximum(places - 16, 0)
+        exponents < 16, rest << np.maximum(16 - exponents, 0), rest >> np.maximum(exponents - 16, 0)
     )
     segment = np.maximum(fraction, 0) >> 9
     table = LOGARITHMS.astype(np.int64)
     slope = table[segment + 1] - table[segment]
     fraction = fraction + table[segment] + (slope * (fraction - (segment << 9)) >> 16)
-    natural = ((places << 16) + fraction) * LOG_COEFFICIENT + (1 << 15) >> 16
+    natural = ((exponents << 16) + fraction) * LOG_COEFFICIENT + (1 << 15) >> 16
     scaled = ((attributes.output_scale & mask) * natural + (1 << 15) & mask) >> 16
     largest = outs[0].element.bounds[1]
     return [np.where(raised > 1, np.minimum(scaled, largest), 0).astype(outs[0].dtype)]
@@ -232,13 +232,13 @@ def _pcan(
     table = gains(node, ins).astype(np.int64)
     level = noise.astype(np.int64)
     bits = np.frexp(level.astype(np.float64))[1].astype(np.int64)
-    place = np.where(level <= 2, 0, 4 * bits - 6)
+    entry = np.where(level <= 2, 0, 4 * bits - 6)
     shifted = np.where(
         bits < 11, level << np.maximum(11 - bits, 0), level >> np.maximum(bits - 11, 0)
     )
     fraction = shifted & 0x3FF
-    sums = (table[place + 2] * fraction >> 5) + (table[place + 1] << 5)
-    curve = (sums * fraction + (1 << 14) >> 15) + table[place]
+    sums = (table[entry + 2] * fraction >> 5) + (table[entry + 1] << 5)
+    curve = (sums * fraction + (1 << 14) >> 15) + table[entry]
     found = np.where(level <= 2, table[np.minimum(level, 2)], curve)
     gain = found.astype(np.int16).astype(np.int64).astype(np.uint32).astype(np.uint64)
     product = x.astype(np.uint64) * gain >> np.uint64(PcanAttributes.of(node).snr_shift)

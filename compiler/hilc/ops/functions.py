@@ -18,7 +18,7 @@ import numpy.typing as npt
 from hilc.ir import Array, Attributes, Node, Numerics, Tensor
 from hilc.numerics.fixed_point import inverse_sqrt
 from hilc.numerics.libm import Float32Array, expf
-from hilc.numerics.requantize import Int64Array, Multiplier, requantize
+from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     multiplier,
@@ -119,7 +119,7 @@ def _reference(
 # Quantized -------------------------------------------------------------------------------------
 
 
-def wide_scale(node: Node, source: Tensor, target: Tensor) -> Multiplier:
+def wide_scale(node: Node, source: Tensor, target: Tensor) -> FixedPoint:
     """Return the factor by which ABS or RSQRT brings its result to the scale of the target."""
     in_scale, out_scale = (quantization(node, tensor)[0] for tensor in (source, target))
     if node.op == "RSQRT":
@@ -250,7 +250,7 @@ _PLAIN: Mapping[str, Callable[[Node, Array], Array]] = {
 
 def _by_numerics(
     node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
-) -> Multiplier | None:
+) -> FixedPoint | None:
     x = operand(node, ins, 0)
     return wide_scale(node, x, outs[0]) if node.op == "ABS" and has_scale(node, x) else None
 

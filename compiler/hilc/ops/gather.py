@@ -187,10 +187,10 @@ def _gather_nd(
     assert indices is not None
     block = prod(x.shape[indices.shape[-1] :])
     starts = _starts(operand(node, ins, 0), indices).reshape(-1, 1)
-    # As the references look: at the place in memory, not at each number.
+    # The references check the position in memory, not each index.
     wrong = starts[(starts < 0) | (starts > x.size - block)]
     if wrong.size:
-        _outside(node, f"{block} elements from the place {wrong[0]} on of {x.size}")
+        _outside(node, f"{block} elements from position {wrong[0]} on of {x.size}")
     return [x.reshape(-1)[starts + np.arange(block)].reshape(outs[0].shape)]
 
 
@@ -228,8 +228,8 @@ def _update(
     assert update is not None
     assert begins is not None
     result = x.copy()
-    places = np.clip(begins, 0, np.array(x.shape, np.int64) - update.shape)
-    result[tuple(slice(p, p + n) for p, n in zip(places, update.shape, strict=True))] = update
+    starts = np.clip(begins, 0, np.array(x.shape, np.int64) - update.shape)
+    result[tuple(slice(p, p + n) for p, n in zip(starts, update.shape, strict=True))] = update
     return [result]
 
 

@@ -16,7 +16,7 @@ from hilc.numerics.interpolate import (
     SIGMOID_STEPS,
     look_up,
 )
-from hilc.numerics.requantize import Multiplier, requantize
+from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops.operands import multiplier, quantization, require_symmetric, undefined, unsupported
 
 #: Positions of the logistic function's table in a unit of its argument.
@@ -45,7 +45,7 @@ def check_fraction(node: Node, out: Tensor) -> None:
         )
 
 
-def sigmoid_scale(node: Node, x: Tensor) -> Multiplier:
+def sigmoid_scale(node: Node, x: Tensor) -> FixedPoint:
     """Return what brings an input to positions in the table: a multiplier and a shift to the right.
 
     The multiplier is cut off, not rounded.
@@ -56,7 +56,7 @@ def sigmoid_scale(node: Node, x: Tensor) -> Multiplier:
     shift = round(float(exponent)) + 12
     # The reference takes what is nearly a power of two for one.
     if abs(float(exponent) + 12 - shift) < _NEARLY and shift in _EXACT_SHIFTS[node.op]:
-        return Multiplier(3 << shift, 0)
+        return FixedPoint(3 << shift, 0)
     # The same for tanh(x) = 2 sigmoid(2 x) - 1, whose steps are half as long.
     factor, right = scale * _POSITIONS, 0
     if factor > _MOST_MULTIPLIER:
@@ -64,10 +64,10 @@ def sigmoid_scale(node: Node, x: Tensor) -> Multiplier:
     while factor <= _MOST_MULTIPLIER / 2 and right < _MOST_RIGHT:
         factor *= 2
         right += 1
-    return Multiplier(int(factor), right)
+    return FixedPoint(int(factor), right)
 
 
-def softmax_scale(node: Node, x: Tensor, beta: float) -> Multiplier:
+def softmax_scale(node: Node, x: Tensor, beta: float) -> FixedPoint:
     """Return what brings a distance to a row's maximum to the table of exponentials."""
     require_symmetric(node, x)
     real = quantization(node, x)[0] * float(np.float32(beta))
@@ -78,7 +78,7 @@ def softmax_scale(node: Node, x: Tensor, beta: float) -> Multiplier:
     return scale
 
 
-def softmax(x: Array, scale: Multiplier) -> Array:
+def softmax(x: Array, scale: FixedPoint) -> Array:
     """Shares of each row in Q0.15."""
     wide = x.astype(np.int64)
     scaled = requantize(wide - wide.max(-1, keepdims=True), *scale)

@@ -279,22 +279,22 @@ def channel_requantization(node: Node, ops: Operands, out: Tensor) -> Requantiza
 
 
 def integer_products(
-    rows: Array, zero_point: int, columns: Array, bias: Array
+    rows: Array, zero_point: int, weights: Array, bias: Array
 ) -> npt.NDArray[np.int64]:
-    """Return ``bias + (rows - zero_point) @ columns.T``, exact: all sums are below 2**53."""
+    """Return ``bias + (rows - zero_point) @ weights.T``, exact: all sums are below 2**53."""
     left = rows.astype(np.float64) - zero_point
-    product = left @ columns.T.astype(np.float64)
+    product = left @ weights.T.astype(np.float64)
     sums: npt.NDArray[np.int64] = product.astype(np.int64) + bias
     return sums
 
 
-def float_products(node: Node, rows: Array, columns: Array, bias: Array) -> npt.NDArray[np.float32]:
-    """Return ``rows @ columns.T + bias`` in float32, added up in the order in which the reference
+def float_products(node: Node, rows: Array, weights: Array, bias: Array) -> npt.NDArray[np.float32]:
+    """Return ``rows @ weights.T + bias`` in float32, added up in the order in which the reference
     does.
     """
-    sums = np.zeros((rows.shape[0], columns.shape[0]), np.float32)
-    by_depth = np.ascontiguousarray(columns.T)
-    for k in range(columns.shape[1]):
+    sums = np.zeros((rows.shape[0], weights.shape[0]), np.float32)
+    by_depth = np.ascontiguousarray(weights.T)
+    for k in range(weights.shape[1]):
         sums += rows[:, k, np.newaxis] * by_depth[k]
     return clamp_float(node, sums + bias)
 

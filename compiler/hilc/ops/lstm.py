@@ -29,7 +29,7 @@ import numpy as np
 from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Rounding, Tensor
 from hilc.numerics import interpolate
 from hilc.numerics.libm import tanhf
-from hilc.numerics.requantize import Int64Array, Multiplier, requantize
+from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
 from hilc.ops.opdef import OpDef, Signature, one_definition
 from hilc.ops.operands import (
     invalid,
@@ -54,7 +54,7 @@ X, IN_WEIGHTS, HIDDEN_WEIGHTS, BIASES, HIDDEN, CELL = 0, 1, 5, 9, 13, 14
 #: Scales of what gates are functions of, and of their values.
 _GATE_SCALE, _VALUE_SCALE = 2.0**-12, 2.0**-15
 #: To the table's positions from Q3.12.
-GATE_POSITIONS = Multiplier(3, 0)
+GATE_POSITIONS = FixedPoint(3, 0)
 #: The least and the largest power of two that is a cell state's scale.
 _CELL_POWERS = (-26, 1)
 
@@ -96,15 +96,15 @@ class Scaling:
     """The factors of an integer node, from one quantization to the next."""
 
     #: Of each gate: from sums of the weighted input, and of the weighted hidden state.
-    inputs: tuple[Multiplier, ...]
-    hidden: tuple[Multiplier, ...]
+    inputs: tuple[FixedPoint, ...]
+    hidden: tuple[FixedPoint, ...]
     #: From products to the cell state (of the forget gate and it, of input and cell gate), and to
     #: the hidden state.
-    forget: Multiplier
-    update: Multiplier
-    output: Multiplier
+    forget: FixedPoint
+    update: FixedPoint
+    output: FixedPoint
     #: From the cell state to the table of the hyperbolic tangent; the shift is to the right.
-    tanh: Multiplier
+    tanh: FixedPoint
     #: The largest magnitude of the cell state; beyond its type where there is no limit.
     clip: int
 
@@ -114,7 +114,7 @@ def scaling(node: Node, ins: Sequence[Tensor | None]) -> Scaling:
     scale = {index: quantization(node, operand(node, ins, index))[0] for index in (X, HIDDEN, CELL)}
     cell = scale[CELL]
 
-    def gates(of: int, first: int) -> tuple[Multiplier, ...]:
+    def gates(of: int, first: int) -> tuple[FixedPoint, ...]:
         found = []
         for gate in range(len(GATES)):
             weights = quantization(node, operand(node, ins, first + gate))[0]
@@ -131,7 +131,7 @@ def scaling(node: Node, ins: Sequence[Tensor | None]) -> Scaling:
         forget=multiplier(node, _VALUE_SCALE * cell / cell),
         update=multiplier(node, _VALUE_SCALE * _VALUE_SCALE / cell),
         output=multiplier(node, _VALUE_SCALE * _VALUE_SCALE / scale[HIDDEN]),
-        tanh=Multiplier(3 << left, 0) if left > 0 else Multiplier(3, -left),
+        tanh=FixedPoint(3 << left, 0) if left > 0 else FixedPoint(3, -left),
         clip=int(min(float(np.float32(clip)) / cell, 32767.0)) if clip > 0 else 1 << 15,
     )
 
@@ -280,7 +280,7 @@ class _Integer:
             function = interpolate.tanh if name == "cell" else interpolate.logistic
             yield function(_saturated(both, "int16"), GATE_POSITIONS)
 
-    def _scaled(self, sums: Int64Array, factor: Multiplier) -> Int64Array:
+    def _scaled(self, sums: Int64Array, factor: FixedPoint) -> Int64Array:
         element = self._tensors[X].element
         rounding = Rounding.SINGLE if element.symmetric else Rounding.DOUBLE
         kind = element.sums(None)

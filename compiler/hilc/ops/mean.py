@@ -16,7 +16,7 @@ import numpy as np
 
 from hilc.ir import Array, Node, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
-from hilc.numerics.requantize import Multiplier, requantize
+from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops.attributes import ReductionAttributes
 from hilc.ops.opdef import OpDef, Signature, one_definition
 from hilc.ops.operands import (
@@ -79,12 +79,12 @@ def divisor(node: Node, count: int) -> float:
     return 1.0 if node.op == "SUM" else float(count)
 
 
-def mean_scale(node: Node, x: Tensor, out: Tensor, count: int) -> Multiplier:
+def mean_scale(node: Node, x: Tensor, out: Tensor, count: int) -> FixedPoint:
     scale = multiplier(node, quantization(node, x)[0] / quantization(node, out)[0])
     if node.op == "SUM":
         return scale
     raised = min(count.bit_length() - 1, 32, 31 + scale.shift)
-    return Multiplier((scale.multiplier << raised) // count, scale.shift - raised)
+    return FixedPoint((scale.multiplier << raised) // count, scale.shift - raised)
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:

@@ -17,7 +17,7 @@ from hilc.numerics.fixed_point import inverse_sqrt, log_of_sum
 from hilc.numerics.libm import expf
 from hilc.numerics.requantize import (
     INT32_MIN,
-    Multiplier,
+    FixedPoint,
     doubling_high_mul,
     quantize_multiplier,
     requantize,
@@ -48,9 +48,9 @@ class LogScales(NamedTuple):
     """What LOG_SOFTMAX of int8 takes from the scale of its input."""
 
     #: From a difference of inputs to Q5.26.
-    difference: Multiplier
+    difference: FixedPoint
     #: From Q5.26 back to a difference.
-    inverse: Multiplier
+    inverse: FixedPoint
     #: The largest distance to the maximum whose exponential counts.
     largest: int
 

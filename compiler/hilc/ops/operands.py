@@ -10,7 +10,7 @@ import numpy as np
 from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import ELEMENT_TYPES, Array, Node, Numerics, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
-from hilc.numerics.requantize import Multiplier, activation_range, quantize_multiplier
+from hilc.numerics.requantize import FixedPoint, activation_range, quantize_multiplier
 from hilc.ops.attributes import ActivationAttributes
 
 #: The types that arithmetic operators compute in: those that are multiplied with weights.
@@ -213,7 +213,7 @@ def plain_clamp(node: Node, out: Tensor) -> tuple[float, float]:
     return low, high
 
 
-def multiplier(node: Node, real: float, most_shift: int = _MOST_SHIFT) -> Multiplier:
+def multiplier(node: Node, real: float, most_shift: int = _MOST_SHIFT) -> FixedPoint:
     """Return the fixed-point form of a factor between scales, whose shift is ``most_shift`` at
     most.
     """

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
+from hilc.ops import geometry
 from hilc.ops.attributes import ActivationAttributes, WindowAttributes
-from hilc.ops.geometry import Window, patches, window
+from hilc.ops.geometry import Window, patches
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
@@ -38,7 +39,7 @@ class PoolingAttributes(WindowAttributes, ActivationAttributes):
 
 def pooling_window(node: Node, x: Tensor) -> Window:
     attributes = PoolingAttributes.of(node)
-    return window(node, x.shape, attributes.filter_h, attributes.filter_w)
+    return geometry.window(node, x.shape, attributes.filter_h, attributes.filter_w)
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -54,8 +55,8 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     padding = PoolingAttributes.of(node).padding
     if not isinstance(padding, str):
         invalid(node, f"has padding {padding} (supported: 'SAME', 'VALID')")
-    place = pooling_window(node, x)
-    return [((x.shape[0], place.h.out_size, place.w.out_size, x.shape[3]), x.dtype)]
+    window = pooling_window(node, x)
+    return [((x.shape[0], window.h.out_size, window.w.out_size, x.shape[3]), x.dtype)]
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
@@ -78,22 +79,22 @@ def _reference(
 ) -> list[Array]:
     source, x = operand(node, ins, 0), values[0]
     assert x is not None
-    place = pooling_window(node, source)
+    window = pooling_window(node, source)
     out = outs[0]
     dtype = np.dtype(out.dtype)
     if node.op == "MAX_POOL_2D":
         lowest = out.element.low if out.element.quantized else -np.inf
-        pooled = patches(x, place, lowest).max((3, 4))
+        pooled = patches(x, window, lowest).max((3, 4))
     else:
-        inside = patches(np.ones((1, *x.shape[1:3], 1), np.int64), place, 0).sum((3, 4))
+        inside = patches(np.ones((1, *x.shape[1:3], 1), np.int64), window, 0).sum((3, 4))
         if out.element.quantized:
-            total = patches(x.astype(np.int64), place, 0).sum((3, 4))
+            total = patches(x.astype(np.int64), window, 0).sum((3, 4))
             # Half away from zero.
             pooled = np.sign(total) * ((np.abs(total) + inside // 2) // inside)
         else:
             # One value after another, as the reference adds.
             squares = node.op == "L2_POOL_2D"
-            taps = patches(x * x if squares else x, place, 0).transpose(3, 4, 0, 1, 2, 5)
+            taps = patches(x * x if squares else x, window, 0).transpose(3, 4, 0, 1, 2, 5)
             total = sum(taps.reshape(-1, *taps.shape[2:]), np.zeros(taps.shape[2:], np.float32))
             pooled = total / inside.astype(np.float32)
             pooled = np.sqrt(pooled) if squares else pooled

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
-from hilc.numerics.requantize import Multiplier, requantize
+from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -30,8 +30,8 @@ DTYPES = ("int8", "float32")
 class PreluScales(NamedTuple):
     """Factors of numbers from zero on, and of products of numbers below zero with a slope."""
 
-    positive: Multiplier
-    product: Multiplier
+    positive: FixedPoint
+    product: FixedPoint
 
 
 def prelu_scales(node: Node, x: Tensor, alpha: Tensor, out: Tensor) -> PreluScales:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
-from hilc.numerics.requantize import Multiplier, requantize
+from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     multiplier,
@@ -85,7 +85,7 @@ def byte_table(node: Node, source: Tensor, target: Tensor) -> Array:
     return np.clip(scaled + out_zero, *target.element.bounds).astype(target.dtype)
 
 
-def wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
+def wide_ratio(node: Node, source: Tensor, target: Tensor) -> FixedPoint:
     """Return the factor from one quantization to the other, where either has more than a byte."""
     (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
     if target.element.symmetric and (out_zero or (in_zero and source.element.symmetric)):

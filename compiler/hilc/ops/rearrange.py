@@ -108,11 +108,11 @@ def _mirror_pad(node: Node, ins: Sequence[Tensor | None]) -> Places:
                 f"mirrors {before} and {after} elements of axis {axis}, of {own.count} "
                 f"(at most {most})",
             )
-        places = np.arange(-before, own.count + after)
-        places = np.where(places < 0, -places - (not inner), places)
-        beyond = places >= own.count
-        places = np.where(beyond, 2 * own.count - 1 - inner - places, places)
-        axes.append(Axis.of(places * own.step))
+        positions = np.arange(-before, own.count + after)
+        positions = np.where(positions < 0, -positions - (not inner), positions)
+        beyond = positions >= own.count
+        positions = np.where(beyond, 2 * own.count - 1 - inner - positions, positions)
+        axes.append(Axis.of(positions * own.step))
     return Places(tuple(axis.count for axis in axes), tuple(axes))
 
 
@@ -225,9 +225,9 @@ def _batch_to_space(node: Node, ins: Sequence[Tensor | None]) -> Places:
     split = (*b.block, b.images, *b.small, b.depth)
     inner_row, inner_column, image, row, column, depth = whole(split)
     axes = [image]
-    for place, (outer, inner) in enumerate(((row, inner_row), (column, inner_column))):
-        at = np.arange(b.size[place]) + b.around[place][0]
-        size = b.block[place]
+    for axis, (outer, inner) in enumerate(((row, inner_row), (column, inner_column))):
+        at = np.arange(b.size[axis]) + b.around[axis][0]
+        size = b.block[axis]
         axes.append(Axis.of(at // size * outer.step + at % size * inner.step))
     return Places(b.shape, (*axes, depth))
 

@@ -119,10 +119,10 @@ def _arg(
     parts = np.moveaxis(x, searched_axis(node, ins), 0)
     better = np.less if node.op == "ARG_MIN" else np.greater
     best, found = parts[0], np.zeros(parts.shape[1:], outs[0].dtype)
-    for place, part in enumerate(parts[1:], 1):
+    for index, part in enumerate(parts[1:], 1):
         # A number that is none is never better, and nothing is better than it.
         changed = better(part, best)
-        best, found = np.where(changed, part, best), np.where(changed, place, found)
+        best, found = np.where(changed, part, best), np.where(changed, index, found)
     return [np.asarray(found, outs[0].dtype)]
 
 

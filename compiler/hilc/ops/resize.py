@@ -2,7 +2,7 @@
 
 Inputs: images and, constant, rows and columns of the output.
 
-RESIZE_BILINEAR of integers has places in 1/1024 of a pixel and sums in 2^-20, rounded half away
+RESIZE_BILINEAR of integers has positions in 1/1024 of a pixel and sums in 2^-20, rounded half away
 from zero; floats follow the reference's single precision.
 """
 
@@ -29,7 +29,7 @@ from hilc.ops.operands import (
 from hilc.ops.places import Axis, Places, moving, whole
 from hilc.ops.traits import Link, ascending, in_step
 
-#: Rows or columns; places in 1/1024 of more leave 32 bits in the references.
+#: Rows or columns; positions in 1/1024 of more leave 32 bits in the references.
 _MOST = 1 << 15
 
 Float32Array = npt.NDArray[np.float32]
@@ -78,10 +78,10 @@ def nearest(node: Node, ins: Sequence[Tensor | None]) -> Places:
         if stated.align_corners and count > 1:
             scale = np.float32(own.count - 1) / np.float32(count - 1)
         offset = np.float32(0.5 if stated.half_pixel_centers else 0)
-        places = (np.arange(count).astype(np.float32) + offset) * scale
+        positions = (np.arange(count).astype(np.float32) + offset) * scale
         # Half away from zero.
-        places = np.floor(places + np.float32(0.5) if stated.align_corners else places)
-        axes[i] = Axis.of(np.minimum(places.astype(np.int64), own.count - 1) * own.step)
+        positions = np.floor(positions + np.float32(0.5) if stated.align_corners else positions)
+        axes[i] = Axis.of(np.minimum(positions.astype(np.int64), own.count - 1) * own.step)
     return Places(shape, tuple(axes))
 
 
@@ -114,13 +114,13 @@ def between(node: Node, size: int, count: int, *, real: bool) -> Between:
 def _between_reals(node: Node, size: int, count: int) -> Between:
     stated = ResizeAttributes.of(node)
     aligned = stated.align_corners and count > 1
-    places = np.arange(count)
+    positions = np.arange(count)
     scale = np.float32(size) / np.float32(count)
     if aligned:
         scale = np.float32(size - 1) / np.float32(count - 1)
-    at: Float32Array = places.astype(np.float32) * scale
+    at: Float32Array = positions.astype(np.float32) * scale
     if stated.half_pixel_centers:
-        at = (places.astype(np.float32) + np.float32(0.5)) * scale - np.float32(0.5)
+        at = (positions.astype(np.float32) + np.float32(0.5)) * scale - np.float32(0.5)
     first = np.maximum(np.floor(at).astype(np.int64), 0)
     second = np.minimum(np.ceil(at).astype(np.int64), size - 1)
     return Between(first, second, at - first.astype(np.float32))
@@ -129,11 +129,11 @@ def _between_reals(node: Node, size: int, count: int) -> Between:
 def _between_integers(node: Node, size: int, count: int) -> Between:
     stated = ResizeAttributes.of(node)
     aligned = stated.align_corners and count > 1
-    places = np.arange(count)
+    positions = np.arange(count)
     step = (1024 * size + count // 2) // count
     if aligned:
         step = (1024 * (size - 1) + (count - 1) // 2) // (count - 1)
-    fixed = places * step
+    fixed = positions * step
     if stated.half_pixel_centers:
         fixed += step // 2 - 512
     first = np.maximum(fixed >> 10, 0)

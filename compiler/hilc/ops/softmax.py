@@ -17,7 +17,7 @@ from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.numerics.fixed_point import exp_of_negative, leading_zeros, reciprocal
 from hilc.numerics.libm import expf
 from hilc.numerics.requantize import (
-    Multiplier,
+    FixedPoint,
     doubling_high_mul,
     quantize_multiplier,
     rounding_divide_by_pot,
@@ -98,7 +98,7 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
         )
 
 
-def difference_scale(node: Node, x: Tensor, beta: float) -> tuple[Multiplier, int]:
+def difference_scale(node: Node, x: Tensor, beta: float) -> tuple[FixedPoint, int]:
     """Return the factor that brings a difference of int8 inputs to Q5.26, and the largest distance
     that counts.
     """

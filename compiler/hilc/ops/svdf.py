@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Attributes, Node, Tensor
-from hilc.numerics.requantize import Int64Array, Multiplier, requantize
+from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
 from hilc.ops.attributes import Activation
 from hilc.ops.opdef import OpDef, Signature, one_definition
 from hilc.ops.operands import (
@@ -71,9 +71,9 @@ class Scaling:
     """The factors from one quantization to the next."""
 
     #: From sums of features to the state.
-    feature: Multiplier
+    feature: FixedPoint
     #: From sums over moments to the output.
-    output: Multiplier
+    output: FixedPoint
 
 
 def scaling(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> Scaling:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Numerics, Tensor
 from hilc.numerics import fixed_point, interpolate
 from hilc.numerics.libm import Float32Array, Function, expf, host_function, tanhf
-from hilc.numerics.requantize import Multiplier, requantize, rounding_divide_by_pot
+from hilc.numerics.requantize import FixedPoint, requantize, rounding_divide_by_pot
 from hilc.ops.interpolated import check_fraction, sigmoid_scale
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -148,7 +148,7 @@ def _real_scales(
     return in_scale, out_scale
 
 
-def _ratio(node: Node, source: Tensor, real: float | np.float32 | np.float64) -> Multiplier:
+def _ratio(node: Node, source: Tensor, real: float | np.float32 | np.float64) -> FixedPoint:
     result = multiplier(node, float(real))
     # Of int8 256 steps times 2^22 and the rounding stay within 31 bits.
     if result.shift > 30 - source.element.distance_bits:
@@ -352,15 +352,15 @@ _FIXED_POINT: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
 
 
 #: A factor of one.
-_ONE = Multiplier(1 << 30, 1)
+_ONE = FixedPoint(1 << 30, 1)
 
 
 @dataclass(frozen=True)
 class Rescaling:
     """Numbers brought to another scale, those below zero by a factor of their own, and clamped."""
 
-    positive: Multiplier
-    negative: Multiplier
+    positive: FixedPoint
+    negative: FixedPoint
     low: int
     high: int
 
@@ -378,8 +378,8 @@ class Rescaling:
 class Sigmoid:
     """The logistic function or the hyperbolic tangent, interpolated."""
 
-    function: Callable[[Int64Array, Multiplier], Int64Array]
-    scale: Multiplier
+    function: Callable[[Int64Array, FixedPoint], Int64Array]
+    scale: FixedPoint
 
     def of(self, x: Int64Array) -> Int64Array:
         return self.function(x, self.scale)

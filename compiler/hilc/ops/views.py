@@ -74,8 +74,8 @@ def _infer_expand_dims(node: Node, ins: Sequence[Tensor | None]) -> list[Signatu
     require_counts(node, inputs=2)
     x = operand(node, ins, 0)
     axis = constant_int(node, operand(node, ins, 1))
-    place = resolve_axis(node, axis, len(x.shape) + 1)
-    return [((*x.shape[:place], 1, *x.shape[place:]), x.dtype)]
+    position = resolve_axis(node, axis, len(x.shape) + 1)
+    return [((*x.shape[:position], 1, *x.shape[position:]), x.dtype)]
 
 
 def _reference(

@@ -55,8 +55,8 @@ class Affine:
     shifts: npt.NDArray[np.int64]
     multipliers: npt.NDArray[np.int64]
     addends: npt.NDArray[np.int64]
-    #: What the addend lacks for negative sums; None where it is right for all.
-    lacking: npt.NDArray[np.int64] | None
+    #: Subtracted from the addends for negative sums; None if one addend serves all sums.
+    corrections: npt.NDArray[np.int64] | None
     #: Whether all channels have the same shift.
     shared: bool
 
@@ -67,9 +67,14 @@ class Affine:
 
     @property
     def scales(self) -> list[npt.NDArray[np.int64]]:
-        """Multipliers, addends and, where each channel has its own, what these lack and shifts."""
-        lacking = [] if self.lacking is None else [self.lacking]
-        return [self.multipliers, self.addends, *lacking, *([] if self.shared else [self.shifts])]
+        """Multipliers, addends, the corrections if there are any, shifts if channels differ."""
+        corrections = [] if self.corrections is None else [self.corrections]
+        return [
+            self.multipliers,
+            self.addends,
+            *corrections,
+            *([] if self.shared else [self.shifts]),
+        ]
 
 
 #: How far from the exact one a channel's multiplier may be, in its last place.
@@ -135,14 +140,14 @@ def _proven(channels: RightChannels, zero_point: int, signs: bool) -> Affine | N
         *([(least, unit)] if signs and not large.any() else []),
         (own, none),
     ]
-    for shifts, lacking in tried:
+    for shifts, corrections in tried:
         # 2**-31 * 2**-right is a multiplier's weight in the sum's factor, 2**-(24 + shift) here.
         excess = channels.right + 7 - shifts
         exact = (channels.multipliers.astype(np.int64) << 1 >> np.maximum(excess, 0)) + 1 >> 1
-        found = _lines(first, lowest, highest, shifts, np.where(fixed, 0, exact), lacking)
+        found = _lines(first, lowest, highest, shifts, np.where(fixed, 0, exact), corrections)
         if found is not None:
             shared = bool((shifts == shifts[0]).all())
-            given = lacking if lacking.any() else None
+            given = corrections if corrections.any() else None
             return Affine(channels.bias - moved, shifts, *found, given, shared)
     return None
 
@@ -157,11 +162,11 @@ def _lines(
     highest: npt.NDArray[np.int64],
     shifts: npt.NDArray[np.int64],
     exact: npt.NDArray[np.int64],
-    lacking: npt.NDArray[np.int64],
+    corrections: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
     """Return a multiplier near ``exact`` and an addend for each channel; None where one has none.
 
-    ``lacking`` is what is taken from the addend for negative sums.
+    ``corrections`` are subtracted from the addends for negative sums.
 
     Outputs rise with sums, by whichever formula, so two formulas agree for all sums if the same
     sum is the ``first`` to give each of the 256 values.
@@ -179,17 +184,17 @@ def _lines(
         tried = candidates[left, nearest, np.newaxis]
         sums, reached = first[left], _LEVELS << shifts[left, np.newaxis]
         low, high = lowest[left, np.newaxis], highest[left, np.newaxis]
-        lack = lacking[left, np.newaxis]
+        correction = corrections[left, np.newaxis]
         at, before = (256 * x * tried >> 32 for x in (sums, sums - 1))
-        least = np.where(sums <= high, reached - at + np.where(sums < 0, lack, 0), -_ANY)
-        most = np.where(sums > low, reached - 1 - before + np.where(sums <= 0, lack, 0), _ANY)
+        least = np.where(sums <= high, reached - at + np.where(sums < 0, correction, 0), -_ANY)
+        most = np.where(sums > low, reached - 1 - before + np.where(sums <= 0, correction, 0), _ANY)
         # The two sums between which a line is the most too flat, or too steep.
         channels = np.arange(left.size)
         one, other = (channels, least.argmax(axis=1)), (channels, most.argmin(axis=1))
         needed, allowed = least[one], most[other]
         addend = (np.maximum(needed, -(2**31)) + np.minimum(allowed, 2**31)) >> 1
         ends = np.abs(256 * np.concatenate([low, high], axis=1) * tried >> 32).max(axis=1)
-        found = (needed <= allowed) & (np.abs(addend) + ends + lacking[left] < 2**31)
+        found = (needed <= allowed) & (np.abs(addend) + ends + corrections[left] < 2**31)
         multipliers[left[found]] = tried[found, 0]
         addends[left[found]] = addend[found]
         # From the one sum to the other it may rise so much; rounding down takes less than 1 of it.

@@ -110,7 +110,7 @@ def _winograd(form: Convolution) -> list[Parameters]:
         pad_top=window.pad_top,
         pad_left=window.pad_left,
         units=in_c // UNIT,
-        signs=int(affine.lacking is not None),
+        signs=int(affine.corrections is not None),
         shift=affine.shift,
         stream=np.concatenate(parts, axis=1).reshape(-1).astype(np.int32),
         border=np.full(in_c, form.pad_value, np.int8),

@@ -118,7 +118,7 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
             units=units_of(form),
             columns=form.channels,
             widened=widened,
-            signs=int(affine.lacking is not None),
+            signs=int(affine.corrections is not None),
             shift=affine.shift,
             stream=stream,
         )

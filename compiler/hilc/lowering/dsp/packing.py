@@ -52,7 +52,7 @@ def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
             HilDspPairs(
                 group=group,
                 wide=int(wide),
-                signs=int(affine.lacking is not None),
+                signs=int(affine.corrections is not None),
                 shift=affine.shift,
                 stream=column_stream(affine, weights, wide),
             )

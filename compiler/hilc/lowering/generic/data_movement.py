@@ -99,8 +99,8 @@ def pad(layer: Layer) -> KernelCall:
     )
     first = sum(int(p) * s for p, s in zip(added[:, 0], strides, strict=True)) * itemsize(x)
     walked = walk(node, outer)
-    fill = np.frombuffer(padding_element(node, ins, out).tobytes(), np.uint8)
-    if (fill == fill[0]).all():
+    element = np.frombuffer(padding_element(node, ins, out).tobytes(), np.uint8)
+    if (element == element[0]).all():
         parameters = HilPad(
             rows=walked.rows,
             counts=walked.counts,
@@ -108,7 +108,7 @@ def pad(layer: Layer) -> KernelCall:
             start=first,
             row=row,
             size=out.nbytes,
-            fill=int(fill[0]),
+            fill=int(element[0]),
         )
         return KernelCall(parameters)
     elements = HilPadElements(
@@ -118,8 +118,8 @@ def pad(layer: Layer) -> KernelCall:
         start=first,
         row=row,
         count=out.size,
-        item=fill.size,
-        fill=fill,
+        item=element.size,
+        fill=element,
     )
     return KernelCall(elements)
 
@@ -147,7 +147,7 @@ def take_places(node: Node, x: Tensor, places: Places, index: int = 0) -> Kernel
             axes.append(axis)
     if all(axis.table is None for axis in axes):
         shape, steps = [axis.count for axis in axes], [axis.step for axis in axes]
-        # Of as many loops the kernel turns the innermost itself.
+        # The kernel itself runs the innermost of as many loops.
         if len(nest(shape, steps)) <= OUTER_LOOPS + 1:
             return replace(_gather(node, x, shape, steps, start), inputs=(index,))
     return replace(_take(x, start, axes), inputs=(index,))
@@ -162,8 +162,10 @@ def _take(x: Tensor, start: int, axes: Sequence[Axis]) -> KernelCall:
     while len(tables) > OUTER_LOOPS + 1:
         # One loop for two, those of which the table of both is the shortest.
         sizes = [a.size * b.size for a, b in pairwise(tables)]
-        place = sizes.index(min(sizes))
-        tables[place : place + 2] = [np.add.outer(*tables[place : place + 2]).reshape(-1)]
+        shortest = sizes.index(min(sizes))
+        tables[shortest : shortest + 2] = [
+            np.add.outer(*tables[shortest : shortest + 2]).reshape(-1)
+        ]
     tables = [np.zeros(1, np.int64)] * (OUTER_LOOPS + 1 - len(tables)) + tables
     tables[0] = tables[0] + start * itemsize(x)
     counts = tuple(table.size for table in tables)

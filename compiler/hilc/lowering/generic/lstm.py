@@ -12,7 +12,7 @@ from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilLstm, HilLstmCell, HilLstmF32, HilLstmS8, HilLstmS16
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.interpolate import SIGMOID
-from hilc.numerics.requantize import Multiplier, reduced_multiplier, reduced_shift
+from hilc.numerics.requantize import FixedPoint, reduced_multiplier, reduced_shift
 from hilc.ops.lstm import (
     BIASES,
     CELL,
@@ -114,11 +114,11 @@ def _gates(layer: Layer, first: int) -> Array:
     return np.concatenate([array.reshape(-1) for array in data if array is not None])
 
 
-def _reduced(factors: Sequence[Multiplier]) -> tuple[int, ...]:
+def _reduced(factors: Sequence[FixedPoint]) -> tuple[int, ...]:
     return tuple(int(reduced_multiplier(factor.multiplier)) for factor in factors)
 
 
-def _right(factors: Sequence[Multiplier]) -> tuple[int, ...]:
+def _right(factors: Sequence[FixedPoint]) -> tuple[int, ...]:
     return tuple(int(reduced_shift(factor.shift)) for factor in factors)
 
 

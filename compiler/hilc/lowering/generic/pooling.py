@@ -40,12 +40,12 @@ _ROWS = {"int8": HilAverageRowsS8, "int16": HilAverageRowsS16}
 def portable(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of any windows on any core."""
     x, average = layer.operand(0), layer.node.op == "AVERAGE_POOL_2D"
-    place = pooling_window(layer.node, x)
+    window = pooling_window(layer.node, x)
     low, high = pooling_clamp(layer.node, layer.out)
     pool = HilPool(
-        pool_windows=pool_windows(x, place),
-        pad_top=place.h.pad_before,
-        pad_left=place.w.pad_before,
+        pool_windows=pool_windows(x, window),
+        pad_top=window.h.pad_before,
+        pad_left=window.w.pad_before,
     )
     parameters: Parameters
     if layer.out.element.quantized:
@@ -56,19 +56,19 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     yield KernelCall(parameters)
 
 
-def pool_windows(x: Tensor, place: Window) -> HilPoolWindows:
+def pool_windows(x: Tensor, window: Window) -> HilPoolWindows:
     """Return the windows of a pooling layer on its input."""
     return HilPoolWindows(
         batches=x.shape[0],
         in_h=x.shape[1],
         in_w=x.shape[2],
         channels=x.shape[3],
-        out_h=place.h.out_size,
-        out_w=place.w.out_size,
-        filter_h=place.h.filter_size,
-        filter_w=place.w.filter_size,
-        stride_h=place.h.stride,
-        stride_w=place.w.stride,
+        out_h=window.h.out_size,
+        out_w=window.w.out_size,
+        filter_h=window.h.filter_size,
+        filter_w=window.w.filter_size,
+        stride_h=window.h.stride,
+        stride_w=window.w.stride,
     )
 
 
@@ -87,7 +87,7 @@ def add_rows(
     ``first`` and ``last`` say whether these are the image's first and last rows.
     """
     x, out = operand(node, ins, 0), outs[0]
-    place = pooling_window(node, x).w
+    window = pooling_window(node, x).w
     low, high = pooling_clamp(node, out)
     average_rows = HilAverageRows(
         rows=rows,
@@ -96,10 +96,10 @@ def add_rows(
         height=x.shape[1],
         in_w=x.shape[2],
         channels=x.shape[3],
-        out_w=place.out_size,
-        filter_w=place.filter_size,
-        stride_w=place.stride,
-        pad_left=place.pad_before,
+        out_w=window.out_size,
+        filter_w=window.filter_size,
+        stride_w=window.stride,
+        pad_left=window.pad_before,
     )
     if out.element.quantized:
         of_integers = _ROWS[out.dtype]

@@ -26,8 +26,8 @@ _PLANES = ((8, 4096), (8, 1024), (4, 896), (2, 448), (1, 224), (1, 112))
 #: channel costs little.
 _GATHERED_PLANES, _GATHERED_PIXELS = ((1, 4096), (1, 1024), (1, 512), (1, 224), (1, 112)), 256
 _PLANES_OF_GATHERS = 2
-#: Instructions of its loops: a turn of two tiles, a part of the rows, a call for a channel.
-_TURN, _PART, _CALL = 31, 8, 40
+#: Instructions of its loops: an entry of two tiles, a part of the rows, a call for a channel.
+_ENTRY, _PART, _CALL = 31, 8, 40
 
 
 def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
@@ -119,17 +119,17 @@ def _depthwise_planes(
             return None
         tile_w, band_h, part_h = widths[-1], 1, 1
     plane_w = plane_width(tile_w)
-    # An odd last column of all rows has turns of its own.
+    # An odd last column of all rows has entries of its own.
     halves = tile_w % 2 and tile_w > 1 and h.out_size > 1
     halves = bool(halves and band_h == h.out_size and stride == 1 and not any_clamp)
     whole_w = tile_w - halves
     parts = [_tiles(part_h, whole_w), _tiles(h.out_size % part_h, whole_w)]
     masked = any_clamp or any(tile.mask != _WHOLE_TILE for part in parts for tile in part)
     line = w.out_size * channel_count
-    tables = [_turns(part, masked, stride, plane_w, line, channel_count) for part in parts]
-    half_turns = []
+    tables = [_entries(part, masked, stride, plane_w, line, channel_count) for part in parts]
+    half_entries = []
     if halves:
-        half_turns = _half_turns(_tiles(h.out_size, 1), whole_w, plane_w, line, channel_count)
+        half_entries = _half_entries(_tiles(h.out_size, 1), whole_w, plane_w, line, channel_count)
     count = filters.shape[0]
     weights = np.zeros((count, _PATCH, _PATCH), np.int8)
     weights[:, : filters.shape[1], : filters.shape[2]] = filters
@@ -152,7 +152,7 @@ def _depthwise_planes(
         part_h=part_h,
         part_turns=len(tables[0]),
         rest_turns=len(tables[1]),
-        half_turns=len(half_turns),
+        half_turns=len(half_entries),
         plane_h=plane_rows(band_h),
         plane_w=plane_w,
         masked=int(masked),
@@ -160,7 +160,7 @@ def _depthwise_planes(
         addressed=0,
         in_zero_point=form.pad_value,
         output_range=outputs.output_range,
-        table=np.frombuffer(b"".join(tables[0] + tables[1] + half_turns), np.int8),
+        table=np.frombuffer(b"".join(tables[0] + tables[1] + half_entries), np.int8),
         stream=stream.reshape(-1),
     )
 
@@ -192,11 +192,11 @@ def _tiles(rows: int, width: int) -> list[_Tile]:
     return tiles
 
 
-def _turns(
+def _entries(
     tiles: Sequence[_Tile], masked: bool, stride: int, plane_w: int, line: int, step: int
 ) -> list[bytes]:
-    """Return the table's turns, two tiles each; ``line`` and ``step`` are from output to output."""
-    turns = []
+    """Return the table's entries of two tiles; ``line`` and ``step`` are from output to output."""
+    entries = []
     for i in range(0, len(tiles), 2):
         pair = (tiles[i], tiles[min(i + 1, len(tiles) - 1)])
         # In the order in which the narrowed sums lie: those of the two tiles alternate.
@@ -207,26 +207,28 @@ def _turns(
             if tile.mask[2 * down + right]
         )
         # What is not stored may lie anywhere.
-        places = [
+        offsets = [
             (tile.y + down) * line + (tile.x + right) * step if mask >> (2 * lane) & 1 else 0
             for lane, (tile, down, right) in enumerate(lanes)
         ]
         first, second = ((tile.y * plane_w + tile.x) * stride for tile in pair)
         words = (first, mask, second) if masked else (first, second)
-        turns.append(struct.pack(f"<{len(words)}i8H", *words, *places))
-    return turns
+        entries.append(struct.pack(f"<{len(words)}i8H", *words, *offsets))
+    return entries
 
 
-def _half_turns(tiles: Sequence[_Tile], x: int, plane_w: int, line: int, step: int) -> list[bytes]:
-    """Return the table's turns of a last column ``x``, four tiles of 2x1 outputs each."""
-    turns = []
+def _half_entries(
+    tiles: Sequence[_Tile], x: int, plane_w: int, line: int, step: int
+) -> list[bytes]:
+    """Return the table's entries of a last column ``x``, four tiles of 2x1 outputs each."""
+    entries = []
     for i in range(0, len(tiles), 4):
         four = [tiles[min(i + n, len(tiles) - 1)].y for n in range(4)]
         # As the narrowed sums lie: of the first tile and the third alternate, upper and lower ones.
         rows = [four[n + k] + down for n in (0, 1) for down in (0, 1) for k in (0, 2)]
-        places = [y * line + x * step for y in rows]
-        turns.append(struct.pack("<4i8H", *(y * plane_w + x for y in four), *places))
-    return turns
+        offsets = [y * line + x * step for y in rows]
+        entries.append(struct.pack("<4i8H", *(y * plane_w + x for y in four), *offsets))
+    return entries
 
 
 def _bands(height: int, width: int, largest: int) -> tuple[int, int]:
@@ -237,9 +239,10 @@ def _bands(height: int, width: int, largest: int) -> tuple[int, int]:
 
     def cost(part: int, band: int) -> float:
         parts, rest = divmod(height, part)
-        turns = [-(-len(_tiles(rows, width)) // 2) for rows in (part, rest)]
+        entries = [-(-len(_tiles(rows, width)) // 2) for rows in (part, rest)]
         calls = -(-height // band) + (2 if rest else 0)
-        return parts * (_TURN * turns[0] + _PART) + _TURN * turns[1] + _CALL * calls + sum(turns)
+        of_parts = parts * (_ENTRY * entries[0] + _PART)
+        return of_parts + _ENTRY * entries[1] + _CALL * calls + sum(entries)
 
     choices = [
         (part, height if largest == height else largest // part * part)
