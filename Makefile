@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check docs prove sweep keras bench costs noise figures format clean distclean
+.PHONY: help setup demo test test-full check docs prove sweep conformance keras bench costs noise figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -17,6 +17,7 @@ help:
 	@echo 'make docs       write the reference pages anew, build the site in build/site, check its links'
 	@echo 'make prove      the MLPerf Tiny models on every board against the reference'
 	@echo 'make sweep      100,000 quantizations of each operator that is a table against the reference'
+	@echo 'make conformance  the whole backend suite of ONNX: passed, failed, refused, and why'
 	@echo 'make keras      networks of Keras: how many equal the reference, what is refused'
 	@echo 'make bench      what they cost on six cores, beside what others need, and by how much the'
 	@echo '                compiler was off in what each kernel would cost'
@@ -70,6 +71,9 @@ prove: setup
 
 sweep: setup
 	$(BIN)/python ci/sweep.py $(ARGS)
+
+conformance: setup
+	$(BIN)/python ci/conformance.py $(ARGS)
 
 keras: setup
 	$(BIN)/python ci/keras_networks.py $(ARGS)

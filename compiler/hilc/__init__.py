@@ -46,6 +46,7 @@ _MODULES = {
     "executor": "hilc.executor",
     "host": "hilc.host",
     "interpreter": "hilc.interpreter",
+    "onnx_backend": "hilc.onnx_backend",
     "params": "hilc.artifact.params",
     "references": "hilc.references",
 }
@@ -112,6 +113,8 @@ def _planned(model: Model, options: CompileOptions) -> _Planned:
         api=options.api,
         fold_constant_channels=options.fold_constant_channels,
         numerics=options.numerics,
+        shapes=options.shapes,
+        inputs=options.inputs,
     )
     source = replace(source, graph=with_control_flow(source.graph, cpu, options.api))
     planner = Planner(

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 from hilc.codegen import Options
 from hilc.errors import InputError
 from hilc.external import ExternalCodegen
-from hilc.ir import Graph, Numerics
+from hilc.ir import Array, Graph, Numerics
 from hilc.lowering.choice import Choice
 from hilc.memory.program import Pin, PoolSpec
 from hilc.schedule.tuning import Tuning
@@ -63,6 +63,11 @@ class CompileOptions(Options):
     #: Whose definition of its operators the code computes, `tflm` or `litert-ref`
     #: (:mod:`hilc.references`), where they disagree; None: `tflm`, or as the nodes of a graph say.
     reference: str | None = None
+    #: Shapes of inputs that the model's file leaves open, by name: ``{"x": (1, 3, 224, 224)}``.
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    #: Values of inputs that become constants of the model, by name: the axes and shapes that ONNX
+    #: lets a model take as inputs, and the compiler must know.
+    inputs: Mapping[str, Array] = field(default_factory=dict)
     #: Called for every program that is tried: a search takes seconds.
     progress: Callable[[], None] | None = field(default=None, compare=False)
 
@@ -82,6 +87,8 @@ class CompileOptions(Options):
             )
         # Copy, so that later changes by the caller have no effect.
         object.__setattr__(self, "pins", MappingProxyType(dict(self.pins)))
+        object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))
+        object.__setattr__(self, "inputs", MappingProxyType(dict(self.inputs)))
         object.__setattr__(self, "memory", tuple(self.memory))
         object.__setattr__(self, "externals", tuple(self.externals))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from hilc.errors import InputError
 from hilc.external import ExternalCodegen
-from hilc.frontends import load_model
-from hilc.ir import Graph, Numerics
+from hilc.frontends import Specialization, read_model
+from hilc.ir import Array, Graph, Numerics
 from hilc.ops import OPS
 from hilc.target import Cpu
 from hilc.transforms import run_passes
@@ -50,19 +51,29 @@ def prepare(
     api: str = "unpacked",
     fold_constant_channels: bool = True,
     numerics: Numerics | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, Array] | None = None,
 ) -> Source:
     """Return ``model`` (a file, its bytes or a graph) prepared for planning on ``cpu``.
 
-    Without ``numerics`` a file is computed as TFLM does, and a graph as its nodes say.
+    Without ``numerics`` a file is computed as TFLM does, and a graph as its nodes say. ``shapes``
+    and ``inputs`` state what a file leaves open (:class:`~hilc.frontends.Specialization`).
     """
+    stated = Specialization(
+        {name: tuple(shape) for name, shape in (shapes or {}).items()}, dict(inputs or {})
+    )
     file: bytes | None = None
     if isinstance(model, Graph):
+        if not stated.states_nothing:
+            raise InputError(
+                "a graph leaves no shape open, so none can be stated for it",
+                "leave out the shapes and inputs",
+            )
         original = model.with_(name=name) if name is not None else model
         if numerics is not None:
             original = with_numerics(original, numerics)
     else:
-        original = load_model(model, name, numerics or Numerics.TFLM)
-        file = model if isinstance(model, bytes) else Path(model).read_bytes()
+        original, file = read_model(model, name, numerics or Numerics.TFLM, stated)
     graph = run_passes(original)
     folded = NOTHING_FOLDED
     if fold_constant_channels:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from hil.support.cache import cache_folder, digest, forget_unused, sealed, unsea
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.llvm import find_clang
 from hilc.errors import HilError, InputError
-from hilc.frontends.readers import is_foreign, reader_of
+from hilc.frontends.readers import Specialization, is_foreign, reader_of
 from hilc.lowering.choice import ChoiceReport
 from hilc.lowering.registry import has_foreign_builders
 from hilc.options import CompileOptions
@@ -41,7 +42,7 @@ _LOG = logging.getLogger("hil.compiled")
 #: Part of every key: increment it when the form of entries changes.
 _KEY_VERSION = 1
 #: Options that are in the key in another form, or do not affect the library.
-_NOT_KEY = frozenset({"cpu", "name", "externals", "progress"})
+_NOT_KEY = frozenset({"cpu", "name", "externals", "progress", "shapes", "inputs"})
 #: Files of the compiler.
 _SOURCES = (".py", ".c", ".h", ".toml")
 
@@ -72,7 +73,22 @@ def _entry(path: Path, options: CompileOptions) -> Path | None:
     if model is None or options.externals or has_foreign_builders():
         return None
     with suppress(OSError):
-        if is_foreign(reader_of(path.read_bytes())):
+        data = path.read_bytes()
+        reader = reader_of(data)
+        if is_foreign(reader):
+            return None
+        if reader is not None and reader.specialize is not None:
+            # Other files and options are part of the model.
+            stated = Specialization(
+                {name: tuple(shape) for name, shape in options.shapes.items()},
+                options.inputs,
+                path.parent,
+            )
+            try:
+                model = hashlib.sha256(reader.specialize(data, stated)).hexdigest()
+            except HilError:
+                return None
+        elif options.shapes or options.inputs:
             return None
     values = {name: v for name, v in _values(options).items() if name not in _NOT_KEY}
     if isinstance(options.tuning, str | Path):
@@ -114,7 +130,10 @@ def _values(value: Any) -> dict[str, Any]:
 @functools.cache
 def _compiler() -> str:
     """Return a description of this compiler and its dependencies that identifies it."""
-    found = hashlib.sha256(f"{platform.python_version()} {np.__version__}".encode())
+    versions = f"{platform.python_version()} {np.__version__}"
+    with suppress(PackageNotFoundError):
+        versions += f" {version('onnx')}"
+    found = hashlib.sha256(versions.encode())
     for root in _roots():
         for path in sorted(root.rglob("*")):
             if path.suffix in _SOURCES:

@@ -19,6 +19,7 @@ from hilc.artifact.archive import is_archive
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
 from hilc.external import load_generator
+from hilc.ir import Array
 from hilc.memory.explain import Explanation
 from hilc.memory.program import Pin, PoolSpec
 from hilc.options import CompileOptions
@@ -71,6 +72,10 @@ class ModelOptions:
     #: External code that the models' code includes or calls (:mod:`hilc.artifact.extra`).
     include_dirs: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    #: Shapes of inputs that model files leave open, and values of inputs that become constants, by
+    #: the inputs' names.
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    inputs: Mapping[str, Array] = field(default_factory=dict)
     #: Called for every program that the compiler tries.
     progress: Callable[[], None] | None = field(default=None, compare=False)
 
@@ -97,6 +102,8 @@ class ModelOptions:
             memory=self.memory,
             externals=tuple(load_generator(spec) for spec in self.external),
             progress=self.progress,
+            shapes=self.shapes,
+            inputs=self.inputs,
             **{
                 "pools": pools,
                 "io_in_pool": io_in_pool,

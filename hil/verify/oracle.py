@@ -193,7 +193,16 @@ def _reference(
     if name is not None:
         return take(name), None
     own = numerics.value
-    return _first([own, *(other for other in _PREFERRED if other != own)], take)
+    preferred = _preferred(source)
+    if own not in preferred:
+        return _first(preferred, take)
+    return _first([own, *(other for other in preferred if other != own)], take)
+
+
+def _preferred(source: bytes) -> tuple[str, ...]:
+    """Return the references to try for a model's file, in order."""
+    reader = reader_of(source)
+    return _PREFERRED if reader is None else reader.references
 
 
 def _require_same_definition(name: str, graph: Graph, numerics: Numerics) -> None:

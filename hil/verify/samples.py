@@ -153,7 +153,7 @@ def is_saved(path: str | Path) -> bool:
 
 def load_input(path: str | Path, tensor: TensorInfo) -> Array:
     """Return the array of an NPY file, in the tensor's exact shape and type."""
-    samples = split_samples(_load_npy(Path(path)), tensor, str(path))
+    samples = split_samples(load_array(Path(path)), tensor, str(path))
     if len(samples) != 1:
         raise InputError(
             f"{path} holds {len(samples)} samples for {tensor.name!r} but one inference takes one",
@@ -221,7 +221,7 @@ def _check_size(path: Path, nbytes: int) -> None:
         )
 
 
-def _load_npy(path: Path) -> Array:
+def load_array(path: Path) -> Array:
     loaded = _load(path, "an NPY file (numpy.save)")
     if not isinstance(loaded, np.ndarray):
         loaded.close()

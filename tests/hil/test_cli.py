@@ -125,7 +125,7 @@ BAD = [
     Bad("compile missing.tflite -o x.tar", 2, "'missing.tflite' does not exist"),
     Bad("compile folder -o x.tar", 2, "folder has no metadata.json"),
     Bad("compile empty.tflite -o x.tar", 2, "empty.tflite: the file is empty"),
-    Bad("compile text.tflite -o x.tar", 2, "text.tflite: not a TFLite model"),
+    Bad("compile text.tflite -o x.tar", 2, "text.tflite: not a TFLite or ONNX model"),
     Bad("compile cut.tflite -o x.tar", 2, "cut.tflite: "),
     Bad("compile bad.tar -o x.tar", 2, "bad.tar"),
     Bad("compile 9lives=tiny.tflite -o x.tar", 2, "'9lives' cannot name a model"),

@@ -82,7 +82,7 @@ BROKEN: list[tuple[Callable[[Graph], Graph], str]] = [
     (_tensor("y", dtype="int32"), "computes int8[1, 4] but 'y' is declared int32[1, 4]"),
     (_with_second_output, "operator 0 (RELU)"),
     (_node(1, attrs={"activation": "GELU"}), "operator 7 (ADD): "),
-    (_tensor("t", quant=None), "'t' is int8 but has no scale and zero point"),
+    (_tensor("t", quant=None), "takes 't', of type int8, without quantization"),
     (_tensor("t", quant=Quant((0.5,), (128,))), "'t' has zero point 128, outside of int8"),
     (_tensor("t", quant=Quant((0.5,) * 4, (0,) * 4, 1)), "'t' is computed but quantized per"),
     (_tensor("c", quant=Quant((0.5,) * 3, (0,) * 3, 1)), "has 3 scales along axis 1"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from hilc.errors import ModelError, UnsupportedError
-from hilc.frontends.readers import Reader, reader_of, register_reader
+from hilc.errors import InputError, ModelError
+from hilc.frontends.onnx import reader as onnx
+from hilc.frontends.readers import Reader, Specialization, reader_of, register_reader
 from hilc.frontends.tflite import reader as tflite
 from hilc.ir import Graph, Numerics
 from hilc.ops.verify import verify, verify_order
@@ -14,9 +16,20 @@ from hilc.transforms.numerics import with_numerics
 from hilc.transforms.own_outputs import with_own_outputs
 from hilc.transforms.shapes import resolve_shapes
 
-__all__ = ["Reader", "load_model", "read_file", "reader_of", "register_reader"]
+__all__ = [
+    "Reader",
+    "Specialization",
+    "load_model",
+    "read_file",
+    "read_model",
+    "reader_of",
+    "register_reader",
+]
 
 register_reader(Reader("TensorFlow Lite", ".tflite", tflite.is_tflite, tflite.import_graph))
+register_reader(
+    Reader("ONNX", ".onnx", onnx.is_onnx, onnx.import_graph, onnx.specialize, ("onnx", "hilc"))
+)
 
 #: Exceptions of damaged files that no check foresaw: a safety net, which tests prove unused.
 _UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
@@ -45,8 +58,23 @@ def load_model(
     :class:`~hilc.errors.ModelError` if the file cannot be read or is invalid and
     :class:`~hilc.errors.UnsupportedError` if it uses what the compiler does not implement.
     """
+    return read_model(source, name, numerics)[0]
+
+
+def read_model(
+    source: str | Path | bytes,
+    name: str | None = None,
+    numerics: Numerics = Numerics.TFLM,
+    specialization: Specialization | None = None,
+) -> tuple[Graph, bytes]:
+    """Return the graph as :func:`load_model` does, and the bytes of the model as it was read.
+
+    Those are the file's own, unless it refers to other files or ``specialization`` states what it
+    leaves open.
+    """
+    stated = specialization or Specialization()
     if isinstance(source, bytes):
-        return _load(source, name or "default", numerics)
+        return _load(source, name or "default", numerics, stated)
     if not isinstance(source, str | Path):
         raise ModelError(
             f"{source!r:.60} is not a model file: its type is {type(source).__name__}",
@@ -54,7 +82,8 @@ def load_model(
         )
     path = Path(source)
     try:
-        return _load(read_file(path), name or path.stem, numerics)
+        data = read_file(path)
+        return _load(data, name or path.stem, numerics, replace(stated, folder=path.parent))
     except ModelError as error:
         raise type(error)(f"{path}: {error.fact}", error.hint) from error
 
@@ -63,26 +92,34 @@ def read_file(path: Path) -> bytes:
     """Return the bytes of a regular file of bounded size; raise ModelError otherwise."""
     try:
         if not path.exists():
-            raise ModelError("the file does not exist", "give the path of a .tflite file")
+            raise ModelError("the file does not exist", "give the path of a model file")
         if not path.is_file():
-            raise ModelError("this is not a regular file", "give the path of a .tflite file")
+            raise ModelError("this is not a regular file", "give the path of a model file")
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
-            raise ModelError(
-                f"the file has {size} bytes; a TFLite model has at most {MAX_FILE_BYTES}"
-            )
+            raise ModelError(f"the file has {size} bytes; a model has at most {MAX_FILE_BYTES}")
         return path.read_bytes()
     except OSError as error:
         raise ModelError(f"the file cannot be read: {error.strerror}") from error
 
 
-def _load(data: bytes, name: str, numerics: Numerics) -> Graph:
+def _load(
+    data: bytes, name: str, numerics: Numerics, stated: Specialization
+) -> tuple[Graph, bytes]:
     if not data:
         raise ModelError("the file is empty", "copy or export the model again")
     reader = reader_of(data)
     if reader is None:
         raise _foreign(data)
     try:
+        if reader.specialize is not None:
+            data = reader.specialize(data, stated)
+        elif not stated.states_nothing:
+            names = ", ".join(map(repr, (*stated.shapes, *stated.inputs)))
+            raise InputError(
+                f"a {reader.name} model states the shapes of its inputs; {names} cannot be given",
+                "leave out the shapes and inputs, and convert the model with those that it needs",
+            )
         graph, open_shapes = reader.read(data, name)
         verify_order(graph)
         # Operators can be checked only when their operands' shapes are known.
@@ -94,18 +131,16 @@ def _load(data: bytes, name: str, numerics: Numerics) -> Graph:
             f"the file is inconsistent ({type(error).__name__}: {error})",
             "export the model again; if its exporter can run it, report it as a bug",
         ) from error
-    return graph
+    return graph, data
 
 
 def _foreign(data: bytes) -> ModelError:
-    hint = "convert the model with TensorFlow's TFLiteConverter"
+    hint = "give a .tflite or .onnx file: TensorFlow's TFLiteConverter and torch.onnx write them"
     for magic, kind in _FOREIGN:
         if data.startswith(magic):
-            return ModelError(f"not a TFLite model; this looks like {kind}", hint)
-    # ONNX is a bare protocol buffer: field 1, the IR version, then the producer's name.
-    if data[:1] == b"\x08" and data[2:3] == b"\x12":
-        return UnsupportedError("this looks like an ONNX model; only TFLite models are read", hint)
+            return ModelError(f"not a TFLite or ONNX model; this looks like {kind}", hint)
     return ModelError(
-        f"not a TFLite model: its identifier is {data[4:8]!r} instead of {tflite.IDENTIFIER!r}",
+        f"not a TFLite or ONNX model: its identifier is {data[4:8]!r}, and that of TFLite "
+        f"{tflite.IDENTIFIER!r}",
         hint,
     )

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from hilc.errors import InputError
-from hilc.ir import Graph
+from hilc.ir import Array, Graph
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """What the user states of a model that its file leaves open, and where the file lies."""
+
+    #: Shapes of inputs, by name.
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    #: Values of inputs that become constants of the model, by name.
+    inputs: Mapping[str, Array] = field(default_factory=dict)
+    #: The folder with the files that the model's file refers to; None where only its bytes are
+    #: known.
+    folder: Path | None = None
+
+    @property
+    def states_nothing(self) -> bool:
+        """Whether the model is taken as its file has it."""
+        return not self.shapes and not self.inputs
 
 
 @dataclass(frozen=True)
@@ -23,6 +42,12 @@ class Reader:
     #: open. Raises :class:`~hilc.errors.ModelError` for an invalid file, and
     #: :class:`~hilc.errors.UnsupportedError` for what the compiler does not implement.
     read: Callable[[bytes, str], tuple[Graph, Set[str]]]
+    #: Return a file that needs no other and leaves nothing open, which ``read``, a library and the
+    #: references then take for the model; None for a format that has nothing to state.
+    specialize: Callable[[bytes, Specialization], bytes] | None = None
+    #: The references of results that compute such files (:mod:`hilc.references`), the preferred
+    #: first.
+    references: tuple[str, ...] = ("tflm", "litert-ref", "hilc")
 
 
 _READERS: dict[str, Reader] = {}

@@ -34,7 +34,7 @@ class ElementType:
     dl_bits: int
     #: Whether a number stands for ``scale * (number - zero_point)`` in operators.
     quantized: bool = False
-    #: Whether every tensor of this type has a scale.
+    #: Whether every tensor of this type in a TFLite file has a scale.
     needs_scale: bool = False
     #: Whether a tensor of this type may have a scale.
     may_have_scale: bool = True

@@ -213,11 +213,6 @@ def check_tensor(tensor: Tensor) -> None:
         )
     quant = tensor.quant
     if quant is None:
-        if tensor.element.needs_scale:
-            raise ModelError(
-                f"tensor {tensor.name!r} is {tensor.dtype} but has no scale and zero point",
-                "export the model with full integer quantization",
-            )
         return
     if not tensor.element.may_have_scale:
         raise ModelError(f"tensor {tensor.name!r} is {tensor.dtype} but has a quantization")

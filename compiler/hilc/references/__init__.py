@@ -13,6 +13,8 @@ fixed combination, checked when it is created and stated in its description:
         is compiled by one of the definitions (:class:`hilc.ir.Numerics`).
 ``litert``
     ``ai-edge-litert`` 1.4 or later with the reference kernels: fully connected layers round once.
+``onnx``
+        ONNX's reference evaluator: the package ``onnx``. The default for ONNX files.
 ``hilc``
         this project's interpreter, the specification of the generated code.
 """
@@ -29,10 +31,12 @@ from typing import Protocol
 import numpy as np
 
 from hilc.errors import InputError, ModelError
+from hilc.frontends.onnx.reader import require_package
 from hilc.interpreter import Interpreter, check_inputs
 from hilc.ir import Array, Graph, Numerics
 from hilc.references import tflm
 from hilc.references.file import ModelFile, variables
+from hilc.references.onnx_reference import OnnxReference
 from hilc.references.tflite_runtime import TfliteRuntime
 from hilc.references.tflm import Arena, TflmModel, tflm_arena_bytes
 
@@ -247,6 +251,7 @@ _REFERENCES: Mapping[str, _Row] = {
         _litert_version,
         Numerics.LITERT,
     ),
+    "onnx": _Row(OnnxReference, require_package, None),
     "hilc": _Row(lambda graph, model: _Interpreter(graph), lambda: None, None),
 }
 

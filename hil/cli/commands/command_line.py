@@ -158,7 +158,7 @@ def _add_measuring_commands(commands: Any) -> None:
     run.add_argument("-o", "--output", metavar="OUT.npz", help="write the outputs here")
     _add_force(run)
     _add_seed(run)
-    _add_device_options(run)
+    _add_device_options(run, takes_inputs=True)
 
     verify = _command(commands, "verify", "running", "Compare a model on a board with a reference.")
     _add_models(verify)
@@ -234,6 +234,7 @@ def _add_device_options(
     lab: bool = True,
     source: str = "",
     compares: bool = False,
+    takes_inputs: bool = False,
 ) -> None:
     """Add the options of a command that runs on a board or on a board of a lab.
 
@@ -262,7 +263,7 @@ def _add_device_options(
         "board)",
     )
     add_code_options(parser, source)
-    _add_compile_options(parser, compares)
+    _add_compile_options(parser, compares, takes_inputs)
     parser.add_output_options()
 
 
@@ -385,8 +386,8 @@ def _add_models(parser: Parser, more: str = "") -> None:
         "models",
         nargs="+",
         metavar="MODEL",
-        help="a .tflite file or a Model Library Format tar or folder; NAME=path names the model; "
-        f"several models are built into one image{more and f'; {more}'}",
+        help="a .tflite or .onnx file, or a Model Library Format tar or folder; NAME=path names "
+        f"it; several models are built into one image{more and f'; {more}'}",
     )
 
 
@@ -446,7 +447,9 @@ def _add_cpu(parser: argparse._ActionsContainer, text: str) -> None:
     completed_by(parser.add_argument("--cpu", metavar="CPU", help=text), cores)
 
 
-def _add_compile_options(parser: Parser, compares: bool = False) -> None:
+def _add_compile_options(
+    parser: Parser, compares: bool = False, takes_inputs: bool = False
+) -> None:
     group = parser.add_argument_group(
         "compiler",
         "Options for model files; a compiled library is used unchanged.",
@@ -489,6 +492,23 @@ def _add_compile_options(parser: Parser, compares: bool = False) -> None:
     )
     group.add_argument(
         "--tuning", metavar="F.json", help="take the kernels' costs from this log of `hil tune`"
+    )
+    group.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=N,N,...",
+        help="the shape of an input that an ONNX model leaves open: x=1,3,224,224; may be repeated",
+    )
+    # Where a run takes inputs, the other word is for those.
+    group.add_argument(
+        *(("--constant",) if takes_inputs else ("--constant", "--input")),
+        dest="constant",
+        action="append",
+        default=[],
+        metavar="NAME=F.npy",
+        help="the values of an ONNX model's input that the compiler must know, such as axes; they "
+        "become a constant",
     )
     group.add_argument(
         "--fold-constant-channels",

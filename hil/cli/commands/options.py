@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import hil
 from hil.board import Board, load_board
@@ -18,7 +19,9 @@ from hil.device.session import check_way
 from hil.errors import InputError
 from hil.firmware.sources import ModelOptions, load_libraries
 from hil.runners import Choice
+from hil.verify.samples import load_array
 from hilc.artifact.library import ModelLibrary, Module
+from hilc.ir import Array
 from hilc.memory.program import Pin, PoolSpec
 from hilc.references import numerics_of_reference
 from hilc.target import get_cpu, load_cpu
@@ -53,7 +56,39 @@ def compile_options(
         workspace=args.workspace if for_firmware else "own",
         include_dirs=tuple(vars(args).get("include_dir", ())),
         sources=tuple(vars(args).get("source", ())),
+        shapes=parse_shapes(args.shape),
+        inputs=read_constants(args.constant),
     )
+
+
+def parse_shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each input of ``--shape NAME=1,3,224,224``."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for word in words:
+        name, _, sizes = word.rpartition("=")
+        listed = sizes.replace("x", ",").split(",")
+        if not name or not all(size.isdecimal() and int(size) > 0 for size in listed):
+            raise InputError(
+                f"--shape {word!r} is not NAME=SIZE,SIZE,...",
+                "write the input's name and its sizes, each at least 1: x=1,3,224,224",
+            )
+        if name in shapes:
+            raise InputError(f"--shape names {name!r} twice", "name it once")
+        shapes[name] = tuple(map(int, listed))
+    return shapes
+
+
+def read_constants(words: Sequence[str]) -> dict[str, Array]:
+    """Return the array of each input of ``--constant NAME=F.npy``."""
+    constants: dict[str, Array] = {}
+    for word in words:
+        name, _, path = word.partition("=")
+        if not name or not path:
+            raise InputError(f"--constant {word!r} is not NAME=FILE", "write NAME=FILE.npy")
+        if name in constants:
+            raise InputError(f"--constant names {name!r} twice", "name it once")
+        constants[name] = load_array(Path(path))
+    return constants
 
 
 def _definition_of(reference: str | None) -> str | None:

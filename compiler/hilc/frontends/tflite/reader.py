@@ -693,6 +693,11 @@ class _Importer:
             # A placeholder, until the operator that computes it is known.
             shape = tuple(max(n, 1) for n in shape)
         quant = _quantization(table, name, dtype, shape)
+        if quant is None and ELEMENT_TYPES[dtype].needs_scale:
+            raise ModelError(
+                f"tensor {name!r} is {dtype} but has no scale and zero point",
+                "export the model with full integer quantization",
+            )
         data = self._constant(index, np.dtype(dtype), packed)
         if packed and data is None:
             raise UnsupportedError(

@@ -1,0 +1,175 @@
+"""The graph under construction: tensors, nodes, and what is known of them already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from hilc.errors import ModelError, UnsupportedError
+from hilc.interpreter import run_node
+from hilc.ir import DTYPES, Array, Graph, Node, Quant, Tensor
+from hilc.ops import OPS
+from hilc.ops.verify import check_attributes, check_tensor, located
+from hilc.ops.views import ReshapeAttributes
+
+
+def dtype_name(code: int) -> str:
+    """Return the name of ONNX's type with this number; refuse what the compiler does not have."""
+    try:
+        name = np.dtype(helper.tensor_dtype_to_np_dtype(code)).name
+    except (KeyError, TypeError):
+        name = f"number {code}"
+    if name not in DTYPES:
+        known = code in onnx.TensorProto.DataType.values()
+        shown = onnx.TensorProto.DataType.Name(code).lower() if known else name
+        raise UnsupportedError(
+            f"the type {shown} is not supported",
+            f"supported: {', '.join(DTYPES)}",
+        )
+    return str(name)
+
+
+class Builder:
+    """Tensors and nodes in the order of execution."""
+
+    def __init__(self, reserved: Sequence[str] = ()) -> None:
+        self.tensors: dict[str, Tensor] = {}
+        self.nodes: list[Node] = []
+        #: Position in the file of the node that is being translated.
+        self.index = 0
+        #: Names that are taken: those of the model's tensors, which the importer gives out itself.
+        self._taken = set(reserved)
+        #: The inputs of the model that a tensor depends on; without an entry, none.
+        self._depends: dict[str, frozenset[str]] = {}
+        #: Names that the model does not know.
+        self._fresh: set[str] = set()
+
+    def fresh(self, base: str) -> str:
+        """Return a name that no tensor has."""
+        number, name = 0, f"{base}:0"
+        while name in self._taken:
+            number += 1
+            name = f"{base}:{number}"
+        self._taken.add(name)
+        self._fresh.add(name)
+        return name
+
+    def input(self, tensor: Tensor) -> Tensor:
+        """Add an input of the model."""
+        check_tensor(tensor)
+        self.tensors[tensor.name] = tensor
+        self._taken.add(tensor.name)
+        self._depends[tensor.name] = frozenset((tensor.name,))
+        return tensor
+
+    def depends_on(self, tensor: Tensor) -> frozenset[str]:
+        """Return the inputs of the model that a tensor depends on."""
+        return self._depends.get(tensor.name, frozenset())
+
+    def constant(self, base: str, value: Array, quant: Quant | None = None) -> Tensor:
+        """Add a constant under a fresh name."""
+        return self.named_constant(self.fresh(base), value, quant)
+
+    def named_constant(self, name: str, value: Array, quant: Quant | None = None) -> Tensor:
+        """Add a constant under this name."""
+        if value.dtype.name not in DTYPES:
+            raise UnsupportedError(
+                f"the constant {name!r} has type {value.dtype.name}, which is not supported",
+                f"supported: {', '.join(DTYPES)}",
+            )
+        data = np.array(value, order="C")
+        data.flags.writeable = False
+        tensor = Tensor(name, data.shape, data.dtype.name, quant, data)
+        check_tensor(tensor)
+        self.tensors[name] = tensor
+        self._taken.add(name)
+        return tensor
+
+    def view(self, base: str, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Return a tensor under a shape of as many elements, none and one included."""
+        if x.data is not None:
+            return self.constant(base, x.data.reshape(shape), x.quant)
+        node = Node("RESHAPE", (x.name,), (self.fresh(base),), ReshapeAttributes(new_shape=shape))
+        (output,) = self.add(node, [x], [x.quant])
+        return output
+
+    def add(
+        self, node: Node, ins: Sequence[Tensor | None], quants: Sequence[Quant | None]
+    ) -> list[Tensor]:
+        """Add a node, or its value where its inputs are constants; return its outputs."""
+        node = replace(node, index=self.index)
+        op = OPS.get(node.op)
+        if op is None:
+            raise UnsupportedError(f"there is no operator {node.op} to translate it to")
+        with located(node.op):
+            check_attributes(node)
+            signatures = op.infer(node, ins)
+        outs = []
+        for name, (shape, dtype), quant in zip(node.outputs, signatures, quants, strict=True):
+            if 0 in shape:
+                # What holds no element is known.
+                outs.append(self.named_constant(name, np.zeros(shape, dtype), quant))
+            else:
+                outs.append(Tensor(name, shape, dtype, quant))
+        if all(out.is_constant for out in outs):
+            return outs
+        for out in outs:
+            check_tensor(out)
+        with located(node.op):
+            op.check(node, ins, outs)
+        if op.control is None and ins and all(t is None or t.is_constant for t in ins):
+            return self._evaluated(node, ins, outs)
+        inputs = frozenset[str]().union(*(self.depends_on(t) for t in ins if t is not None))
+        for out in outs:
+            self.tensors[out.name] = out
+            self._depends[out.name] = inputs
+        self.nodes.append(node)
+        return outs
+
+    def _evaluated(
+        self, node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
+    ) -> list[Tensor]:
+        tensors = {t.name: t for t in (*ins, *outs) if t is not None}
+        graph = Graph("constant", tensors, (node,), (), node.outputs)
+        results = run_node(graph, node, [None if t is None else t.data for t in ins])
+        return [
+            self.named_constant(out.name, value, out.quant)
+            for out, value in zip(outs, results, strict=True)
+        ]
+
+    def rename(self, tensor: Tensor, name: str) -> Tensor:
+        """Give a tensor with a fresh name the one that the model has for it, and return it.
+
+        Return the tensor as it is where it has a name of the model already: that of a tensor that
+        a node only passes on.
+        """
+        if tensor.name not in self._fresh or name in self.tensors:
+            return tensor
+        renamed = replace(tensor, name=name, data=tensor.data)
+        old = tensor.name
+        del self.tensors[old]
+        self.tensors[name] = renamed
+        self._fresh.discard(old)
+        self._depends[name] = self._depends.pop(old, frozenset())
+
+        def new(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(name if other == old else other for other in names)
+
+        # A fresh name is renamed by the node that it was made for, so the last nodes know it.
+        for place in reversed(range(len(self.nodes))):
+            node = self.nodes[place]
+            if node.index != self.index:
+                break
+            self.nodes[place] = replace(node, inputs=new(node.inputs), outputs=new(node.outputs))
+        return renamed
+
+    def graph(self, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
+        """Return the graph, verified later."""
+        missing = [output for output in outputs if output not in self.tensors]
+        if missing:
+            raise ModelError(f"no node computes the output {missing[0]!r}")
+        return Graph(name, self.tensors, tuple(self.nodes), tuple(inputs), tuple(outputs))

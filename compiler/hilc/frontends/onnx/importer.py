@@ -1,0 +1,364 @@
+"""The walk over the nodes of a model: each goes to its translator, or is expanded.
+
+An operator without a translator that ONNX defines by a function is expanded through the body of
+that; the model's own functions likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper, version_converter
+
+from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.onnx import translators
+from hilc.frontends.onnx.builder import Builder, dtype_name
+from hilc.frontends.onnx.load import load
+from hilc.frontends.onnx.operation import (
+    DEFAULT_DOMAIN,
+    Operation,
+    UnknownOperandError,
+    translated,
+    translator_of,
+)
+from hilc.ir import Array, Graph, Tensor
+
+assert translators
+
+#: The oldest opset whose operators the translators know; ONNX's converter raises older models.
+OLDEST_OPSET = 7
+#: Calls of functions in functions; ONNX forbids recursion.
+_MAX_DEPTH = 16
+#: Other names of ONNX's own domain.
+_DOMAINS = {"ai.onnx": DEFAULT_DOMAIN}
+
+
+def import_graph(data: bytes, name: str) -> Graph:
+    """Return the graph of a model that one file holds."""
+    original = load(data, None)
+    model = _raised(original)
+    scope = Scope.of_model(model)
+    graph = scope.read(model.graph, name)
+    return graph
+
+
+def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model of an opset that the translators know."""
+    opset = _opsets(model.opset_import).get(DEFAULT_DOMAIN, OLDEST_OPSET)
+    newest = onnx.defs.onnx_opset_version()
+    if opset > newest:
+        raise UnsupportedError(
+            f"the model has opset {opset}; the installed onnx {onnx.__version__} knows up to "
+            f"{newest}",
+            "install a newer onnx, or export the model with an older opset",
+        )
+    if opset >= OLDEST_OPSET:
+        return model
+    try:
+        return version_converter.convert_version(model, OLDEST_OPSET)
+    except (RuntimeError, ValueError) as error:
+        raise UnsupportedError(
+            f"the model has opset {opset}, and ONNX's converter cannot raise it to "
+            f"{OLDEST_OPSET}: {' '.join(str(error).split())}",
+            f"export the model with opset {OLDEST_OPSET} or later",
+        ) from error
+
+
+def _opsets(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    return {_DOMAINS.get(entry.domain, entry.domain): entry.version for entry in imports}
+
+
+@dataclass
+class Scope:
+    """Names of values as the nodes of one graph or function see them."""
+
+    builder: Builder
+    opsets: Mapping[str, int]
+    functions: Mapping[tuple[str, str], onnx.FunctionProto]
+    values: dict[str, Tensor | None] = field(default_factory=dict)
+    outer: Scope | None = None
+    depth: int = 0
+    #: Constants of the graph that no node has asked for yet.
+    constants: dict[str, onnx.TensorProto] = field(default_factory=dict)
+
+    @classmethod
+    def of_model(cls, model: onnx.ModelProto) -> Scope:
+        """Return the scope of a model's graph."""
+        functions = {(f.domain, f.name): f for f in model.functions}
+        return cls(Builder(_names(model.graph)), _opsets(model.opset_import), functions)
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's own operators."""
+        return self.opsets.get(DEFAULT_DOMAIN, OLDEST_OPSET)
+
+    def read(self, graph: onnx.GraphProto, name: str) -> Graph:
+        """Return the graph of a model."""
+        self.constants = {tensor.name: tensor for tensor in graph.initializer}
+        inputs = [v for v in graph.input if v.name not in self.constants]
+        for value in inputs:
+            tensor = _input(value)
+            # What holds no element is known, and nobody needs to give it.
+            known = tensor.data is not None
+            self.values[value.name] = (
+                self.builder.named_constant(tensor.name, _data(tensor))
+                if known
+                else self.builder.input(tensor)
+            )
+        self.walk(graph.node)
+        outputs = [self._output(value.name) for value in graph.output]
+        given = [v.name for v in inputs if not self.value(v.name).is_constant]
+        return self.builder.graph(name, given, outputs)
+
+    def _output(self, name: str) -> str:
+        """Return the name of an output's tensor; one that a node passes on is copied."""
+        tensor = self.value(name)
+        if tensor.name == name or tensor.is_constant:
+            if tensor.name != name:
+                self.builder.named_constant(name, _data(tensor), tensor.quant)
+            return name
+        self.builder.index += 1
+        copy = self.builder.view(name, tensor, tensor.shape)
+        return self.builder.rename(copy, name).name
+
+    def value(self, name: str) -> Tensor:
+        """Return the tensor that is called so here."""
+        if name in self.values:
+            tensor = self.values[name]
+            if tensor is None:
+                raise UnsupportedError(f"the value {name!r} is not computed")
+            return tensor
+        if name in self.constants:
+            array = numpy_helper.to_array(self.constants[name])
+            known = name in self.builder.tensors
+            tensor = (self.builder.constant if known else self.builder.named_constant)(name, array)
+            self.values[name] = tensor
+            return tensor
+        if self.outer is not None:
+            return self.outer.value(name)
+        raise ModelError(f"no node before it computes {name!r}")
+
+    # Nodes ----------------------------------------------------------------------------------------
+
+    def walk(self, nodes: Sequence[onnx.NodeProto]) -> None:
+        """Translate nodes in order."""
+        for number, node in enumerate(nodes):
+            with _located(_label(node, number)):
+                if self.depth == 0:
+                    self.builder.index = number
+                inputs = [self.value(name) if name else None for name in node.input]
+                results = self.translate(node, inputs)
+                for name, tensor in zip(node.output, results, strict=False):
+                    if name:
+                        self.values[name] = self._named(tensor, name)
+
+    def _named(self, tensor: Tensor | None, name: str) -> Tensor | None:
+        if tensor is None or self.depth:
+            return tensor
+        return self.builder.rename(tensor, name)
+
+    def translate(
+        self, node: onnx.NodeProto, inputs: Sequence[Tensor | None]
+    ) -> list[Tensor | None]:
+        """Return the outputs of a node."""
+        domain = _DOMAINS.get(node.domain, node.domain)
+        function = self.functions.get((domain, node.op_type))
+        if function is not None:
+            return self._expanded(node, inputs, function, function.opset_import)
+        version = self._schema(domain, node)
+        translator = translator_of(domain, node.op_type)
+        if translator is None:
+            return self._body(node, inputs, version)
+        made = translator(Operation(node, inputs, self.builder, version.since_version, self))
+        results: list[Tensor | None] = [made] if isinstance(made, Tensor) else list(made)
+        while len(results) < len(node.output):
+            results.append(None)
+        return results
+
+    def _schema(self, domain: str, node: onnx.NodeProto) -> onnx.defs.OpSchema:
+        version = self.opsets.get(domain)
+        if version is None:
+            raise ModelError(f"the model does not import the operators of domain {domain!r}")
+        try:
+            return onnx.defs.get_schema(node.op_type, version, domain)
+        except onnx.defs.SchemaError:
+            raise UnsupportedError(
+                f"{node.op_type} of domain {domain!r} is no operator of ONNX",
+                "give its definition as a function of the model, or leave it out",
+            ) from None
+
+    def _body(
+        self,
+        node: onnx.NodeProto,
+        inputs: Sequence[Tensor | None],
+        schema: onnx.defs.OpSchema,
+    ) -> list[Tensor | None]:
+        """Return the outputs of an operator that ONNX defines by a function."""
+        function = _function_body(node, inputs, schema, self.opset)
+        if function is None:
+            raise UnsupportedError(
+                f"the operator {node.op_type} is not supported",
+                f"supported: {', '.join(translated())}",
+            )
+        imports = function.opset_import or [
+            helper.make_opsetid(domain, version) for domain, version in self.opsets.items()
+        ]
+        return self._expanded(node, inputs, function, imports)
+
+    def _expanded(
+        self,
+        node: onnx.NodeProto,
+        inputs: Sequence[Tensor | None],
+        function: onnx.FunctionProto,
+        imports: Sequence[onnx.OperatorSetIdProto],
+    ) -> list[Tensor | None]:
+        if self.depth >= _MAX_DEPTH:
+            raise UnsupportedError(f"{node.op_type} calls functions {_MAX_DEPTH} deep")
+        opsets = {**self.opsets, **_opsets(imports)}
+        inner = Scope(self.builder, opsets, self.functions, depth=self.depth + 1)
+        given = list(inputs) + [None] * (len(function.input) - len(inputs))
+        inner.values = dict(zip(function.input, given, strict=False))
+        stated = {attribute.name: attribute for attribute in node.attribute}
+        defaults = {attribute.name: attribute for attribute in function.attribute_proto}
+        inner.walk([_bound(n, {**defaults, **stated}, inner.values) for n in function.node])
+        return [inner.values.get(name) for name in function.output[: len(node.output)]]
+
+
+def _names(graph: onnx.GraphProto) -> list[str]:
+    """Return every name that a graph gives to a value."""
+    values = [v.name for v in graph.input] + [t.name for t in graph.initializer]
+    return values + [name for node in graph.node for name in node.output]
+
+
+def _input(value: onnx.ValueInfoProto) -> Tensor:
+    """Return the tensor of an input; refuse one whose size is open."""
+    tensor = value.type.tensor_type
+    open_ = not tensor.HasField("shape") or any(
+        not d.HasField("dim_value") for d in tensor.shape.dim
+    )
+    if open_:
+        sizes = [
+            str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?"
+            for d in tensor.shape.dim
+        ]
+        example = ",".join(size if size.isdigit() else "1" for size in sizes)
+        raise UnsupportedError(
+            f"the input {value.name!r} has the open shape [{', '.join(sizes)}]"
+            if tensor.HasField("shape")
+            else f"the input {value.name!r} has no shape",
+            f"state its sizes: --shape {value.name}={example or 'N,...'}",
+        )
+    shape = tuple(d.dim_value for d in tensor.shape.dim)
+    try:
+        dtype = dtype_name(tensor.elem_type)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"the input {value.name!r}: {error.fact}", error.hint) from None
+    if 0 in shape:
+        return Tensor(value.name, shape, dtype, data=np.zeros(shape, dtype))
+    return Tensor(value.name, shape, dtype)
+
+
+def _data(tensor: Tensor) -> Array:
+    assert tensor.data is not None
+    return tensor.data
+
+
+def _label(node: onnx.NodeProto, number: int) -> str:
+    named = f" {node.name!r}" if node.name else ""
+    return f"node {number} ({node.op_type}{named})"
+
+
+@contextmanager
+def _located(label: str) -> Iterator[None]:
+    """Put the node in front of a complaint about it."""
+    try:
+        yield
+    except UnknownOperandError as error:
+        raise UnknownOperandError(f"{label}: {error.fact}", error.hint, error.inputs) from error
+    except ModelError as error:
+        raise type(error)(f"{label}: {error.fact}", error.hint) from error
+
+
+# Functions ----------------------------------------------------------------------------------------
+
+
+def _function_body(
+    node: onnx.NodeProto,
+    inputs: Sequence[Tensor | None],
+    schema: onnx.defs.OpSchema,
+    opset: int,
+) -> onnx.FunctionProto | None:
+    """Return the function that defines an operator in an opset; None where ONNX has none."""
+    serialized: bytes | None = None
+    fitting = [v for v in schema.function_opset_versions if v <= opset]
+    if fitting:
+        serialized = schema.get_function_with_opset_version(max(fitting))
+    elif schema.has_context_dependent_function:
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+        if versions:
+            types = [_type(tensor) for tensor in inputs]
+            serialized = schema.get_context_dependent_function_with_opset_version(
+                max(versions), node.SerializeToString(), types
+            )
+    if not serialized:
+        return None
+    function = onnx.FunctionProto()
+    function.ParseFromString(serialized)
+    defaults = [
+        attribute.default_value
+        for attribute in schema.attributes.values()
+        if attribute.default_value.type
+    ]
+    known = {attribute.name for attribute in function.attribute_proto}
+    function.attribute_proto.extend(a for a in defaults if a.name not in known)
+    return function
+
+
+def _type(tensor: Tensor | None) -> bytes:
+    proto = onnx.TypeProto()
+    if tensor is not None:
+        code = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+        proto = helper.make_tensor_type_proto(code, tensor.shape)
+    serialized: bytes = proto.SerializeToString()
+    return serialized
+
+
+def _bound(
+    node: onnx.NodeProto,
+    attributes: Mapping[str, onnx.AttributeProto],
+    values: Mapping[str, Tensor | None],
+) -> onnx.NodeProto:
+    """Return a node of a function's body with the attributes of the call, and without operands
+    that the call leaves out.
+    """
+    bound = onnx.NodeProto()
+    bound.CopyFrom(node)
+    _bind(bound, attributes)
+    for i, name in enumerate(bound.input):
+        if name in values and values[name] is None:
+            bound.input[i] = ""
+    return bound
+
+
+def _bind(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> None:
+    kept = []
+    for attribute in node.attribute:
+        if attribute.ref_attr_name:
+            source = attributes.get(attribute.ref_attr_name)
+            if source is None:
+                continue
+            copy = onnx.AttributeProto()
+            copy.CopyFrom(source)
+            copy.name = attribute.name
+            kept.append(copy)
+            continue
+        for graph in ([attribute.g] if attribute.HasField("g") else []) + [*attribute.graphs]:
+            for inner in graph.node:
+                _bind(inner, attributes)
+        kept.append(attribute)
+    del node.attribute[:]
+    node.attribute.extend(kept)

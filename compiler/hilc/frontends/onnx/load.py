@@ -1,0 +1,153 @@
+"""From a file's bytes to a checked model: what it refers to beside it is read into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from hilc.errors import ModelError, UnsupportedError
+from hilc.support.inputs import MAX_FILE_BYTES
+
+_HINT = "export the model again"
+
+
+def load(data: bytes, folder: Path | None) -> onnx.ModelProto:
+    """Return the model with all of its tensors' data, checked by ONNX's own checker."""
+    model = parse(data)
+    _read_external(model, folder)
+    _refuse_kinds(model.graph)
+    try:
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise ModelError(
+            f"ONNX's checker rejects the model: {' '.join(str(error).split())}", _HINT
+        ) from error
+    return model
+
+
+def parse(data: bytes) -> onnx.ModelProto:
+    """Return the model of a file's bytes."""
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise ModelError(
+            f"the ONNX file is damaged: {error}", "it may be truncated: copy or export it again"
+        ) from error
+    return model
+
+
+# Kinds of values ----------------------------------------------------------------------------------
+
+
+def _refuse_kinds(graph: onnx.GraphProto) -> None:
+    """Raise for inputs and outputs that are no tensors, and for sparse constants."""
+    for role, values in (("input", graph.input), ("output", graph.output)):
+        for value in values:
+            kind = value.type.WhichOneof("value")
+            if kind not in ("tensor_type", None):
+                raise UnsupportedError(
+                    f"the {role} {value.name!r} is of kind {str(kind).removesuffix('_type')}; only "
+                    "tensors are supported",
+                    "give the model tensors as inputs and outputs",
+                )
+            if value.type.tensor_type.elem_type == onnx.TensorProto.STRING:
+                raise UnsupportedError(
+                    f"the {role} {value.name!r} holds strings, which are not supported",
+                    "work on texts before the model, and give it numbers",
+                )
+    for sparse in graph.sparse_initializer:
+        raise UnsupportedError(
+            f"the constant {sparse.values.name!r} is sparse: not supported", "export dense weights"
+        )
+
+
+# External data ------------------------------------------------------------------------------------
+
+
+def refers_to_files(model: onnx.ModelProto) -> bool:
+    """Return whether data of a model lie in other files."""
+    return any(t.data_location == onnx.TensorProto.EXTERNAL for t in _tensors(model))
+
+
+def _read_external(model: onnx.ModelProto, folder: Path | None) -> None:
+    read = 0
+    for tensor in _tensors(model):
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        data = _external(tensor, folder)
+        read += len(data)
+        if read > MAX_FILE_BYTES:
+            raise ModelError(f"the model's data exceed {MAX_FILE_BYTES} bytes")
+        tensor.raw_data = data
+        del tensor.external_data[:]
+        tensor.data_location = onnx.TensorProto.DEFAULT
+
+
+def _external(tensor: onnx.TensorProto, folder: Path | None) -> bytes:
+    """Return the part of a file beside the model that holds the data of a tensor."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location, what = entries.get("location", ""), f"the data of {tensor.name!r}"
+    if folder is None:
+        raise ModelError(
+            f"{what} lie in the file {location!r}, and only the bytes of the model are known",
+            "give the path of the model, with that file in its folder",
+        )
+    try:
+        start, count = (int(entries.get(key) or default) for key, default in _RANGE)
+    except ValueError:
+        raise ModelError(f"{what} lie at {entries}, which is no range of a file", _HINT) from None
+    path = (folder / location).resolve()
+    if not location or Path(location).is_absolute() or not path.is_relative_to(folder.resolve()):
+        raise ModelError(
+            f"{what} lie in {location!r}, outside of the model's folder",
+            "keep the data in a file beside the model",
+        )
+    if not path.is_file():
+        raise ModelError(
+            f"{what} lie in {location!r}, which is not a file beside the model",
+            "copy the file that was exported with the model, too",
+        )
+    size = path.stat().st_size
+    count = size - start if count < 0 else count
+    if start < 0 or start + count > size or count > MAX_FILE_BYTES:
+        raise ModelError(
+            f"{what}, {count} bytes at {start}, exceed the {size} bytes of {location!r}",
+            "the file is truncated: copy or export it again",
+        )
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            data: bytes = file.read(count)
+            return data
+    except OSError as error:
+        raise ModelError(f"{what}: {location!r} cannot be read: {error.strerror}") from error
+
+
+_RANGE = (("offset", "0"), ("length", "-1"))
+
+
+def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield every constant of a model, also those of attributes and functions."""
+    yield from _of_graph(model.graph)
+    for function in model.functions:
+        yield from _of_nodes(function.node)
+
+
+def _of_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    yield from _of_nodes(graph.node)
+
+
+def _of_nodes(nodes: Any) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for graph in ([attribute.g] if attribute.HasField("g") else []) + [*attribute.graphs]:
+                yield from _of_graph(graph)

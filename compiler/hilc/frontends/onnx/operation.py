@@ -1,0 +1,298 @@
+"""One ONNX node, as its translator sees it, and the table of translators.
+
+A translator is a function of one node. It asks for operands, attributes and constants, emits nodes
+of the intermediate representation, and returns the tensors that are the node's outputs::
+
+    @translates("Relu")
+    def relu(n: Operation) -> Tensor:
+        return n.emit("RELU", n.input(0))
+
+Shapes and types of what it emits follow from the operator's definition. A node of the intermediate
+representation whose inputs are all constant is evaluated at once, by the operator's own reference:
+so a shape that the model computes from other shapes is known where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.onnx.builder import Builder, dtype_name
+from hilc.ir import Array, Attributes, Node, Quant, Rounding, Tensor
+from hilc.ops.views import ReshapeAttributes
+
+#: What a translator returns: the node's outputs in order; None for one that nothing may read.
+Outputs = Tensor | Sequence[Tensor | None]
+Translator = Callable[["Operation"], Outputs]
+
+_TRANSLATORS: dict[tuple[str, str], Translator] = {}
+
+#: The name of ONNX's own set of operators.
+DEFAULT_DOMAIN = ""
+
+
+def translates(*types: str, domain: str = DEFAULT_DOMAIN) -> Callable[[Translator], Translator]:
+    """Register a translator of the operators ``types`` of a domain, in every version."""
+
+    def register(translator: Translator) -> Translator:
+        for name in types:
+            assert (domain, name) not in _TRANSLATORS, f"{name} has two translators"
+            _TRANSLATORS[domain, name] = translator
+        return translator
+
+    return register
+
+
+def translator_of(domain: str, name: str) -> Translator | None:
+    """Return the translator of an operator; None where there is none."""
+    return _TRANSLATORS.get((domain, name))
+
+
+def translated() -> list[str]:
+    """Return the names of the operators of ONNX's own domain that have a translator."""
+    return sorted(name for domain, name in _TRANSLATORS if domain == DEFAULT_DOMAIN)
+
+
+class UnknownOperandError(UnsupportedError):
+    """An operand must be known when the model is compiled, and depends on inputs of the model."""
+
+    def __init__(self, fact: str, hint: str = "", inputs: Iterable[str] = ()) -> None:
+        super().__init__(fact, hint)
+        #: The inputs that it depends on.
+        self.inputs = frozenset(inputs)
+
+
+class Operation:
+    """A node of an ONNX model, with what its translator may ask and make."""
+
+    def __init__(
+        self,
+        proto: onnx.NodeProto,
+        inputs: Sequence[Tensor | None],
+        builder: Builder,
+        version: int,
+        scope: Any = None,
+    ) -> None:
+        self.type: str = proto.op_type
+        self.inputs = list(inputs)
+        self.builder = builder
+        #: The first opset with the operator as this model means it.
+        self.version = version
+        #: The scope of the node, for translators of nodes with graphs of their own.
+        self.scope = scope
+        self.output_names: list[str] = list(proto.output)
+        self._attributes = {attribute.name: attribute for attribute in proto.attribute}
+
+    # Operands -------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """How many inputs the node lists."""
+        return len(self.inputs)
+
+    def has(self, index: int) -> bool:
+        """Return whether the node has the input ``index``."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def input(self, index: int) -> Tensor:
+        """Return the input ``index``; refuse a node without it."""
+        tensor = self.optional(index)
+        if tensor is None:
+            raise ModelError(f"it lacks its input {index}")
+        return tensor
+
+    def optional(self, index: int) -> Tensor | None:
+        """Return the input ``index``; None where the node does not have it."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def known(self, index: int, what: str = "") -> Array:
+        """Return the value of an operand that must be known now, ``what`` says for what."""
+        return self.known_value(self.input(index), what)
+
+    def known_value(self, tensor: Tensor, what: str = "") -> Array:
+        """Return the value of a tensor that must be known now."""
+        if tensor.data is not None:
+            return tensor.data
+        inputs = self.builder.depends_on(tensor)
+        named = ", ".join(f"--constant {name}=FILE.npy" for name in sorted(inputs))
+        raise UnknownOperandError(
+            f"{what or 'an operand'}, {tensor.name!r}, is only known at run time; the compiler "
+            "must know it",
+            f"state it: {named}" if inputs else "export the model with a constant there",
+            inputs,
+        )
+
+    def known_ints(self, index: int, what: str = "") -> tuple[int, ...]:
+        """Return the values of a known operand of integers: a number, or a list."""
+        return tuple(int(value) for value in np.atleast_1d(self.known(index, what)).ravel())
+
+    def known_int(self, index: int, what: str = "") -> int:
+        """Return the value of a known operand that is one integer."""
+        (value,) = self.known_ints(index, what)
+        return value
+
+    def known_float(self, index: int, what: str = "") -> float:
+        """Return the value of a known operand that is one number."""
+        return float(self.known(index, what).reshape(()))
+
+    # Attributes -----------------------------------------------------------------------------------
+
+    def has_attribute(self, name: str) -> bool:
+        """Return whether the node states the attribute."""
+        return name in self._attributes
+
+    def _attribute(self, name: str, default: Any) -> Any:
+        attribute = self._attributes.get(name)
+        return default if attribute is None else helper.get_attribute_value(attribute)
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """Return an integer attribute; refuse a node without it where there is no default."""
+        return int(self._required(name, default))
+
+    def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """Return an attribute that lists integers."""
+        return tuple(int(value) for value in self._required(name, default))
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a float attribute."""
+        return float(self._required(name, default))
+
+    def numbers(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
+        """Return an attribute that lists floats."""
+        return tuple(float(value) for value in self._required(name, default))
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return a text attribute."""
+        value = self._required(name, default)
+        return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
+
+    def texts(self, name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Return an attribute that lists texts."""
+        values = self._required(name, default)
+        return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values)
+
+    def array(self, name: str) -> Array | None:
+        """Return the value of a tensor attribute; None where the node does not state it."""
+        proto = self._attribute(name, None)
+        return None if proto is None else np.asarray(numpy_helper.to_array(proto))
+
+    def graph(self, name: str) -> onnx.GraphProto:
+        """Return a graph attribute."""
+        graph: onnx.GraphProto = self._required(name, None)
+        return graph
+
+    def dtype(self, name: str, default: int | None = None) -> str:
+        """Return the type that an attribute names; refuse one that the compiler does not have."""
+        return dtype_name(self.integer(name, default))
+
+    def _required(self, name: str, default: Any) -> Any:
+        value = self._attribute(name, default)
+        if value is None:
+            raise ModelError(f"it lacks its attribute {name!r}")
+        return value
+
+    # Refusals -------------------------------------------------------------------------------------
+
+    def refuse(self, what: str, hint: str = "") -> NoReturn:
+        """Refuse the node: ``what`` continues a sentence whose subject is the node."""
+        raise UnsupportedError(f"it {what}", hint)
+
+    def invalid(self, what: str, hint: str = "") -> NoReturn:
+        """Reject the node as no ONNX: ``what`` continues a sentence whose subject is the node."""
+        raise ModelError(f"it {what}", hint)
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Return an axis counted from the front."""
+        if not -rank <= axis < rank:
+            self.invalid(f"has the axis {axis} of {rank} dimensions")
+        return axis % rank
+
+    # What it makes --------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        op: str,
+        *inputs: Tensor | None,
+        attrs: Attributes | None = None,
+        quant: Quant | None = None,
+        rounding: Rounding = Rounding.DOUBLE,
+    ) -> Tensor:
+        """Add a node with one output, and return that."""
+        (output,) = self.emit_all(op, inputs, 1, attrs, [quant], rounding)
+        return output
+
+    def emit_all(
+        self,
+        op: str,
+        inputs: Sequence[Tensor | None],
+        outputs: int,
+        attrs: Attributes | None = None,
+        quants: Sequence[Quant | None] | None = None,
+        rounding: Rounding = Rounding.DOUBLE,
+    ) -> list[Tensor]:
+        """Add a node with several outputs, and return those."""
+        names = [self.builder.fresh(self._base) for _ in range(outputs)]
+        node = Node(
+            op,
+            tuple("" if tensor is None else tensor.name for tensor in inputs),
+            tuple(names),
+            attrs or Attributes(),
+            rounding=rounding,
+        )
+        return self.builder.add(node, inputs, quants or [None] * outputs)
+
+    @property
+    def _base(self) -> str:
+        return next(filter(None, self.output_names), self.type)
+
+    def constant(self, value: Any, dtype: str | None = None, quant: Quant | None = None) -> Tensor:
+        """Return a constant of the model."""
+        array = np.array(value, None if dtype is None else np.dtype(dtype))
+        return self.builder.constant(f"{self._base}:constant", array, quant)
+
+    def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """Return the tensor under another shape; itself where it has that."""
+        if tuple(shape) == x.shape:
+            return x
+        attrs = ReshapeAttributes(new_shape=tuple(shape))
+        if tuple(shape) == (0,) or not x.size or not shape:
+            return self.builder.view(self._base, x, tuple(shape))
+        return self.emit("RESHAPE", x, attrs=attrs, quant=x.quant)
+
+    def transpose(self, x: Tensor, permutation: Sequence[int]) -> Tensor:
+        """Return the tensor with its axes in another order; itself where they keep theirs.
+
+        Where only axes of one element change places, that is a RESHAPE.
+        """
+        order = tuple(permutation)
+        if order == tuple(range(len(order))):
+            return x
+        moved = [axis for axis in order if x.shape[axis] != 1]
+        if moved == sorted(moved):
+            return self.reshape(x, [x.shape[axis] for axis in order])
+        return self.emit("TRANSPOSE", x, self.constant(order, "int32"), quant=x.quant)
+
+    def cast(self, x: Tensor, dtype: str) -> Tensor:
+        """Return the same numbers in another type; the tensor itself where it is of that."""
+        from hilc.ops.cast import CastAttributes
+
+        if x.dtype == dtype:
+            return x
+        return self.emit("CAST", x, attrs=CastAttributes(dtype=dtype))
+
+    def run(self, kind: str, inputs: Sequence[Tensor | None], **attributes: Any) -> list[Tensor]:
+        """Translate another ONNX operator on these operands, as if it stood here."""
+        schema = onnx.defs.get_schema(kind, self.scope.opset, DEFAULT_DOMAIN)
+        proto = helper.make_node(
+            kind,
+            [tensor.name if tensor is not None else "" for tensor in inputs],
+            [f"{self._base}:{i}" for i in range(schema.min_output)],
+            **attributes,
+        )
+        results: list[Tensor] = self.scope.translate(proto, list(inputs))
+        return results

@@ -1,0 +1,79 @@
+"""Entry points of the ONNX front end, which need the package ``onnx`` only once a model is read."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from hilc.errors import InputError
+from hilc.frontends.readers import Specialization
+from hilc.ir import Graph
+
+#: Fields of ModelProto by their numbers, and their wire types: a number, or bytes with a length.
+_NUMBER, _BYTES = 0, 2
+_FIELDS = {
+    **dict.fromkeys((1, 5), _NUMBER),
+    **dict.fromkeys((2, 3, 4, 6, 7, 8, 14, 20, 25, 26), _BYTES),
+}
+_IR_VERSION, _GRAPH = 1, 7
+
+
+def is_onnx(data: bytes) -> bool:
+    """Return whether a file begins like a serialized ModelProto, up to its graph.
+
+    The format has no identifier: it is a protocol buffer.
+    """
+    position, seen = 0, set()
+    while position < len(data) and _GRAPH not in seen:
+        key, position = _varint(data, position)
+        number, wire_type = key >> 3, key & 7
+        if _FIELDS.get(number) != wire_type:
+            return False
+        value, position = _varint(data, position)
+        if position < 0:
+            return False
+        if wire_type == _BYTES:
+            position += value
+        seen.add(number)
+    return {_IR_VERSION, _GRAPH} <= seen
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return a number and the position behind it; position -1 where there is none."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if not 0 <= position < len(data):
+            break
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        position += 1
+        if byte < 0x80:
+            return value, position
+    return 0, -1
+
+
+def require_package() -> None:
+    """Raise InputError if the package ``onnx`` is not installed."""
+    if find_spec("onnx") is None:
+        raise InputError(
+            "this is an ONNX model; reading it needs the package onnx, which is not installed",
+            "pip install 'hil-harness[onnx]'",
+        )
+
+
+def specialize(data: bytes, stated: Specialization) -> bytes:
+    """Return the model in one file, with the shapes and values that the user states."""
+    specialized: bytes = _module("specialize").specialized(data, stated)
+    return specialized
+
+
+def import_graph(data: bytes, name: str) -> tuple[Graph, frozenset[str]]:
+    """Return the graph of a model that one file holds; it leaves no shape open."""
+    graph: Graph = _module("importer").import_graph(data, name)
+    return graph, frozenset()
+
+
+def _module(name: str) -> Any:
+    require_package()
+    return import_module(f"hilc.frontends.onnx.{name}")

@@ -1,0 +1,67 @@
+"""Operators whose outputs are known when a model is compiled: constants and shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.frontends.onnx.operation import Operation, translates
+from hilc.ir import Tensor
+
+
+@translates("Constant")
+def constant(n: Operation) -> Tensor:
+    """Return the value of the one attribute that the node has."""
+    value = n.array("value")
+    if value is not None:
+        return n.constant(value)
+    if n.has_attribute("value_int"):
+        return n.constant(n.integer("value_int"), "int64")
+    if n.has_attribute("value_ints"):
+        return n.constant(n.integers("value_ints"), "int64")
+    if n.has_attribute("value_float"):
+        return n.constant(n.number("value_float"), "float32")
+    if n.has_attribute("value_floats"):
+        return n.constant(n.numbers("value_floats"), "float32")
+    n.refuse("holds a value that is no dense tensor of numbers", "only those are supported")
+
+
+@translates("Shape")
+def shape(n: Operation) -> Tensor:
+    """Return the sizes of the axes from one to another."""
+    sizes = n.input(0).shape
+    end = n.integer("end") if n.has_attribute("end") else len(sizes)
+    return n.constant(sizes[slice(n.integer("start", 0), end)], "int64")
+
+
+@translates("Size")
+def size(n: Operation) -> Tensor:
+    return n.constant(n.input(0).size, "int64")
+
+
+@translates("ConstantOfShape")
+def constant_of_shape(n: Operation) -> Tensor:
+    value = n.array("value")
+    filler = np.zeros(1, np.float32) if value is None else value
+    return n.constant(np.full(n.known_ints(0, "the shape"), filler.reshape(()), filler.dtype))
+
+
+@translates("Range")
+def range_(n: Operation) -> Tensor:
+    """Return the numbers from a first one in equal steps, which must be known: their count is a
+    shape.
+    """
+    start, limit, delta = (n.known(i, "a bound of the range").reshape(()) for i in range(3))
+    if not delta:
+        n.invalid("has the step 0")
+    count = max(0, int(np.ceil((limit.astype(object) - start) / delta)))
+    # As ONNX defines it, each number by a product, in the range's own type.
+    return n.constant((start + np.arange(count) * delta).astype(start.dtype))
+
+
+@translates("EyeLike")
+def eye_like(n: Operation) -> Tensor:
+    x = n.input(0)
+    if len(x.shape) != 2:
+        n.invalid(f"has an input of {len(x.shape)} dimensions, not 2")
+    dtype = n.dtype("dtype") if n.has_attribute("dtype") else x.dtype
+    return n.constant(np.eye(*x.shape, k=n.integer("k", 0), dtype=dtype))

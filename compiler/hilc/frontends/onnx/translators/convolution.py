@@ -1,0 +1,280 @@
+"""Convolutions: images become NHWC around them, weights are permuted here.
+
+One spatial axis is an image of one row. With three, an output is a sum of convolutions over the
+last two, one for each tap along the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hilc.frontends.onnx.operation import Operation, translates
+from hilc.frontends.onnx.translators.movement import sliced
+from hilc.ir import Array, Tensor
+from hilc.ops.attributes import ActivationAttributes, ConvolutionAttributes
+from hilc.ops.concat_split import ConcatenationAttributes
+from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
+from hilc.ops.transpose_conv import TransposeConvAttributes
+
+
+def channels_last(n: Operation, x: Tensor) -> Tensor:
+    """Return ``[N, C, spatial...]`` as ``[N, spatial..., C]``."""
+    rank = len(x.shape)
+    return n.transpose(x, (0, *range(2, rank), 1))
+
+
+def channels_first(n: Operation, x: Tensor) -> Tensor:
+    """Return ``[N, spatial..., C]`` as ``[N, C, spatial...]``."""
+    rank = len(x.shape)
+    return n.transpose(x, (0, rank - 1, *range(1, rank - 1)))
+
+
+def pads_of(
+    n: Operation,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> list[tuple[int, int]]:
+    """Return what is added before and after each spatial axis."""
+    mode, rank = n.text("auto_pad", "NOTSET"), len(sizes)
+    if mode == "NOTSET":
+        pads = n.integers("pads", (0,) * (2 * rank))
+        if len(pads) != 2 * rank:
+            n.invalid(f"has the pads {list(pads)} for {rank} spatial axes")
+        return list(zip(pads[:rank], pads[rank:], strict=True))
+    if mode == "VALID":
+        return [(0, 0)] * rank
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        n.invalid(f"has auto_pad {mode!r}")
+    pads_each = []
+    for size, taps, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+        span = (taps - 1) * dilation + 1
+        total = max(0, (-(-size // stride) - 1) * stride + span - size)
+        less, more = total // 2, total - total // 2
+        pads_each.append((less, more) if mode == "SAME_UPPER" else (more, less))
+    return pads_each
+
+
+@translates("Conv")
+def conv(n: Operation) -> Tensor:
+    x, weights = n.input(0), n.known(1, "the weights")
+    bias = n.known(2, "the bias") if n.has(2) else None
+    rank = len(x.shape) - 2
+    if rank not in (1, 2, 3):
+        n.refuse(f"has images of {rank} dimensions", "1 to 3 are supported")
+    kernel = weights.shape[2:]
+    if kernel != n.integers("kernel_shape", kernel):
+        n.invalid(
+            f"has kernel_shape {list(n.integers('kernel_shape'))} and weights {weights.shape}"
+        )
+    strides, dilations = n.integers("strides", (1,) * rank), n.integers("dilations", (1,) * rank)
+    pads = pads_of(n, x.shape[2:], kernel, strides, dilations)
+    group = n.integer("group", 1)
+    if x.shape[1] != weights.shape[1] * group:
+        n.invalid(f"has {x.shape[1]} input channels for weights {weights.shape} in {group} groups")
+    return channels_first(
+        n, convolved(n, channels_last(n, x), weights, bias, strides, dilations, pads, group)
+    )
+
+
+def convolved(
+    n: Operation,
+    x: Tensor,
+    weights: Array,
+    bias: Array | None,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    group: int,
+) -> Tensor:
+    """Return the convolution of ``[N, spatial..., C]`` with weights ``[O, C / group, taps...]``."""
+    rank = len(pads)
+    if rank == 1:
+        row = n.reshape(x, (x.shape[0], 1, *x.shape[1:]))
+        made = convolved(
+            n, row, weights[:, :, np.newaxis], bias, (1, *strides), (1, *dilations),
+            ((0, 0), *pads), group,
+        )  # fmt: skip
+        return n.reshape(made, (made.shape[0], *made.shape[2:]))
+    if rank == 3:
+        return _by_depth(n, x, weights, bias, strides, dilations, pads, group)
+    channels = weights.shape[0]
+    if bias is None:
+        bias = np.zeros(channels, np.float32)
+    attributes: dict[str, Any] = {
+        "stride_h": strides[0],
+        "stride_w": strides[1],
+        "dilation_h": dilations[0],
+        "dilation_w": dilations[1],
+        "padding": (*pads[0], *pads[1]),
+    }
+    if group == x.shape[3] and group > 1:
+        # Output channel c * multiplier + m is made of input channel c.
+        filters = n.constant(weights.transpose(1, 2, 3, 0))
+        attrs = DepthwiseConv2DAttributes(**attributes, depth_multiplier=channels // group)
+        return n.emit("DEPTHWISE_CONV_2D", x, filters, n.constant(bias), attrs=attrs)
+    filters = n.constant(weights.transpose(0, 2, 3, 1))
+    return n.emit(
+        "CONV_2D", x, filters, n.constant(bias), attrs=ConvolutionAttributes(**attributes)
+    )
+
+
+def _by_depth(
+    n: Operation,
+    x: Tensor,
+    weights: Array,
+    bias: Array | None,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    group: int,
+) -> Tensor:
+    """Return a convolution over three axes of ``[N, D, H, W, C]``."""
+    batch, size, height, width, depth = x.shape
+    taps, (before, after) = weights.shape[2], pads[0]
+    count = (size + before + after - (taps - 1) * dilations[0] - 1) // strides[0] + 1
+    if count < 1:
+        n.invalid(f"has a window of {taps} for {size} along its first spatial axis")
+    sums = []
+    for tap in range(taps):
+        # The positions of this tap, as far as they lie inside; the others add nothing.
+        places = [o * strides[0] + tap * dilations[0] - before for o in range(count)]
+        inside = [o for o, place in enumerate(places) if 0 <= place < size]
+        if not inside:
+            continue
+        first, last = places[inside[0]], places[inside[-1]]
+        part = sliced(
+            n, x, (0, first, 0, 0, 0), (batch, last + 1, height, width, depth),
+            (1, strides[0], 1, 1, 1),
+        )  # fmt: skip
+        flat = n.reshape(part, (batch * len(inside), height, width, depth))
+        own = bias if tap == 0 and len(inside) == count else None
+        made = convolved(
+            n, flat, weights[:, :, tap], own, strides[1:], dilations[1:], pads[1:], group
+        )
+        made = n.reshape(made, (batch, len(inside), *made.shape[1:]))
+        amounts = [(0, 0), (inside[0], count - 1 - inside[-1]), *[(0, 0)] * 3]
+        sums.append((padded(n, made, amounts), own is not None))
+    if not sums:
+        n.refuse("has no tap inside of the image", "use less padding")
+    total = reduce(
+        lambda a, b: n.emit("ADD", a, b, attrs=ActivationAttributes()), [part for part, _ in sums]
+    )
+    if bias is None or any(has_bias for _, has_bias in sums):
+        return total
+    return n.emit("ADD", total, n.constant(bias), attrs=ActivationAttributes())
+
+
+def padded(n: Operation, x: Tensor, amounts: Sequence[tuple[int, int]]) -> Tensor:
+    """Return a tensor with zeros around it."""
+    if not any(map(any, amounts)):
+        return x
+    return n.emit("PAD", x, n.constant(amounts, "int32"), quant=x.quant)
+
+
+@translates("ConvTranspose")
+def conv_transpose(n: Operation) -> Tensor:
+    x, weights = n.input(0), n.known(1, "the weights")
+    bias = n.known(2, "the bias") if n.has(2) else None
+    rank, group = len(x.shape) - 2, n.integer("group", 1)
+    if rank not in (1, 2):
+        n.refuse(f"has images of {rank} dimensions", "1 and 2 are supported")
+    kernel = weights.shape[2:]
+    strides, dilations = n.integers("strides", (1,) * rank), n.integers("dilations", (1,) * rank)
+    # A tap between which zeros lie: the operator has no dilation of its own.
+    spread = np.zeros(
+        (*weights.shape[:2], *((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))),
+        weights.dtype,
+    )
+    taps = tuple(slice(None, None, dilation) for dilation in dilations)
+    spread[(slice(None), slice(None), *taps)] = weights
+    weights, kernel = spread, spread.shape[2:]
+    sizes, pads = _transposed_sizes(n, x.shape[2:], kernel, strides)
+    wanted = tuple(sizes)
+    if rank == 1:
+        x = n.reshape(x, (*x.shape[:2], 1, x.shape[2]))
+        weights, strides = weights[:, :, np.newaxis], (1, *strides)
+        sizes, pads = [1, *sizes], [(0, 0), *pads]
+    image = channels_last(n, x)
+    # The whole of what the windows cover; the padding is cut off it, or is outside.
+    whole = [
+        (size - 1) * stride + taps
+        for size, stride, taps in zip(image.shape[1:3], strides, weights.shape[2:], strict=True)
+    ]
+    filters = np.split(weights, group)
+    channels = image.shape[3] // group
+    parts = []
+    for i, filter_ in enumerate(filters):
+        part = image
+        if group > 1:
+            end = (*image.shape[:3], (i + 1) * channels)
+            part = sliced(n, image, (0, 0, 0, i * channels), end, (1,) * 4)
+        shape = (image.shape[0], *whole, filter_.shape[1])
+        attrs = TransposeConvAttributes(stride_h=strides[0], stride_w=strides[1], padding="VALID")
+        operands = [n.constant(shape, "int32"), n.constant(filter_.transpose(1, 2, 3, 0)), part]
+        if bias is not None:
+            operands.append(n.constant(np.split(bias, group)[i]))
+        parts.append(n.emit("TRANSPOSE_CONV", *operands, attrs=attrs))
+    made = parts[0]
+    if group > 1:
+        made = n.emit("CONCATENATION", *parts, attrs=ConcatenationAttributes(axis=3))
+    # What is left out before is negative where something is added.
+    spans = list(zip(whole, (before for before, _ in pads), sizes, strict=True))
+    begin = [0, *(max(0, before) for _, before, _ in spans), 0]
+    inner = (min(covered, before + size) for covered, before, size in spans)
+    until = [made.shape[0], *inner, made.shape[3]]
+    made = sliced(n, made, begin, until, (1,) * 4)
+    # Behind what the windows cover, output_padding leaves the bias alone.
+    missing = [
+        (0, 0),
+        *((max(0, -before), max(0, before + size - covered)) for covered, before, size in spans),
+        (0, 0),
+    ]
+    if any(map(any, missing)):
+        if bias is not None:
+            n.refuse(
+                "has an output_padding behind all windows, and a bias", "leave out one of them"
+            )
+        made = padded(n, made, missing)
+    result = channels_first(n, made)
+    return n.reshape(result, (*result.shape[:2], *wanted))
+
+
+def _transposed_sizes(
+    n: Operation, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return the sizes of the output, and what of the whole is left out before and after."""
+    rank = len(sizes)
+    extra = n.integers("output_padding", (0,) * rank)
+    full = [
+        (size - 1) * stride + taps + more
+        for size, stride, taps, more in zip(sizes, strides, kernel, extra, strict=True)
+    ]
+    mode = n.text("auto_pad", "NOTSET")
+    if n.has_attribute("output_shape"):
+        wanted = list(n.integers("output_shape"))[-rank:]
+    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = [size * stride for size, stride in zip(sizes, strides, strict=True)]
+    else:
+        given = n.integers("pads", (0,) * (2 * rank)) if mode == "NOTSET" else (0,) * (2 * rank)
+        pads = list(zip(given[:rank], given[rank:], strict=True))
+        return [size - before - after for size, (before, after) in zip(full, pads, strict=True)], (
+            pads
+        )
+    pads = []
+    for size, want in zip(full, wanted, strict=True):
+        total = size - want
+        half = total // 2
+        pads.append((half, total - half) if mode == "SAME_UPPER" else (total - half, half))
+    return wanted, pads
+
+
+def spatial(x: Tensor) -> int:
+    """Return the elements of one channel of ``[N, C, spatial...]``."""
+    return prod(x.shape[2:])

@@ -1,0 +1,177 @@
+"""Operators that move elements, or give them another shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from hilc.frontends.onnx.operation import Operation, translates
+from hilc.ir import Tensor
+from hilc.ops.concat_split import ConcatenationAttributes
+from hilc.ops.data_movement import StridedSliceAttributes
+
+
+@translates("Identity", "Dropout")
+def identity(n: Operation) -> list[Tensor | None]:
+    """Pass all elements on: Dropout drops some in training only."""
+    x = n.input(0)
+    if n.type == "Identity":
+        return [x]
+    if n.has(2) and bool(n.known(2, "training_mode")):
+        n.refuse("drops elements at random (training_mode)", "export the model for inference")
+    return [x, n.constant(np.ones(x.shape, np.bool_))]
+
+
+@translates("Reshape")
+def reshape(n: Operation) -> Tensor:
+    x = n.input(0)
+    wanted = list(n.known_ints(1, "the shape") if n.version >= 5 else n.integers("shape"))
+    if not n.integer("allowzero", 0):
+        wanted = [x.shape[i] if size == 0 else size for i, size in enumerate(wanted)]
+    if -1 in wanted:
+        known = prod(size for size in wanted if size != -1)
+        if known == 0 or x.size % known or wanted.count(-1) > 1:
+            n.invalid(f"makes the shape {wanted} of {list(x.shape)}")
+        wanted[wanted.index(-1)] = x.size // known
+    if prod(wanted) != x.size:
+        n.invalid(f"makes the shape {wanted} of {list(x.shape)}")
+    return n.reshape(x, wanted)
+
+
+@translates("Flatten")
+def flatten(n: Operation) -> Tensor:
+    x = n.input(0)
+    axis = n.integer("axis", 1)
+    axis = axis + len(x.shape) if axis < 0 else axis
+    return n.reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+
+
+def _axes(n: Operation) -> tuple[int, ...] | None:
+    """Return the axes that are an attribute before opset 13, then an operand."""
+    if n.version < 13:
+        return n.integers("axes") if n.has_attribute("axes") else None
+    return n.known_ints(1, "the axes") if n.has(1) else None
+
+
+@translates("Squeeze")
+def squeeze(n: Operation) -> Tensor:
+    x, axes = n.input(0), _axes(n)
+    rank = len(x.shape)
+    given = range(rank) if axes is None else {n.axis(axis, rank) for axis in axes}
+    gone = {axis for axis in given if x.shape[axis] == 1}
+    if axes is not None and gone != set(given):
+        n.invalid(f"squeezes the axes {list(axes)} of {list(x.shape)}")
+    return n.reshape(x, [size for axis, size in enumerate(x.shape) if axis not in gone])
+
+
+@translates("Unsqueeze")
+def unsqueeze(n: Operation) -> Tensor:
+    x, axes = n.input(0), _axes(n) or ()
+    rank = len(x.shape) + len(axes)
+    added = {n.axis(axis, rank) for axis in axes}
+    sizes = iter(x.shape)
+    return n.reshape(x, [1 if axis in added else next(sizes) for axis in range(rank)])
+
+
+@translates("Transpose")
+def transpose(n: Operation) -> Tensor:
+    x = n.input(0)
+    return n.transpose(x, n.integers("perm", tuple(reversed(range(len(x.shape))))))
+
+
+@translates("Concat")
+def concat(n: Operation) -> Tensor:
+    parts = [n.input(i) for i in range(n.count)]
+    axis = n.axis(n.integer("axis", 1), len(parts[0].shape))
+    filled = [part for part in parts if part.size]
+    if len(filled) < 2:
+        return (
+            filled[0]
+            if filled
+            else n.constant(
+                np.concatenate([np.zeros(part.shape, part.dtype) for part in parts], axis)
+            )
+        )
+    return n.emit("CONCATENATION", *filled, attrs=ConcatenationAttributes(axis=axis))
+
+
+@translates("Split")
+def split(n: Operation) -> Sequence[Tensor]:
+    x = n.input(0)
+    axis = n.axis(n.integer("axis", 0), len(x.shape))
+    count = n.integer("num_outputs", len(n.output_names))
+    if n.version < 13:
+        sizes = n.integers("split", ())
+    else:
+        sizes = n.known_ints(1, "the sizes") if n.has(1) else ()
+    if not sizes:
+        size = -(-x.shape[axis] // count)
+        sizes = (*(size,) * (count - 1), x.shape[axis] - size * (count - 1))
+    if sum(sizes) != x.shape[axis] or min(sizes) < 0:
+        n.invalid(f"splits {x.shape[axis]} elements into {list(sizes)}")
+    starts = np.cumsum((0, *sizes))
+    parts = []
+    for start, size in zip(starts.tolist(), sizes, strict=False):
+        begin, end = [0] * len(x.shape), list(x.shape)
+        begin[axis], end[axis] = start, start + size
+        parts.append(sliced(n, x, begin, end, [1] * len(x.shape)))
+    return parts
+
+
+@translates("Slice")
+def slice_(n: Operation) -> Tensor:
+    """Take what is stated by attributes before opset 10, then by operands."""
+    x = n.input(0)
+    rank = len(x.shape)
+    if n.version < 10:
+        starts, ends = n.integers("starts"), n.integers("ends")
+        axes, steps = n.integers("axes", range(len(starts))), (1,) * len(starts)
+    else:
+        starts, ends = n.known_ints(1, "the starts"), n.known_ints(2, "the ends")
+        axes = n.known_ints(3, "the axes") if n.has(3) else tuple(range(len(starts)))
+        steps = n.known_ints(4, "the steps") if n.has(4) else (1,) * len(starts)
+    begin, end, stride = [0] * rank, list(x.shape), [1] * rank
+    for first, last, axis, step in zip(starts, ends, axes, steps, strict=True):
+        place = n.axis(axis, rank)
+        if not step:
+            n.invalid(f"slices axis {axis} in steps of 0")
+        begin[place], end[place], stride[place] = slice(first, last, step).indices(x.shape[place])
+    return sliced(n, x, begin, end, stride)
+
+
+def sliced(
+    n: Operation, x: Tensor, begin: Sequence[int], end: Sequence[int], stride: Sequence[int]
+) -> Tensor:
+    """Return elements of a tensor along each axis, as :func:`range` counts them."""
+    counts = [len(range(*bounds)) for bounds in zip(begin, end, stride, strict=True)]
+    if 0 in counts:
+        return n.constant(np.zeros(counts, x.dtype))
+    if tuple(counts) == x.shape and all(step == 1 for step in stride):
+        return x
+    # An end before the first element cannot be stated: -1 counts from the end.
+    mask = sum(1 << axis for axis, last in enumerate(end) if last < 0)
+    operands = [n.constant(values, "int32") for values in (begin, np.maximum(end, 0), stride)]
+    attrs = StridedSliceAttributes(end_mask=mask)
+    return n.emit("STRIDED_SLICE", x, *operands, attrs=attrs, quant=x.quant)
+
+
+@translates("Expand")
+def expand(n: Operation) -> Tensor:
+    x = n.input(0)
+    shape = np.broadcast_shapes(x.shape, n.known_ints(1, "the shape"))
+    return broadcast(n, x, shape)
+
+
+def broadcast(n: Operation, x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return a tensor repeated along axes of one element."""
+    if tuple(shape) == x.shape:
+        return x
+    return n.emit("BROADCAST_TO", x, n.constant(shape, "int32"), quant=x.quant)
+
+
+@translates("Tile")
+def tile(n: Operation) -> Tensor:
+    x = n.input(0)
+    return n.emit("TILE", x, n.constant(n.known_ints(1, "the repeats"), "int32"))

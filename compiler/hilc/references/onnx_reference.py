@@ -1,0 +1,86 @@
+"""ONNX's own reference: ``onnx.reference``, numpy code for every operator of the standard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from hilc.errors import InputError, ModelError
+from hilc.frontends.onnx.reader import is_onnx, require_package
+from hilc.interpreter import check_inputs
+from hilc.ir import Array, Graph
+
+
+class OnnxReference:
+    """``onnx``: the package's reference evaluator on the model's file."""
+
+    name = "onnx"
+
+    def __init__(self, graph: Graph, model: bytes | None) -> None:
+        if model is None or not is_onnx(model):
+            raise InputError(
+                "the reference onnx runs ONNX files only"
+                if model is not None
+                else "the reference onnx runs model files, but this model has none",
+                "choose the reference hilc",
+            )
+        require_package()
+        self._graph = graph
+        self._evaluator = _evaluator(model)
+        self._outputs: list[str] = list(self._evaluator.output_names)
+        self.description = f"onnx: onnx.reference {_version()}, numpy {np.__version__}"
+        self._needed = set(self._evaluator.input_names)
+
+    def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return the values of all tensors that the file names."""
+        check_inputs(self._graph, inputs)
+        given = {name: value for name, value in inputs.items() if name in self._needed}
+        for name in self._needed - set(given):
+            tensor = self._graph.tensors.get(name)
+            if tensor is not None and tensor.data is not None:
+                given[name] = tensor.data  # holds no element
+        try:
+            with np.errstate(all="ignore"):
+                values = self._evaluator.run(None, given, intermediate=True)
+        except Exception as error:
+            raise ModelError(
+                f"onnx.reference cannot run this model: {' '.join(str(error).split())}",
+                "choose the reference hilc",
+            ) from error
+        found = {name: np.asarray(value) for name, value in values.items() if _is_tensor(value)}
+        # An output that no operator computes is called after its position, too.
+        for node in self._graph.nodes:
+            for name in node.outputs:
+                if name not in found and node.inputs and node.inputs[0] in found:
+                    source = found[node.inputs[0]]
+                    if node.op == "RESHAPE" and name in self._graph.outputs:
+                        found[name] = source.reshape(self._graph.tensors[name].shape)
+        return found
+
+    def reset_state(self) -> None:
+        """Do nothing: the models have no state."""
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+def _evaluator(model: bytes) -> Any:
+    try:
+        return import_module("onnx.reference").ReferenceEvaluator(model)
+    except Exception as error:
+        raise ModelError(
+            f"onnx.reference cannot load this model: {' '.join(str(error).split())}",
+            "choose the reference hilc",
+        ) from error
+
+
+def _version() -> str:
+    try:
+        return version("onnx")
+    except PackageNotFoundError:
+        return "of unknown version"

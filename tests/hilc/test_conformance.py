@@ -1,0 +1,63 @@
+"""A sample of ONNX's backend suite; ``make conformance`` runs the whole."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "ci"))
+conformance: Any = importlib.import_module("conformance")
+
+#: A part of the suite with tests of every family; each of them passes.
+SAMPLE = (
+    "test_add",
+    "test_and2d",
+    "test_argmax_default_axis_example",
+    "test_averagepool_2d_default",
+    "test_basic_conv_with_padding",
+    "test_clip_default_inbounds",
+    "test_concat_2d_axis_0",
+    "test_conv_with_strides_padding",
+    "test_convtranspose",
+    "test_expand_dim_changed",
+    "test_flatten_axis1",
+    "test_gather_1",
+    "test_gemm_all_attributes",
+    "test_globalaveragepool",
+    "test_less",
+    "test_matmul_3d",
+    "test_maxpool_2d_default",
+    "test_reduce_sum_keepdims_random",
+    "test_reshape_negative_dim",
+    "test_slice_neg_steps",
+    "test_softmax_axis_1",
+    "test_split_equal_parts_1d_opset18",
+    "test_squeeze",
+    "test_tile",
+    "test_transpose_all_permutations_3",
+    "test_unsqueeze_two_axes",
+    "test_where_example",
+)
+
+
+@pytest.fixture(scope="module")
+def done() -> list[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = [case for case in conformance.cases() if case.name in SAMPLE]
+        with np.errstate(all="ignore"):
+            for case in cases:
+                conformance.interpret(case)
+            conformance.in_c([case for case in cases if case.result == "passed"])
+    return cases
+
+
+def test_a_sample_of_the_suite_passes_by_the_interpreter_and_in_c(done) -> None:
+    assert len(done) == len(SAMPLE)
+    assert [(case.name, case.reason) for case in done if case.result != "passed"] == []

@@ -1,0 +1,220 @@
+"""ONNX models: read, specialized, refused, compiled and compared with ONNX's own reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import hilc
+import hilc.host
+from hilc.errors import HilError, InputError, ModelError, UnsupportedError
+from hilc.frontends import Specialization, load_model, read_model, reader_of
+from hilc.interpreter import run
+from hilc.ir import Array
+from hilc.onnx_backend import run_node
+from hilc.references import get_reference
+
+FLOAT = TensorProto.FLOAT
+
+
+def model(
+    nodes: Sequence[tuple[Any, ...]],
+    inputs: Mapping[str, Sequence[Any]],
+    outputs: Mapping[str, Sequence[Any]],
+    constants: Mapping[str, Array] = MappingProxyType({}),
+    opset: int = 17,
+) -> bytes:
+    """The bytes of a model; inputs and outputs are names with shapes of float32."""
+    values = [
+        [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in given.items()]
+        for given in (inputs, outputs)
+    ]
+    tensors = [numpy_helper.from_array(array, name) for name, array in dict(constants).items()]
+    graph = helper.make_graph(
+        [helper.make_node(*n[:3], **n[3]) for n in nodes], "g", *values, tensors
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    data: bytes = made.SerializeToString()
+    return data
+
+
+def network(batch: str | int = 1) -> bytes:
+    """A small network of convolutions, pools and a classifier."""
+    rng = np.random.default_rng(7)
+
+    def weights(*shape: int) -> Array:
+        return rng.normal(size=shape).astype(np.float32)
+
+    constants = {"w1": weights(8, 3, 3, 3), "b1": weights(8), "w2": weights(8, 1, 3, 3),
+                 "w3": weights(5, 8), "b3": weights(5)}  # fmt: skip
+    nodes = [
+        ("Conv", ["x", "w1", "b1"], ["c"], {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+        ("Relu", ["c"], ["r"], {}),
+        ("Conv", ["r", "w2"], ["d"], {"group": 8, "pads": [1, 1, 1, 1]}),
+        ("MaxPool", ["d"], ["m"], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("GlobalAveragePool", ["m"], ["g"], {}),
+        ("Flatten", ["g"], ["f"], {}),
+        ("Gemm", ["f", "w3", "b3"], ["l"], {"transB": 1}),
+        ("Softmax", ["l"], ["y"], {}),
+    ]
+    return model(nodes, {"x": [batch, 3, 8, 8]}, {"y": [batch, 5]}, constants)
+
+
+def test_a_network_equals_the_reference_and_keeps_the_order_of_its_axes() -> None:
+    data = network()
+    graph = load_model(data)
+    assert graph.tensors["x"].shape == (1, 3, 8, 8)
+    x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
+    expected = get_reference("onnx", graph, data).run_all({"x": x})
+    np.testing.assert_allclose(run(graph, {"x": x})["y"], expected["y"], rtol=1e-5, atol=1e-6)
+    with hilc.host.load(hilc.compile(data, cpu="host")) as here:
+        here.set_input("x", x)
+        here.run()
+        np.testing.assert_allclose(here.get_output(0), expected["y"], rtol=1e-5, atol=1e-6)
+
+
+def test_an_open_size_is_refused_with_its_remedy_and_fixed_by_a_shape() -> None:
+    data = network("N")
+    with pytest.raises(UnsupportedError, match=r"open shape \[N, 3, 8, 8\]") as caught:
+        load_model(data)
+    assert "--shape x=1,3,8,8" in caught.value.hint
+    graph, file = read_model(data, specialization=Specialization({"x": (2, 3, 8, 8)}))
+    assert graph.tensors["y"].shape == (2, 5)
+    # What a library keeps is the model as it was compiled.
+    assert load_model(file).tensors["x"].shape == (2, 3, 8, 8)
+    library = hilc.compile(data, name="net", shapes={"x": (2, 3, 8, 8)})
+    assert library.files["src/net.onnx"] == file
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"z": (1, 3, 8, 8)}, "no input 'z'"),
+        ({"x": (1, 4, 8, 8)}, "does not fit"),
+        ({"x": (1, 3, 8)}, "does not fit"),
+        ({"x": (0, 3, 8, 8)}, "has no elements"),
+    ],
+)
+def test_a_wrong_shape_is_refused(shapes: dict[str, tuple[int, ...]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        hilc.compile(network("N"), shapes=shapes)
+
+
+def test_an_operand_that_must_be_known_is_named_and_stated() -> None:
+    node = helper.make_node("Tile", ["x", "repeats"], ["y"])
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [
+            helper.make_tensor_value_info("x", FLOAT, [2]),
+            helper.make_tensor_value_info("repeats", TensorProto.INT64, [1]),
+        ],
+        [helper.make_tensor_value_info("y", FLOAT, [None])],
+    )
+    data = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    ).SerializeToString()
+    with pytest.raises(UnsupportedError, match="'repeats', is only known at run time") as caught:
+        load_model(data)
+    assert "--constant repeats=FILE.npy" in caught.value.hint
+    library = hilc.compile(data, inputs={"repeats": np.array([3])})
+    assert [info.name for info in library.modules[0].inputs] == ["x"]
+    with pytest.raises(InputError, match="the stated value is float32"):
+        hilc.compile(data, inputs={"repeats": np.zeros(1, np.float32)})
+
+
+def test_tflite_takes_no_shapes(tmp_path: Path) -> None:
+    with pytest.raises(HilError):
+        hilc.compile(b"\x00\x00\x00\x00TFL3" + bytes(64), shapes={"x": (1,)})
+
+
+def external(location: str, length: int = 16) -> bytes:
+    """A model whose constant lies in another file."""
+    tensor = TensorProto(name="w", data_type=FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", location), ("length", str(length))):
+        tensor.external_data.add(key=key, value=value)
+    values = [helper.make_tensor_value_info(name, FLOAT, [4]) for name in "xy"]
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])], "g", values[:1], values[1:], [tensor]
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    data: bytes = made.SerializeToString()
+    return data
+
+
+def test_data_beside_the_model_are_read_into_it(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(np.arange(4, dtype="<f4").tobytes())
+    path = tmp_path / "m.onnx"
+    path.write_bytes(external("w.bin"))
+    graph, file = read_model(path)
+    np.testing.assert_array_equal(graph.tensors["w"].data, np.arange(4))
+    assert load_model(file).tensors["w"].data is not None
+
+
+@pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "none.bin", "", "link.bin"])
+def test_data_elsewhere_are_refused(tmp_path: Path, location: str) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "link.bin").symlink_to(tmp_path / "w.bin")
+    path = folder / "m.onnx"
+    path.write_bytes(external(location))
+    with pytest.raises(ModelError, match="the data of 'w'"):
+        load_model(path)
+
+
+def test_data_that_are_cut_off_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(15))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(external("w.bin"))
+    with pytest.raises(ModelError, match="exceed the 15 bytes"):
+        load_model(path)
+
+
+def test_every_truncation_is_refused() -> None:
+    data = network()
+    reader = reader_of(data)
+    assert reader is not None
+    assert reader.name == "ONNX"
+    for length in range(0, len(data), 97):
+        with pytest.raises(ModelError):
+            load_model(data[:length])
+
+
+def test_a_refusal_names_operator_node_and_type() -> None:
+    data = model([("Unique", ["x"], ["y"], {"name": "u"})], {"x": [4]}, {"y": [None]})
+    with pytest.raises(UnsupportedError, match=r"node 0 \(Unique 'u'\)"):
+        load_model(data)
+
+
+def test_a_function_of_the_model_is_expanded() -> None:
+    body = [
+        helper.make_node("Mul", ["a", "a"], ["s"]),
+        helper.make_node("LeakyRelu", ["s"], ["b"]),
+    ]
+    body[1].attribute.add(name="alpha", ref_attr_name="slope", type=1)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    function = helper.make_function("own", "Squared", ["a"], ["b"], body, opsets[:1], ["slope"])
+    values = [helper.make_tensor_value_info(name, FLOAT, [4]) for name in "xy"]
+    node = helper.make_node("Squared", ["x"], ["y"], domain="own", slope=0.5)
+    graph = helper.make_graph([node], "g", values[:1], values[1:])
+    data = helper.make_model(
+        graph, opset_imports=opsets, functions=[function], ir_version=8
+    ).SerializeToString()
+    loaded = load_model(data)
+    assert [node.op for node in loaded.nodes] == ["MUL", "LEAKY_RELU"]
+    x = np.array([-2, 0, 1, 3], np.float32)
+    np.testing.assert_array_equal(run(loaded, {"x": x})["y"], x * x)
+
+
+def test_the_backend_runs_a_node() -> None:
+    x = np.array([[1, -2], [3, -4]], np.float32)
+    (y,) = run_node(helper.make_node("Relu", ["x"], ["y"]), [x])
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
