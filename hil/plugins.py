@@ -14,13 +14,23 @@ Python API imports what it needs itself. Nothing here loads the compiler.
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distributions, entry_points
 from importlib.util import find_spec
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hil.errors import InputError
 
 GROUP = "hil.plugins"
+_NAME = re.compile(r"[\w.-]+")
+#: The packages of this project.
+_OWN = ("hil", "hilc")
 #: What is being imported now.
 _importing: list[EntryPoint] = []
 
@@ -48,6 +58,11 @@ class Plugin:
     problem: Exception | None
 
     @property
+    def package(self) -> str:
+        """The top-level package or module of its code."""
+        return self.target.partition(":")[0].partition(".")[0].strip()
+
+    @property
     def remedy(self) -> str:
         """Return the remedy for the problem."""
         if not self.distribution:
@@ -60,17 +75,41 @@ class Plugin:
         """Return the problem in one line; empty for a plugin that works."""
         if self.problem is None:
             return ""
-        # The errors of this project have a fact of one line.
-        text = getattr(self.problem, "fact", None) or " ".join(str(self.problem).split())
-        return f"{type(self.problem).__name__}: {text}"
+        return _told(self.problem, self.package)
+
+
+class _EntryError(Exception):
+    """An entry point that is none, or a file of entry points that cannot be read."""
 
 
 @functools.cache
 def plugins() -> tuple[Plugin, ...]:
     """All plugins, each imported once, in the order of their names."""
-    found = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
+    found, malformed = _entries()
+    found.sort(key=lambda entry: (entry.name, entry.value))
     # A folder that is on the path twice shows its distributions twice.
-    return tuple(_imported(entry) for entry in dict.fromkeys(found))
+    return (*malformed, *(_imported(entry) for entry in dict.fromkeys(found)))
+
+
+def _entries() -> tuple[list[EntryPoint], list[Plugin]]:
+    """Return the entry points, and a plugin with a problem for each file that cannot be read."""
+    try:
+        return list(entry_points(group=GROUP)), []
+    except Exception:  # a single such file, of any distribution, fails all
+        pass
+    found: list[EntryPoint] = []
+    malformed: dict[tuple[str, str], Plugin] = {}
+    for source in distributions():
+        try:
+            found += source.entry_points.select(group=GROUP)
+        except Exception as error:
+            name, version = source.metadata["Name"], source.metadata["Version"]
+            problem = _EntryError(
+                f"its entry_points.txt cannot be read ({type(error).__name__}: {error}); a line is "
+                "NAME = MODULE or NAME = MODULE:FUNCTION, below a [GROUP]"
+            )
+            malformed[name, version] = Plugin(name, "entry_points.txt", name, version, problem)
+    return found, list(malformed.values())
 
 
 def load_plugins() -> None:
@@ -82,10 +121,11 @@ def load_plugins() -> None:
         if plugin.problem is not None:
             from hil.errors import InputError
 
+            told = plugin.told_problem()
+            if not isinstance(plugin.problem, _EntryError):
+                told = f"importing {plugin.target} raised {told}"
             raise InputError(
-                f"the plugin {plugin.name!r} cannot be loaded: importing {plugin.target} raised "
-                f"{plugin.told_problem()}",
-                plugin.remedy,
+                f"the plugin {plugin.name!r} cannot be loaded: {told}", plugin.remedy
             ) from plugin.problem
 
 
@@ -93,20 +133,113 @@ def _imported(entry: EntryPoint) -> Plugin:
     problem: Exception | None = None
     _importing.append(entry)
     try:
+        if not _NAME.fullmatch(entry.name):
+            raise _EntryError(
+                f"its entry point has the invalid name {entry.name!r}; names have letters, digits "
+                "and _ . -"
+            )
         found = entry.load()
         if callable(found):
             found()
+        elif not isinstance(found, ModuleType):
+            raise _EntryError(
+                f"its entry point {entry.value!r} is of type {type(found).__name__}; it must be a "
+                "module, or a function of one"
+            )
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever somebody else's code does
-        problem = (
-            error
-            if isinstance(error, Exception)
-            else RuntimeError(f"it raises {type(error).__name__} ({error})")
-        )
+        problem = error if isinstance(error, Exception) else _as_exception(error)
     finally:
         _importing.pop()
     # An entry point that was made by hand has no distribution.
     source = getattr(entry, "dist", None)
     name, version = (source.name, source.version) if source is not None else ("", "")
     return Plugin(entry.name, entry.value, name, version, problem)
+
+
+def _as_exception(error: BaseException) -> Exception:
+    """Return an exception for one that is not to end the program."""
+    said = RuntimeError(f"it raises {type(error).__name__} ({error})")
+    return said.with_traceback(error.__traceback__)
+
+
+# Faults of what plugins registered ---------------------------------------------------------------
+
+
+def is_own(function: object) -> bool:
+    """Return whether a registered function is from this project."""
+    from hilc.support.registering import module_of
+
+    return module_of(function).partition(".")[0] in _OWN
+
+
+@contextmanager
+def blaming(function: object, what: str) -> Iterator[None]:
+    """Turn an exception of ``function``, a plugin's, into an InputError that names its source.
+
+    The errors of this project pass.
+    """
+    from hil.errors import HilError
+    from hilc.support.registering import module_of
+
+    try:
+        yield
+    except HilError:
+        raise
+    except (Exception, SystemExit) as error:
+        package = module_of(function).partition(".")[0]
+        raise fault_of(function, f"{what} raised {_told(error, package)}") from error
+
+
+def fault_of(function: object, fact: str) -> InputError:
+    """Return the error for a fault of a registered function: the fact and the plugin, a remedy."""
+    from hil.errors import InputError
+    from hilc.support.registering import module_of
+
+    module = module_of(function)
+    for plugin in plugins():
+        if plugin.package == module.partition(".")[0]:
+            whose = f"the plugin {plugin.name!r} ({module})"
+            return InputError(f"{fact}; it is of {whose}", plugin.remedy)
+    return InputError(f"{fact}; it is of the module {module}", f"repair {module}")
+
+
+def fault_in(error: BaseException) -> InputError | None:
+    """Return the error for an exception that a plugin's code raised; None where it did not."""
+    from hil.errors import InputError
+
+    packages = {plugin.package: plugin for plugin in plugins() if plugin.package not in _OWN}
+    modules = [module for module, _ in _calls(error) if module.partition(".")[0] in packages]
+    if not modules:
+        return None
+    blamed = packages[modules[-1].partition(".")[0]]
+    told = _told(error, blamed.package)
+    return InputError(f"the plugin {blamed.name!r} ({modules[-1]}) raised {told}", blamed.remedy)
+
+
+def _calls(error: BaseException) -> Iterator[tuple[str, str]]:
+    """Yield module and ``FILE:LINE`` of each call that an exception ended, the outermost first.
+
+    A generator that an exception passed through, as that of a context manager, called nothing.
+    """
+    trace = error.__traceback__
+    while trace is not None:
+        following = trace.tb_next
+        if following is None or following.tb_frame.f_back in (trace.tb_frame, None):
+            frame = trace.tb_frame
+            name = str(frame.f_globals.get("__name__", ""))
+            yield name, f"{frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = following
+
+
+def _told(error: BaseException, package: str) -> str:
+    """Return an exception in one line, with the place in ``package`` that it comes from."""
+    # The errors of this project have a fact of one line.
+    text = getattr(error, "fact", None) or " ".join(str(error).split())
+    if isinstance(error, _EntryError):
+        return text
+    places = [place for module, place in _calls(error) if module.partition(".")[0] == package]
+    if isinstance(error, SyntaxError) and error.filename:
+        text, places = error.msg, [f"{error.filename}:{error.lineno}"]
+    return f"{type(error).__name__}: {text}" + (f" ({places[-1]})" if places else "")

@@ -137,7 +137,7 @@ def _guarded(words: Sequence[str], signals: _Signals) -> int:
         return EXIT_BROKEN_PIPE
     except (KeyboardInterrupt, _Terminated):
         return _stopped(signals)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if signals.received is not None:
             # The same Ctrl-C ended a child process, or a library turned it into another exception.
             return _stopped(signals)
@@ -217,12 +217,15 @@ def _lacking_command(parser: Any, console: Console) -> int:
     return EXIT_USAGE
 
 
-def _report(error: Exception, console: Console) -> int:
+def _report(error: Exception | SystemExit, console: Console) -> int:
     """Print the error in the requested format; return the exit code."""
     # Not at the top: importing hil.errors loads the compiler.
     from hil.errors import HilError, InputError
+    from hil.plugins import fault_in
     from hilc.support.outputs import OutputError, cannot_write, is_unwritable
 
+    if not isinstance(error, HilError):
+        error = fault_in(error) or error
     # Operating system errors about files are user errors; any other exception is a bug.
     if isinstance(error, OSError) and is_unwritable(error):
         import tempfile
@@ -245,7 +248,7 @@ def _report(error: Exception, console: Console) -> int:
     return error.exit_code
 
 
-def _bug(error: Exception) -> int:
+def _bug(error: BaseException) -> int:
     import traceback
 
     traceback.print_exception(error)

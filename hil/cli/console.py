@@ -107,8 +107,12 @@ class Console:
     def outcome(self, outcome: Outcome) -> None:
         """Write the command's outcome in the chosen report format; called once."""
         assert self.format is not None, "commands with outcomes have formats"
+        self.result_text(self.format.text([outcome]))
+
+    def result_text(self, text: str) -> None:
+        """Write the result of the command in its report format."""
         self.has_result = True
-        self.line(self.format.write([outcome]).removesuffix("\n"))
+        self.line(text.removesuffix("\n"))
 
     def line(self, text: str) -> None:
         """Print a line of incremental output on stdout."""

@@ -23,7 +23,7 @@ from hil.firmware.toolchain import (
     is_older,
     version_in,
 )
-from hil.runners import Need, runner_named
+from hil.runners import Need, need_of, runner_named
 from hilc import host, interpreter
 from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
@@ -94,7 +94,7 @@ def diagnose() -> list[Finding]:
 def missing_for_runner(board: Board, runner: str | None = None) -> Tool | None:
     """Return the missing tool of ``runner`` or of the board's first runner; None if all exist."""
     runner = runner or board.default_runner
-    need = runner_named(runner).needs(board)
+    need = need_of(runner_named(runner), board)
     # The native runner needs only the compiler that builds the firmware.
     built_by = _HOST.gcc if board.is_host else ""
     name = built_by if need is None else need.name

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from hil.errors import HilError, InputError
 from hil.firmware.build import Firmware
-from hil.plugins import load_plugins
+from hil.plugins import fault_of, load_plugins
 from hil.verify import Report
 from hil.verify.bench import BenchReport
+from hilc.support.registering import check_registered
 from hilc.support.suggest import listed, nearest
 
 
@@ -42,6 +43,19 @@ class ReportFormat:
     #: Whether each outcome is written when it is known; errors are then left to stderr.
     one_by_one: bool = False
 
+    def text(self, outcomes: Sequence[Outcome]) -> str:
+        """Return the text for the outcomes; raise InputError if ``write`` returns something
+        else.
+        """
+        text = self.write(outcomes)
+        if not isinstance(text, str):
+            raise fault_of(
+                self.write,
+                f"the report format {self.name!r} returned {text!r}, of type "
+                f"{type(text).__name__}, not a text",
+            )
+        return text
+
 
 _FORMATS: dict[str, ReportFormat] = {}
 
@@ -49,12 +63,11 @@ _FORMATS: dict[str, ReportFormat] = {}
 def register_report(report: ReportFormat) -> None:
     """Add a report format (``--format NAME``).
 
-    Raise :class:`~hilc.errors.InputError` if another format has its name.
+    Raise :class:`~hilc.errors.InputError` if another format has its name, or the name or
+    ``write`` is invalid.
     """
-    if report.name in _FORMATS:
-        raise InputError(
-            f"a report format {report.name!r} exists already", "give this one another name"
-        )
+    known = {name: other.write for name, other in _FORMATS.items()}
+    check_registered("report format", report.name, {"write": report.write}, known)
     _FORMATS[report.name] = report
 
 

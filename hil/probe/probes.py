@@ -39,9 +39,14 @@ class ProbeInfo:
 
 def connected_probes() -> list[ProbeInfo]:
     """Return the probes that pyOCD finds, including virtual ones."""
-    from pyocd.core.exceptions import Error
-    from pyocd.core.helpers import ConnectHelper
-
+    try:
+        from pyocd.core.exceptions import Error
+        from pyocd.core.helpers import ConnectHelper
+    except Exception as error:  # it loads plugins of its own, and reads every entry point
+        raise ProbeError(
+            f"pyOCD cannot be imported ({type(error).__name__}: {error})",
+            "repair it: pip install --force-reinstall pyocd",
+        ) from error
     try:
         probes = ConnectHelper.get_all_connected_probes(blocking=False)
     except Error as error:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from hil.errors import DeviceError, InputError
+from hil.plugins import blaming, is_own
 from hil.runners import native, qemu, renode
 from hil.runners.choice import VIRTUAL, Choice, Image
 from hil.runners.registry import (
+    RUNNING,
     Counter,
     Need,
     Resettable,
     Runner,
     Running,
+    need_of,
     register_runner,
     runner_named,
     runners_for,
@@ -38,6 +42,7 @@ __all__ = [
     "check_line",
     "check_ready",
     "is_machine",
+    "need_of",
     "register_runner",
     "runner_name",
     "runner_named",
@@ -114,7 +119,7 @@ def check_ready(board: Board, runner: str | None, choice: Choice) -> None:
     if choice.lab is not None:
         return
     chosen = _checked_runner(board, runner, choice)
-    need = chosen.needs(board)
+    need = need_of(chosen, board)
     if need is not None and not need.is_there():
         raise DeviceError(f"{need.name} is not installed", need.hint)
     chosen.check(board, choice)
@@ -141,7 +146,25 @@ def start(
     if choice.lab is not None:
         return choice.lab.start(firmware.elf, choice)
     choice = replace(choice, rtt=choice.rtt or board.is_over_rtt)
-    return _checked_runner(board, runner, choice).start(board, firmware, choice)
+    chosen = _checked_runner(board, runner, choice)
+    if is_own(chosen.start):
+        return chosen.start(board, firmware, choice)
+    return _started(chosen, board, firmware, choice)
+
+
+@contextmanager
+def _started(runner: Runner, board: Board, firmware: Image, choice: Choice) -> Iterator[Running]:
+    """Yield what a plugin's runner starts; raise InputError if it breaks the rules of runners."""
+    with ExitStack() as stack:
+        with blaming(runner.start, f"the runner {runner.name!r}"):
+            context: object = runner.start(board, firmware, choice)
+            if not isinstance(context, AbstractContextManager):
+                raise TypeError(f"start returned {context!r}, which is no context manager")
+            running: Running = stack.enter_context(context)
+            lacking = [name for name in RUNNING if not hasattr(running, name)]
+            if lacking:
+                raise TypeError(f"start yielded {running!r}, which lacks {', '.join(lacking)}")
+        yield running
 
 
 def _checked_runner(board: Board, runner: str | None, choice: Choice) -> Runner:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from hil.board.board import allow_runner
 from hil.errors import InputError
-from hil.plugins import load_plugins
+from hil.plugins import fault_of, load_plugins
+from hilc.support.registering import check_registered
 from hilc.support.suggest import listed, nearest
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ class Running(Protocol):
 
     def count(self, ticks: int, ticks_hz: int) -> int:
         """Return ``ticks`` of the firmware's time base in the unit of :attr:`counter`."""
+
+
+#: The members of :class:`Running`.
+RUNNING = ("url", "line", "memory", "is_emulated", "counter", "alive", "count")
 
 
 @runtime_checkable
@@ -122,10 +127,12 @@ _RUNNERS: dict[str, Runner] = {}
 def register_runner(runner: Runner) -> None:
     """Register ``runner`` for boards and their descriptions.
 
-    Raise :class:`~hilc.errors.InputError` if another runner has its name.
+    Raise :class:`~hilc.errors.InputError` if another runner has its name, or the name or one of
+    its functions is invalid.
     """
-    if runner.name in _RUNNERS:
-        raise InputError(f"a runner {runner.name!r} exists already", "give this one another name")
+    functions = {name: getattr(runner, name) for name in ("start", "serves", "needs", "check")}
+    known = {name: other.start for name, other in _RUNNERS.items()}
+    check_registered("runner", runner.name, functions, known)
     _RUNNERS[runner.name] = runner
     allow_runner(runner.name)
 
@@ -140,6 +147,18 @@ def runner_named(name: str) -> Runner:
             f"choose {listed(list(_RUNNERS), 'or')}; plugins may add others: hil doctor",
         )
     return _RUNNERS[name]
+
+
+def need_of(runner: Runner, board: Board) -> Need | None:
+    """Return what the runner needs for a board; raise InputError if it returns something else."""
+    need: object = runner.needs(board)
+    if need is None or isinstance(need, Need):
+        return need
+    raise fault_of(
+        runner.needs,
+        f"the runner {runner.name!r} returned {need!r}, of type {type(need).__name__}, as what it "
+        "needs, not a Need or None",
+    )
 
 
 def runners_for(board: Board) -> tuple[str, ...]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from descriptions import description_text
@@ -18,11 +22,16 @@ from hil.board import load_board
 from hil.cli.reports import ReportFormat, format_named, register_report
 from hil.errors import InputError
 from hil.plugins import plugins
-from hil.runners import Runner, register_runner, runner_named
+from hil.runners import Choice, Runner, Running, _started, register_runner, runner_named
+from hilc.frontends import Reader, register_reader
 
 TESTS = Path(__file__).resolve().parents[1]
 DIGITS = TESTS.parent / "examples" / "digits" / "digits.tflite"
 BOARD = "mps2-an386"
+
+
+_REPORT = "from hil.cli.reports import *; register_report(ReportFormat"
+_RUNNER = "from hil.runners import Runner, register_runner; register_runner(Runner"
 
 
 class Site:
@@ -169,7 +178,7 @@ def test_a_plugin_that_cannot_be_imported_is_named(site: Site) -> None:
     refused = json.loads(site.hil("boards", "--json", code=2).stdout)["error"]
     assert refused["message"] == (
         "the plugin 'broken' cannot be loaded: importing broken raised ModuleNotFoundError: "
-        "No module named 'a_module_that_nobody_has'"
+        f"No module named 'a_module_that_nobody_has' ({site.folder / 'broken.py'}:1)"
     )
     assert "pip uninstall acme-broken" in refused["hint"]
     found = json.loads(site.hil("doctor", "--json", code=4).stdout)
@@ -197,6 +206,8 @@ def test_a_plugin_that_cannot_be_imported_is_named(site: Site) -> None:
         ("raise BaseException(4)", "RuntimeError: it raises BaseException (4)"),
         ("import importlib, own_parts as p; importlib.reload(p)", "InputError: a runner"),
         ("from hil.board import load_board; load_board('nowhere')", "'nowhere'"),
+        ("import json\njson.loads('x')", "odd.py:2)"),
+        ("def f(:", "SyntaxError: invalid syntax ({folder}/odd.py:1)"),
     ],
 )
 def test_whatever_a_plugin_does_is_told(site: Site, source: str, problem: str) -> None:
@@ -204,7 +215,86 @@ def test_whatever_a_plugin_does_is_told(site: Site, source: str, problem: str) -
     site.install("acme-odd", "odd = odd")
     told = site.hil("boards", code=2).stderr
     assert "the plugin 'odd' cannot be loaded" in told
+    assert problem.format(folder=site.folder) in told
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("rig", "its entry_points.txt cannot be read (TypeError"),
+        ("acme rig!! = json", "its entry point has the invalid name 'acme rig!!'"),
+        ("rig = sys:maxsize", "its entry point 'sys:maxsize' is of type int"),
+    ],
+)
+def test_malformed_entry_points_are_told(tmp_path: Path, entry: str, problem: str) -> None:
+    site = Site(tmp_path / "site")
+    site.install("acme-rig", entry)
+    told = site.hil("boards", code=2).stderr
     assert problem in told
+    assert "pip uninstall acme-rig" in told
+
+
+def test_doctor_lists_entry_points_that_cannot_be_read(tmp_path: Path) -> None:
+    """pyOCD, which reads those of all distributions, then cannot be imported either."""
+    site = Site(tmp_path / "site")
+    site.install("acme-rig", "rig")
+    (plugin,) = json.loads(site.hil("doctor", "--json", code=4).stdout)["plugins"]
+    assert (plugin["name"], plugin["version"], plugin["ok"]) == ("acme-rig", "1.2", False)
+    assert "pip uninstall acme-rig" in plugin["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("write", "problem"),
+    [
+        ("lambda o: open('/nowhere')", "the plugin 'odd' (odd) raised FileNotFoundError"),
+        ("lambda o: exit(0)", "the plugin 'odd' (odd) raised SystemExit: 0"),
+        ("lambda o: None", "the report format 'x' returned None, of type NoneType"),
+    ],
+)
+def test_a_fault_of_a_report_names_its_plugin(site: Site, write: str, problem: str) -> None:
+    (site.folder / "odd.py").write_text(f"{_REPORT}('x', {write}))\n")
+    site.install("acme-odd", "odd = odd")
+    told = site.hil("build", DIGITS, "--board", "microbit", "--format", "x", code=2).stderr
+    assert problem in told
+    assert "pip uninstall acme-odd" in told
+    assert "Traceback" not in told
+    if "raised" in problem:
+        assert f"({site.folder / 'odd.py'}:1)" in told
+
+
+_START = "import contextlib\n@contextlib.contextmanager\ndef start(board, image, choice):\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        (f"{_START}    1 / 0\n", "raised ZeroDivisionError: division by zero ({folder}/odd.py:4)"),
+        (f"{_START}    yield 5\n", "start yielded 5, which lacks url, line"),
+    ],
+)
+def test_a_fault_of_a_runner_names_its_plugin(site: Site, source: str, problem: str) -> None:
+    """On the first of two boards: the second is tried all the same."""
+    serves = "serves=lambda board: True"
+    (site.folder / "odd.py").write_text(f"{source}{_RUNNER}('x', start, {serves}))\n")
+    site.install("acme-odd", "odd = odd")
+    words = ("--board", BOARD, "--board", "mps2-an385", "--runner", "x")
+    told = site.hil("bench", DIGITS, *words, code=2).stderr
+    assert told.count(problem.format(folder=site.folder)) == 2
+    assert told.count("it is of the plugin 'odd' (odd)") == 2
+    assert "Traceback" not in told
+
+
+def test_a_bug_while_a_runner_runs_is_not_the_runners(site: Site) -> None:
+    """Its context is left with the exception, which so passes through its frames."""
+    (site.folder / "odd.py").write_text(
+        "import own_parts, hil.cli.commands.running as running\n"
+        "def broken(*words, **more):\n    raise KeyError('ours')\n"
+        "broken.__globals__['__name__'] = 'hil.odd'\n"
+        "running.bench = broken\n"
+    )
+    site.install("acme-odd", "odd = odd")
+    words = ("bench", DIGITS, "--board", BOARD, "--runner", "terminal")
+    assert "this is a bug in hil" in site.hil(*words, code=70).stderr
 
 
 def test_an_entry_point_may_name_a_function(tmp_path: Path) -> None:
@@ -229,6 +319,54 @@ def test_formats_are_told_apart(site: Site) -> None:
     assert as_json == json.loads(site.hil(*words, "--json").stdout)
     refused = site.hil(*words, "--runner", "x", "--format", "json", code=2).stdout
     assert "has no runner 'x'" in json.loads(refused)["error"]["message"]
+
+
+#: As a plugin without types calls them.
+_Report: Any = ReportFormat
+_Own: Any = Runner
+_Reader: Any = Reader
+
+
+@pytest.mark.parametrize(
+    ("register", "fact"),
+    [
+        (lambda: register_report(_Report("", len)), "report format has the invalid name ''"),
+        (lambda: register_report(_Report(3, len)), "report format has the invalid name 3"),
+        (lambda: register_report(_Report("x", 5)), "'x' has write=5, of type int"),
+        (lambda: register_runner(_Own("a b!", len)), "a runner has the invalid name 'a b!'"),
+        (lambda: register_runner(_Own("x", "start")), "has start='start', of type str"),
+        (lambda: register_runner(_Own("x", len, needs=())), "has needs=(), of type tuple"),
+        (
+            lambda: register_reader(_Reader(None, "", len, len)),
+            "the invalid name None",
+        ),
+        (lambda: register_reader(_Reader("x", "", len, None)), "has read=None, of type NoneType"),
+        (
+            lambda: register_report(_Report("text", len)),
+            "a report format 'text' exists already, of hil.cli.formats",
+        ),
+    ],
+)
+def test_what_cannot_work_is_not_registered(register: Callable[[], None], fact: str) -> None:
+    with pytest.raises(InputError) as caught:
+        register()
+    assert fact in caught.value.fact
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("start", [lambda *given: 3, lambda: None, "generator"])
+def test_what_a_runner_starts_is_checked(start: object) -> None:
+    @contextlib.contextmanager
+    def nothing(*given: object) -> Iterator[Running]:
+        return
+        yield
+
+    runner = _Own("odd", nothing if start == "generator" else start)
+    with (
+        pytest.raises(InputError, match="the runner 'odd' raised .*; it is of the module"),
+        _started(runner, load_board("native"), SimpleNamespace(elf=DIGITS), Choice()),
+    ):
+        pass
 
 
 def test_ours_are_registered_and_names_are_taken_once() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hilc.errors import InputError
 from hilc.ir import Array, Graph
+from hilc.support.registering import check_registered, module_of
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,20 @@ _READERS: dict[str, Reader] = {}
 def register_reader(reader: Reader) -> None:
     """Register ``reader`` for the files that it recognizes.
 
-    Raise :class:`~hilc.errors.InputError` if a reader has its name.
+    Raise :class:`~hilc.errors.InputError` if a reader has its name, or the name or one of its
+    functions is invalid.
     """
-    if reader.name in _READERS:
-        raise InputError(
-            f"a reader named {reader.name!r} is registered already", "give yours another name"
-        )
+    functions: dict[str, object] = {"recognizes": reader.recognizes, "read": reader.read}
+    if reader.specialize is not None:
+        functions["specialize"] = reader.specialize
+    known = {name: other.read for name, other in _READERS.items()}
+    check_registered("reader", reader.name, functions, known)
     _READERS[reader.name] = reader
 
 
 def is_foreign(reader: Reader | None) -> bool:
     """Whether a reader is from outside this package, and so any program."""
-    return reader is not None and not reader.read.__module__.startswith("hilc.")
+    return reader is not None and not module_of(reader.read).startswith("hilc.")
 
 
 def reader_of(data: bytes) -> Reader | None:

@@ -13,6 +13,7 @@ from hil.cli.console import Console, PartConsole
 from hil.cli.reports import Outcome
 from hil.errors import HilError, InputError
 from hil.lab.selector import parse_selector
+from hil.plugins import fault_in
 
 #: Runs a command: ``(arguments, console) -> exit code``.
 Handler = Callable[[argparse.Namespace, Console], int]
@@ -50,13 +51,15 @@ def _on_each(
             with _board_of_lab(one, part):
                 code = handler(one, part)
             outcome = replace(part.found or outcome, board=_name(board), exit_code=code)
-        except HilError as error:
+        except Exception as raised:
+            error = raised if isinstance(raised, HilError) else fault_in(raised)
+            if error is None:
+                raise
             console.error(error, board)
             outcome = replace(outcome, exit_code=error.exit_code, error=error)
         outcomes.append(outcome)
     if not console.format.one_by_one:
-        console.has_result = True
-        console.line(console.format.write(outcomes).removesuffix("\n"))
+        console.result_text(console.format.text(outcomes))
     return max(outcome.exit_code for outcome in outcomes)
 
 
