@@ -14,6 +14,9 @@ is resolved here, where that is exact:
 
 * **4-bit weights** become int8: exact, and twice the flash that they take in the file.
 
+* **compressed weights** (DECODE) are decoded (:mod:`hilc.frontends.tflite.decode`): exact, and all
+  the flash that they take without compression.
+
 What a file leaves open of its shapes is resolved by :mod:`hilc.transforms.shapes`, and outputs that
 no operator computes by :mod:`hilc.transforms.own_outputs`.
 
@@ -38,6 +41,7 @@ import numpy.typing as npt
 import tflite
 
 from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.tflite.decode import decoded
 from hilc.frontends.tflite.flatbuffer import check
 from hilc.frontends.tflite.schema import (
     MODEL,
@@ -80,6 +84,8 @@ _SCHEMA_VERSION = 3
 _MAX_RANK = 8
 #: Constants of four bits, and the type as which they are read.
 _PACKED, _UNPACKED = "int4", "int8"
+#: What decodes constants.
+_DECODE = custom_name("TFLM_DECODE")
 #: Operators with weights, and perhaps a bias.
 _LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 #: Operators that are stated by the type of their output.
@@ -117,7 +123,7 @@ def tensor_names(data: bytes) -> tuple[str, ...]:
 def resource_variables(data: bytes) -> int:
     """How many variables the file's operators name: TFLM wants to know before it runs."""
     model = tflite.Model.GetRootAs(data, 0)
-    codes = [model.OperatorCodes(i).BuiltinCode() for i in range(model.OperatorCodesLength())]
+    codes = [_builtin_code(model.OperatorCodes(i)) for i in range(model.OperatorCodesLength())]
     subgraphs = map(model.Subgraphs, range(model.SubgraphsLength()))
     return sum(
         codes[subgraph.Operators(i).OpcodeIndex()] == tflite.BuiltinOperator.VAR_HANDLE
@@ -504,6 +510,9 @@ class _Importer:
         if constant := self._widened(code, inputs, outputs):
             tensors[constant.name] = constant
             return []
+        if code == _DECODE:
+            self._decode(inputs, outputs, tensors)
+            return []
         for i in outputs:
             if self.names[i] not in self.open_shapes:
                 self._refuse_empty(i, "its output")
@@ -600,6 +609,19 @@ class _Importer:
             )
         return replace(output, quant=None, data=_frozen(values.astype(np.float32)))
 
+    def _decode(
+        self, inputs: Sequence[int], outputs: Sequence[int], tensors: dict[str, Tensor]
+    ) -> None:
+        """Take what the operator decodes for constants, from here on."""
+        if len(inputs) != 2 * len(outputs) or min(inputs) < 0:
+            raise ModelError(
+                f"it has {len(inputs)} inputs for {len(outputs)} outputs, not two each"
+            )
+        for output, encoded, ancillary in zip(outputs, inputs[::2], inputs[1::2], strict=True):
+            tensor = self.tensor(output)
+            data = decoded(tensor, self.tensor(encoded), self.tensor(ancillary))
+            self._tensors[output] = tensors[tensor.name] = replace(tensor, data=_frozen(data))
+
     def _float_weights(self, weights: Tensor) -> Tensor:
         name = f"{weights.name}:float32"
         while name in self.names:
@@ -615,8 +637,7 @@ class _Importer:
                 f"the file has {self.model.OperatorCodesLength()}"
             )
         entry = self.model.OperatorCodes(code_index)
-        # The older field ends at 127; files of both ages have the code in the larger one.
-        code = max(entry.BuiltinCode(), entry.DeprecatedBuiltinCode())
+        code = _builtin_code(entry)
         if code == tflite.BuiltinOperator.CUSTOM:
             return custom_name(_text(entry.CustomCode() or b""))
         return OPERATOR_NAMES.get(code, f"BUILTIN {code}")
@@ -838,6 +859,17 @@ def _ints(table: Any, accessor: str) -> list[int]:
         return []
     values: list[int] = getattr(table, f"{accessor}AsNumpy")().tolist()
     return values
+
+
+def _builtin_code(entry: Any) -> int:
+    """Return an operator's code: the larger of two fields, of which the older one ends at 127.
+
+    Files may state either alone. The generated class takes the older one for small codes.
+    """
+    place = entry._tab.Offset(10)
+    flags = flatbuffers.number_types.Int32Flags
+    newer = entry._tab.Get(flags, entry._tab.Pos + place) if place else 0
+    return max(int(newer), int(entry.DeprecatedBuiltinCode()))
 
 
 def _text(raw: bytes) -> str:

@@ -572,6 +572,7 @@ _CUSTOM: Mapping[str, Operator] = {
     "CIRCULAR_BUFFER": _custom(
         "CIRCULAR_BUFFER", 1, CircularBufferAttributes, memory=buffer_memory
     ),
+    "TFLM_DECODE": _computed((2, _MANY)),
     "TFLite_Detection_PostProcess": _custom("DETECTION_POSTPROCESS", 3, DetectionAttributes),
 }
 
