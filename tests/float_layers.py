@@ -8,6 +8,8 @@ import numpy as np
 from kernel_layers import Shapes, conv, depthwise
 from linear_layers import ACTIVATIONS, Layer, make_layer
 
+from hilc.ir import Rounding
+
 #: Depths of whole units, of fours and of eights, with a rest and without; rows and columns that are
 #: no multiple of a block; windows next to every side, strides and dilation.
 SHAPES: tuple[Shapes, ...] = (
@@ -55,7 +57,7 @@ SHAPES: tuple[Shapes, ...] = (
 )  # fmt: skip
 
 #: What is no usual number: some sums are infinite or none, or too large for the type.
-SPECIAL = (np.inf, -np.inf, np.nan, np.copysign(np.nan, -1), np.float32(3e38), np.float32(-3e38))
+SPECIAL: tuple[float, ...] = (np.inf, -np.inf, np.nan, float(np.copysign(np.nan, -1)), 3e38, -3e38)
 
 
 def float_layer(rng: np.random.Generator, shapes: Shapes, special: float | None = None) -> Layer:
@@ -70,10 +72,13 @@ def float_layer(rng: np.random.Generator, shapes: Shapes, special: float | None 
 
 
 def float_layers(rng: np.random.Generator) -> list[Layer]:
-    """All shapes, with usual numbers and with one that is not."""
-    specials = [None, *SPECIAL]
-    return [
+    """All shapes, with usual numbers, with one that is not and with tiny ones, by both policies of
+    sums."""
+    layers = [
         float_layer(rng, shapes, special)
         for i, shapes in enumerate(SHAPES)
-        for special in (None, specials[1 + i % len(SPECIAL)])
+        for special in (None, SPECIAL[i % len(SPECIAL)])
     ]
+    layers += [replace(one, x=one.x * np.float32(1e-38)) for one in layers[::7]]
+    fused = [replace(one, node=replace(one.node, rounding=Rounding.SINGLE)) for one in layers]
+    return layers + fused

@@ -14,6 +14,7 @@ from hilc.ir import Array, Graph, Numerics
 from hilc.ops import OPS
 from hilc.target import Cpu
 from hilc.transforms import run_passes
+from hilc.transforms.float_sums import with_float_sums
 from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded, fold_channels, folded_away
 from hilc.transforms.numerics import with_numerics
 from hilc.transforms.partition import partition
@@ -79,6 +80,7 @@ def prepare(
     if fold_constant_channels:
         whole, graph = graph, run_passes(graph, [fold_channels])
         folded = folded_away(whole, graph)
+    graph = with_float_sums(graph, cpu)
     if externals:
         graph = partition(graph, externals, cpu, api, graph.name)
     return Source(original, graph, file, folded)

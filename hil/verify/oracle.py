@@ -26,6 +26,8 @@ from hilc.references import (
     require_installed,
 )
 from hilc.support.inputs import check_regular
+from hilc.target import get_cpu
+from hilc.transforms.float_sums import with_float_sums
 from hilc.transforms.numerics import computed_otherwise, with_numerics
 
 _Taken = TypeVar("_Taken")
@@ -86,7 +88,7 @@ def reference_of(
             "(--inputs F.npz --expect F.npz)",
         )
     numerics = _numerics(module, name)
-    graph = load_model(model, module.name, numerics)
+    graph = with_float_sums(load_model(model, module.name, numerics), get_cpu(module.cpu))
     # Where the file is another one, the mismatch is to be told before anything runs.
     names = _pair(module, graph, "input", module.inputs, graph.inputs)
     outputs = _pair(module, graph, "output", module.outputs, graph.outputs)

@@ -79,16 +79,16 @@ def float_columns(form: LinearForm) -> HilFpuColumnsF32:
         columns=form.channels,
         out_min=form.floats.out_min,
         out_max=form.floats.out_max,
-        stream=_stream(form, _FOUR, -form.depth % _UNIT),
+        stream=packed_floats(form, _FOUR, -form.depth % _UNIT),
     )
 
 
 def float_vector(form: LinearForm) -> npt.NDArray[np.float32]:
     """Return the columns in eights, as ``fpu/matvec_f32.h`` draws them."""
-    return _stream(form, _EIGHT, 0)
+    return packed_floats(form, _EIGHT, 0)
 
 
-def _stream(form: LinearForm, block: int, beyond: int) -> npt.NDArray[np.float32]:
+def packed_floats(form: LinearForm, block: int, beyond: int) -> npt.NDArray[np.float32]:
     """Return, for each block of columns, the weights of each element of the depth, and ``beyond``
     zeros of each, then the biases.
     """

@@ -636,6 +636,22 @@ class HilSigmoidS16(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilMveColumnsF32(FieldGroup):
+    """The fields of ``HIL_MVE_COLUMNS_F32_FIELDS``."""
+
+    #: of two elements, the depth rounded up
+    units: int
+    #: of the weights
+    columns: int
+    #: the least output
+    out_min: float
+    #: the largest output
+    out_max: float
+    #: of fours of columns, columns_f32.h draws it
+    stream: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilMvePixels(FieldGroup):
     """The fields of ``HIL_MVE_PIXELS_FIELDS``."""
 
@@ -3680,6 +3696,17 @@ class HilConv2d3x3S8Mve(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilConv2dF32Mve(Parameters):
+    """The fields of ``struct hil_conv2d_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_f32_mve"
+
+    images: HilImages
+    window: HilWindow
+    mve_columns_f32: HilMveColumnsF32
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilConv2dRgbS8Mve(Parameters):
     """The fields of ``struct hil_conv2d_rgb_s8_mve``."""
 
@@ -3825,6 +3852,39 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     table: npt.NDArray[np.int8]
     #: the head draws it
     stream: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMatmulF32Mve(Parameters):
+    """The fields of ``struct hil_matmul_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_matmul_f32_mve"
+
+    #: of values, each by itself
+    rows: int
+    #: values of a row
+    depth: int
+    mve_columns_f32: HilMveColumnsF32
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilVectorF32Mve(Parameters):
+    """The fields of ``struct hil_vector_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_vector_f32_mve"
+
+    #: of values, each by itself
+    rows: int
+    #: values of a row
+    depth: int
+    #: of the weights
+    columns: int
+    #: the least output
+    out_min: float
+    #: the largest output
+    out_max: float
+    #: of sixteens of columns, columns_f32.h draws it
+    stream: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

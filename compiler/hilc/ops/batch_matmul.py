@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hilc.ir import Array, Attributes, Node, Numerics, Rounding, Tensor
+from hilc.numerics.floats import multiply_add
 from hilc.numerics.requantize import SUMS, FixedPoint, requantize
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -145,7 +146,8 @@ def _reference(
         # In the order in which the reference adds.
         sums = np.zeros(out.shape, np.float32)
         for k in range(sizes.depth):
-            sums += x[..., k, np.newaxis] * y[..., k, np.newaxis, :]
+            rows, columns = x[..., k, np.newaxis], y[..., k, np.newaxis, :]
+            sums = multiply_add(sums, rows, columns, node.rounding)
         return [sums]
     a, b = operand(node, ins, 0), operand(node, ins, 1)
     # Sums below 2^53, which is all that are accepted, are exact in double.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hilc.ir import Array, Node, Rounding, Tensor
+from hilc.numerics.floats import add, multiply_add
 from hilc.ops import geometry, linear
 from hilc.ops.attributes import ConvolutionAttributes
 from hilc.ops.opdef import OpDef, Signature
@@ -75,11 +76,14 @@ def _reference(
     sums = np.zeros((*patches.shape[:3], *weights.shape[2:]), dtype)
     for tap in np.ndindex(filter_h, filter_w):
         pixels = patches[:, :, :, tap[0], tap[1], :, np.newaxis].astype(dtype)
-        sums += (pixels - dtype.type(zero_point)) * weights[tap].astype(dtype)
-    sums = sums.reshape(outs[0].shape) + ops.bias_data
+        if ops.x.element.quantized:
+            sums += (pixels - zero_point) * weights[tap].astype(dtype)
+        else:
+            sums = multiply_add(sums, pixels, weights[tap], node.rounding)
+    sums = sums.reshape(outs[0].shape)
     if not ops.x.element.quantized:
-        return [linear.clamp_float(node, sums)]
-    return [linear.channel_requantization(node, ops, outs[0]).apply(sums)]
+        return [linear.clamp_float(node, add(sums, ops.bias_data, node.rounding))]
+    return [linear.channel_requantization(node, ops, outs[0]).apply(sums + ops.bias_data)]
 
 
 def _bounds(

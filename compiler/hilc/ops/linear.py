@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Node, Rounding, Tensor
+from hilc.numerics.floats import add, multiply_add
 from hilc.numerics.requantize import INT32_MAX, INT32_MIN, SUMS, requantize
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.operands import (
@@ -295,8 +296,8 @@ def float_products(node: Node, rows: Array, weights: Array, bias: Array) -> npt.
     sums = np.zeros((rows.shape[0], weights.shape[0]), np.float32)
     by_depth = np.ascontiguousarray(weights.T)
     for k in range(weights.shape[1]):
-        sums += rows[:, k, np.newaxis] * by_depth[k]
-    return clamp_float(node, sums + bias)
+        sums = multiply_add(sums, rows[:, k, np.newaxis], by_depth[k], node.rounding)
+    return clamp_float(node, add(sums, bias, node.rounding))
 
 
 def clamp_float(node: Node, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -65,6 +65,9 @@ class OpDef:
     attributes: type[Attributes] = Attributes
     #: The policies by which it can round; what does not round takes the default.
     roundings: frozenset[Rounding] = frozenset({Rounding.DOUBLE})
+    #: Whether a node's sums of float32 may be rounded together with their products, which cores
+    #: with vectors of floats do faster (:mod:`hilc.transforms.float_sums`); None for never.
+    fuses_sums: Callable[[Node, Sequence[Tensor | None]], bool] | None = None
     #: What of a node's arithmetic depends on its ``numerics``, in a form that compares; None where
     #: all definitions are one.
     by_numerics: ByNumerics | None = None

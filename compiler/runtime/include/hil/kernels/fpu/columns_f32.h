@@ -390,12 +390,11 @@ HIL_INLINE int32_t hil_fpu_place_zeros(float *lane, int32_t k, int32_t count) {
 /* Up to four rows, placed in x, by all columns. */
 HIL_INLINE void hil_fpu_columns_f32(const struct hil_fpu_columns_f32 *p, const float *x,
                                     int32_t rows, float *out) {
-    float some[16];
-    int32_t blocks;
+    float some[16] = {0.0F};
     int all = 0;
     for (int32_t column = 0; column < p->columns;) {
         const int direct = rows == 4 && column + 4 <= p->columns;
-        blocks = direct ? (p->columns - column) / 4 : 1;
+        const int32_t blocks = direct ? (p->columns - column) / 4 : 1;
         struct hil_fpu_block block = {
             .weights = p->stream + column * (2 * p->units + 1),
             .out = direct ? out + column : some,

@@ -4,7 +4,7 @@
 #define HIL_KERNELS_FPU_CONV2D_F32_H
 
 #include "hil/kernels/fpu/columns_f32.h"
-#include "hil/kernels/generic/fields.h"
+#include "hil/kernels/generic/lanes_f32.h"
 
 /*@kernel
 name = "hil_fpu_conv2d_f32"
@@ -36,54 +36,21 @@ struct hil_fpu_conv2d_f32 {
     HIL_FPU_COLUMNS_F32_FIELDS;
 };
 
-/* Places what is under the window whose first tap is at row y and column x. */
-HIL_INLINE void hil_fpu_gather_f32(const struct hil_fpu_conv2d_f32 *p, const float *in, int32_t y,
-                                   int32_t x, float *lane) {
-    const int32_t line = p->filter_w * p->in_c;
-    int32_t k = 0;
-    for (int32_t rows = p->filter_h; rows > 0; rows--, y += p->dilation_h) {
-        if (y < 0 || y >= p->in_h) {
-            k = hil_fpu_place_zeros(lane, k, line);
-            continue;
-        }
-        const float *const row = in + y * p->in_w * p->in_c;
-        /* As many columns at a time as lie next to each other. */
-        const int32_t most = p->dilation_w == 1 ? p->filter_w : 1;
-        int32_t column = x;
-        for (int32_t left = p->filter_w; left > 0;) {
-            int32_t many = 1;
-            if (column < 0 || column >= p->in_w) {
-                k = hil_fpu_place_zeros(lane, k, p->in_c);
-            } else {
-                many = left < most ? left : most;
-                many = p->in_w - column < many ? p->in_w - column : many;
-                k = hil_fpu_place(lane, k, row + column * p->in_c, many * p->in_c);
-            }
-            left -= many;
-            column += many * p->dilation_w;
-        }
-    }
-    hil_fpu_place_zeros(lane, k, k % 2);
-}
-
 HIL_INLINE void hil_fpu_conv2d_f32(const struct hil_fpu_conv2d_f32 *p, const float *in, float *out,
                                    void *scratch) {
     const struct hil_fpu_columns_f32 columns = HIL_FPU_COLUMNS_F32(p);
+    const struct hil_windows windows = HIL_WINDOWS(p);
     float *const rows = (float *)scratch;
     for (int32_t images = p->batch; images > 0; images--) {
-        int32_t y = -p->pad_top;
-        int32_t x = -p->pad_left;
-        int32_t at = 0;
+        struct hil_windows_at at = {-p->pad_top, -p->pad_left, 0};
         for (int32_t left = p->out_h * p->out_w; left > 0; left -= 4) {
             const int32_t count = left < 4 ? left : 4;
             for (int32_t row = 0; row < count; row++) {
-                hil_fpu_gather_f32(p, in, y, x, rows + 2 * row);
-                x += p->stride_w;
-                if (++at == p->out_w) {
-                    at = 0;
-                    x = -p->pad_left;
-                    y += p->stride_h;
-                }
+                float *const lane = rows + 2 * row;
+                const int32_t k =
+                    hil_lanes_gather(&windows, in, &at, lane, hil_fpu_place, hil_fpu_place_zeros);
+                hil_fpu_place_zeros(lane, k, k % 2);
+                hil_windows_next(&windows, &at);
             }
             hil_fpu_columns_f32(&columns, rows, count, out);
             out += count * p->columns;

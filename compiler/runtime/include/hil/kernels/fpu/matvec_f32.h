@@ -178,7 +178,7 @@ HIL_INLINE void hil_fpu_run_row(struct hil_fpu_block *block) {
 
 HIL_INLINE void hil_fpu_matvec_f32(const struct hil_fpu_matvec_f32 *p, const float *in,
                                    float *out) {
-    float some[8];
+    float some[8] = {0.0F};
     for (int32_t rows = p->rows; rows > 0; rows--) {
         int32_t blocks;
         for (int32_t column = 0; column < p->columns; column += 8 * blocks) {

@@ -1,0 +1,73 @@
+"""Linear layers of floats whose products and sums are rounded once, as Helium's unit does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hilc.ir import Rounding
+from hilc.lowering.fpu import packed_floats
+from hilc.lowering.kernels import KernelCall, Parameters
+from hilc.lowering.linear import (
+    LINEAR,
+    Convolution,
+    DepthwiseConvolution,
+    LinearForm,
+    MatrixProduct,
+    linear_calls,
+)
+from hilc.lowering.parameters import (
+    HilConv2dF32Mve,
+    HilMatmulF32Mve,
+    HilMveColumnsF32,
+    HilVectorF32Mve,
+)
+from hilc.lowering.registry import Layer, lowers
+
+#: Columns next to each other, for six rows and for one; elements of depth of a unit.
+_FOUR, _SIXTEEN = 4, 16
+_UNIT = 2
+#: Rows below which six at a time are slower than one.
+_FEW_ROWS = 4
+
+
+@lowers(*LINEAR, dtypes={"float32"}, requires={"mve", "fpu"}, roundings={Rounding.SINGLE})
+def linear(layer: Layer) -> Iterator[KernelCall]:
+    """Return the family's kernels for a linear layer of floats."""
+    return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
+
+
+def _rows(form: MatrixProduct) -> Iterator[Parameters]:
+    matmul = HilMatmulF32Mve(rows=form.rows, depth=form.depth, mve_columns_f32=float_rows(form))
+    vector = float_vectors(form)
+    yield from (vector, matmul) if form.rows < _FEW_ROWS else (matmul, vector)
+
+
+def _conv2d(form: Convolution) -> Iterator[Parameters]:
+    yield HilConv2dF32Mve(images=form.images, window=form.window, mve_columns_f32=float_rows(form))
+
+
+def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
+    return iter(())
+
+
+def float_rows(form: LinearForm) -> HilMveColumnsF32:
+    """Return the columns in fours, as ``mve/columns_f32.h`` draws them."""
+    return HilMveColumnsF32(
+        units=-(-form.depth // _UNIT),
+        columns=form.channels,
+        out_min=form.floats.out_min,
+        out_max=form.floats.out_max,
+        stream=packed_floats(form, _FOUR, -form.depth % _UNIT),
+    )
+
+
+def float_vectors(form: MatrixProduct) -> HilVectorF32Mve:
+    """Return the columns in sixteens for single rows."""
+    return HilVectorF32Mve(
+        rows=form.rows,
+        depth=form.depth,
+        columns=form.channels,
+        out_min=form.floats.out_min,
+        out_max=form.floats.out_max,
+        stream=packed_floats(form, _SIXTEEN, 0),
+    )

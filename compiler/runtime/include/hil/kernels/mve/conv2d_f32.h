@@ -1,0 +1,61 @@
+/* Convolutions of float images: the pixels under six windows at a time are gathered into rows,
+ * which are multiplied with the filters. */
+#ifndef HIL_KERNELS_MVE_CONV2D_F32_H
+#define HIL_KERNELS_MVE_CONV2D_F32_H
+
+#include "hil/kernels/generic/lanes_f32.h"
+#include "hil/kernels/mve/columns_f32.h"
+
+/*@kernel
+name = "hil_conv2d_f32_mve"
+requires = ["mve", "fpu"]
+inputs = ["float"]
+outputs = ["float"]
+scratch = "48 * units"
+order = ["pixels 6"]
+reads = "window"
+code = 1500
+[cost.counts]
+window = "batch * out_h * out_w"
+line = "window * filter_h"
+copied = "line * filter_w * in_c"
+six = "batch * ((out_h * out_w + 5) // 6)"
+block = "six * ((columns + 3) // 4)"
+unit = "block * units"
+[cost.on.cortex-m55]
+window = 30
+line = 25
+copied = 0.7
+six = 90
+block = 75
+unit = 15.75
+@*/
+struct hil_conv2d_f32_mve {
+    HIL_IMAGES_FIELDS;
+    HIL_WINDOW_FIELDS;
+    HIL_MVE_COLUMNS_F32_FIELDS;
+};
+
+HIL_INLINE void hil_conv2d_f32_mve(const struct hil_conv2d_f32_mve *p, const float *in, float *out,
+                                   void *scratch) {
+    const struct hil_mve_columns_f32 columns = HIL_MVE_COLUMNS_F32(p);
+    const struct hil_windows windows = HIL_WINDOWS(p);
+    float *const rows = (float *)scratch;
+    for (int32_t images = p->batch; images > 0; images--) {
+        struct hil_windows_at at = {-p->pad_top, -p->pad_left, 0};
+        for (int32_t left = p->out_h * p->out_w; left > 0; left -= HIL_MVE_F32_ROWS) {
+            const int32_t count = left < HIL_MVE_F32_ROWS ? left : HIL_MVE_F32_ROWS;
+            for (int32_t row = 0; row < count; row++) {
+                const int32_t placed = hil_lanes_gather(&windows, in, &at, rows + row,
+                                                        hil_mve_place_f32, hil_mve_place_zeros_f32);
+                hil_mve_place_zeros_f32(rows + row, placed, placed % 2);
+                hil_windows_next(&windows, &at);
+            }
+            hil_mve_columns_f32(&columns, rows, count, out);
+            out += count * p->columns;
+        }
+        in += p->in_h * p->in_w * p->in_c;
+    }
+}
+
+#endif
