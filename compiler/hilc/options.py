@@ -83,7 +83,7 @@ class CompileOptions(Options):
         if self.reference not in (None, *_DEFINITIONS):
             raise InputError(
                 f"no code is compiled by the definition of {self.reference!r}",
-                f"choose {' or '.join(_DEFINITIONS)}",
+                f"choose one of {', '.join(_DEFINITIONS)}",
             )
         # Copy, so that later changes by the caller have no effect.
         object.__setattr__(self, "pins", MappingProxyType(dict(self.pins)))

@@ -184,7 +184,7 @@ def _module(
     )
 
 
-def _reference(graph: Graph) -> Literal["tflm", "litert-ref"] | None:
+def _reference(graph: Graph) -> Literal["tflm", "litert-ref", "onnx"] | None:
     numerics = numerics_of(graph)
     return None if numerics is None else numerics.value
 

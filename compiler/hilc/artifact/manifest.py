@@ -150,7 +150,7 @@ class Module:
     states: tuple[TensorInfo, ...] = ()
     #: Whose definition of the operators the code computes, where they disagree
     #: (:class:`hilc.ir.Numerics`); None where it is not known, or there are several.
-    reference: Literal["tflm", "litert-ref"] | None = None
+    reference: Literal["tflm", "litert-ref", "onnx"] | None = None
     #: Sizes of the inputs that the model's file leaves open.
     fixed_sizes: tuple[FixedSize, ...] = ()
 

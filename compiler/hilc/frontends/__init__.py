@@ -28,7 +28,15 @@ __all__ = [
 
 register_reader(Reader("TensorFlow Lite", ".tflite", tflite.is_tflite, tflite.import_graph))
 register_reader(
-    Reader("ONNX", ".onnx", onnx.is_onnx, onnx.import_graph, onnx.specialize, ("onnx", "hilc"))
+    Reader(
+        "ONNX",
+        ".onnx",
+        onnx.is_onnx,
+        onnx.import_graph,
+        onnx.specialize,
+        references=("onnx", "hilc"),
+        numerics=Numerics.ONNX,
+    )
 )
 
 #: Exceptions of damaged files that no check foresaw: a safety net, which tests prove unused.
@@ -111,6 +119,11 @@ def _load(
     reader = reader_of(data)
     if reader is None:
         raise _foreign(data)
+    if numerics is Numerics.ONNX and reader.numerics is not numerics:
+        raise InputError(
+            f"a {reader.name} model is not computed as ONNX defines operators",
+            "choose one of the references tflm, litert-ref and hilc",
+        )
     try:
         if reader.specialize is not None:
             data = reader.specialize(data, stated)
@@ -124,7 +137,7 @@ def _load(
         verify_order(graph)
         # Operators can be checked only when their operands' shapes are known.
         graph = with_own_outputs(resolve_shapes(graph, open_shapes))
-        graph = with_numerics(graph, numerics)
+        graph = with_numerics(graph, reader.numerics or numerics)
         verify(graph)
     except _UNFORESEEN as error:
         raise ModelError(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hilc.ir import Array, Graph
+from hilc.ir import Array, Graph, Numerics
 from hilc.support.registering import check_registered, module_of
 
 
@@ -48,6 +48,8 @@ class Reader:
     #: The references of results that compute such files (:mod:`hilc.references`), the preferred
     #: first.
     references: tuple[str, ...] = ("tflm", "litert-ref", "hilc")
+    #: The definition of operators that the format means; None where the user has the choice.
+    numerics: Numerics | None = None
 
 
 _READERS: dict[str, Reader] = {}

@@ -21,13 +21,16 @@ class Rounding(Enum):
 
 
 class Numerics(Enum):
-    """Whose definition of an operator a node computes, where TensorFlow's own two disagree.
+    """Whose definition of an operator a node computes, where definitions disagree.
 
-    They do for a few operators on integers (:attr:`hilc.ops.opdef.OpDef.by_numerics`). The values
-    are the names of the references that compute so.
+    TensorFlow's own two do for a few operators on integers
+    (:attr:`hilc.ops.opdef.OpDef.by_numerics`). The values are the names of the references that
+    compute so.
     """
 
     #: TensorFlow Lite Micro.
     TFLM = "tflm"
     #: TensorFlow Lite's reference kernels.
     LITERT = "litert-ref"
+    #: The ONNX standard: floats are those of IEEE 754, infinities included.
+    ONNX = "onnx"

@@ -21,7 +21,7 @@ from hilc.ops import conv2d, depthwise_conv2d, fully_connected, linear
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.geometry import Window
 from hilc.ops.linear import Operands, Requantization, accumulator_bound, fold_zero_point
-from hilc.ops.operands import ACTIVATION_RANGES, quantization
+from hilc.ops.operands import float_range, quantization
 
 #: The operators that have a linear form.
 LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
@@ -349,7 +349,7 @@ def _requantization_parameters(
 
 
 def _float_parameters(layer: Layer, ops: Operands) -> FloatParameters:
-    low, high = ACTIVATION_RANGES[ActivationAttributes.of(layer.node).activation]
+    low, high = float_range(layer.node, ActivationAttributes.of(layer.node).activation)
     return FloatParameters(low, high, ops.bias_data)
 
 

@@ -91,7 +91,7 @@ def sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
 
 def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> FixedPoint:
     # From left to right, TFLite for int8 in single precision: the multiplier depends on it.
-    in_double = a.element.symmetric or node.numerics is Numerics.TFLM
+    in_double = a.element.symmetric or node.numerics is not Numerics.LITERT
     real = np.float64 if in_double else np.float32
     a_scale, b_scale, out_scale = (real(quantization(node, t)[0]) for t in (a, b, out))
     with np.errstate(all="ignore"):

@@ -139,7 +139,7 @@ def wide_scale(node: Node, source: Tensor, target: Tensor) -> FixedPoint:
 
 def _quotient(node: Node, numerator: float, denominator: float) -> float:
     """Return the quotient of scales: TFLM divides in double, TFLite in single precision."""
-    if node.numerics is Numerics.TFLM:
+    if node.numerics is not Numerics.LITERT:
         return numerator / denominator
     with np.errstate(all="ignore"):
         return float(np.float32(numerator) / np.float32(denominator))

@@ -204,9 +204,23 @@ ACTIVATION_RANGES: Mapping[str, tuple[float, float]] = {
 }
 
 
+def float_range(node: Node, activation: str) -> tuple[float, float]:
+    """Return the range that an activation clamps floats to.
+
+    TensorFlow's ends at the largest number; ONNX's has no end.
+    """
+    low, high = ACTIVATION_RANGES[activation]
+    if node.numerics is Numerics.ONNX:
+        low = -np.inf if low == -_FLOAT32_MAX else low
+        high = np.inf if high == _FLOAT32_MAX else high
+    return low, high
+
+
 def plain_clamp(node: Node, out: Tensor) -> tuple[float, float]:
     """Return the range of the fused activation of numbers that stand for themselves."""
     low, high = out.element.low, out.element.high
+    if out.element.dl_kind == "kDLFloat":
+        low, high = float_range(node, "NONE")
     if isinstance(node.attrs, ActivationAttributes) and node.attrs.activation != "NONE":
         least, most = ACTIVATION_RANGES[node.attrs.activation]
         low, high = max(low, least), min(high, most)

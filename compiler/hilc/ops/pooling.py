@@ -17,8 +17,8 @@ from hilc.ops.attributes import ActivationAttributes, WindowAttributes
 from hilc.ops.geometry import Window, patches
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
-    ACTIVATION_RANGES,
     ARITHMETIC,
+    float_range,
     invalid,
     operand,
     output_clamp,
@@ -68,7 +68,7 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
 def pooling_clamp(node: Node, out: Tensor) -> tuple[float, float]:
     if out.element.quantized:
         return output_clamp(node, out)
-    return ACTIVATION_RANGES[PoolingAttributes.of(node).activation]
+    return float_range(node, PoolingAttributes.of(node).activation)
 
 
 def _reference(

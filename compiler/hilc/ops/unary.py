@@ -28,9 +28,9 @@ from hilc.numerics.requantize import FixedPoint, requantize, rounding_divide_by_
 from hilc.ops.interpolated import check_fraction, sigmoid_scale
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
-    ACTIVATION_RANGES,
     ARITHMETIC,
     activation_clamp,
+    float_range,
     invalid,
     multiplier,
     operand,
@@ -143,7 +143,7 @@ def _real_scales(
 ) -> tuple[np.float64, np.float64] | tuple[np.float32, np.float32]:
     """Return the scales in the precision in which the node's definition divides them."""
     in_scale, out_scale = _scales(node, source, target)
-    if node.numerics is Numerics.TFLM:
+    if node.numerics is not Numerics.LITERT:
         return np.float64(in_scale), np.float64(out_scale)
     return in_scale, out_scale
 
@@ -408,7 +408,7 @@ def integer_function(node: Node, source: Tensor, target: Tensor) -> Rescaling | 
 
 
 def _clamped_float32(node: Node, x: Array) -> Array:
-    low, high = map(np.float32, ACTIVATION_RANGES[node.op])
+    low, high = map(np.float32, float_range(node, node.op))
     return np.minimum(np.maximum(x, low), high)
 
 

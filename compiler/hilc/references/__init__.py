@@ -251,7 +251,7 @@ _REFERENCES: Mapping[str, _Row] = {
         _litert_version,
         Numerics.LITERT,
     ),
-    "onnx": _Row(OnnxReference, require_package, None),
+    "onnx": _Row(OnnxReference, require_package, Numerics.ONNX),
     "hilc": _Row(lambda graph, model: _Interpreter(graph), lambda: None, None),
 }
 

@@ -11,7 +11,7 @@ from onnx import helper
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.interpreter import run_node
-from hilc.ir import DTYPES, Array, Graph, Node, Quant, Tensor
+from hilc.ir import DTYPES, Array, Graph, Node, Numerics, Quant, Tensor
 from hilc.ops import OPS
 from hilc.ops.verify import check_attributes, check_tensor, located
 from hilc.ops.views import ReshapeAttributes
@@ -101,7 +101,7 @@ class Builder:
         self, node: Node, ins: Sequence[Tensor | None], quants: Sequence[Quant | None]
     ) -> list[Tensor]:
         """Add a node, or its value where its inputs are constants; return its outputs."""
-        node = replace(node, index=self.index)
+        node = replace(node, index=self.index, numerics=Numerics.ONNX)
         op = OPS.get(node.op)
         if op is None:
             raise UnsupportedError(f"there is no operator {node.op} to translate it to")

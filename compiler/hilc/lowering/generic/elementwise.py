@@ -25,8 +25,8 @@ from hilc.lowering.strides import broadcast_strides, nest, walk
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.elementwise import product_scale, sum_scales
 from hilc.ops.operands import (
-    ACTIVATION_RANGES,
     ARITHMETIC,
+    float_range,
     output_clamp,
     quantization,
 )
@@ -40,7 +40,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of any two tensors on any core, broadcast by its steps."""
     node = layer.node
     if not layer.out.element.quantized:
-        range_ = ACTIVATION_RANGES[ActivationAttributes.of(node).activation]
+        range_ = float_range(node, ActivationAttributes.of(node).activation)
         bounded = HilBinaryF32(binary=binary_walk(layer), low=range_[0], high=range_[1])
         yield KernelCall(_FLOATS[node.op](binary_f32=bounded), (0, 1))
         return

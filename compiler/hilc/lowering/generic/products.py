@@ -27,7 +27,7 @@ from hilc.lowering.strides import broadcast_strides, contiguous_strides, nest, w
 from hilc.numerics.requantize import reduced_multiplier, reduced_shift
 from hilc.ops import batch_matmul, linear, transpose_conv
 from hilc.ops.attributes import ActivationAttributes
-from hilc.ops.operands import ACTIVATION_RANGES, ARITHMETIC, quantization
+from hilc.ops.operands import ARITHMETIC, float_range, quantization
 
 _BOTH = (Rounding.SINGLE, Rounding.DOUBLE)
 
@@ -59,7 +59,7 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
     inputs = (transpose_conv.IMAGE,)
     weights = ops.weight_data.reshape(-1)
     if not ops.x.element.quantized:
-        low, high = ACTIVATION_RANGES[ActivationAttributes.of(node).activation]
+        low, high = float_range(node, ActivationAttributes.of(node).activation)
         floats = HilTransposeConv2dF32(
             transposed=shape, out_min=low, out_max=high, bias=ops.bias_data, weights=weights
         )

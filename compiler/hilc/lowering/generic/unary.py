@@ -21,7 +21,7 @@ from hilc.lowering.parameters import (
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.interpolate import SIGMOID
-from hilc.ops.operands import ACTIVATION_RANGES, ARITHMETIC
+from hilc.ops.operands import ACTIVATION_RANGES, ARITHMETIC, float_range
 from hilc.ops.unary import LeakyReluAttributes, Sigmoid, integer_function, table
 
 _FLOATS = {"LOGISTIC": HilLogisticF32, "TANH": HilTanhF32, "HARD_SWISH": HilHardSwishF32}
@@ -69,7 +69,7 @@ def portable(layer: Layer) -> KernelCall:
     if x.element.quantized:
         return KernelCall(_integers(layer))
     if node.op in ACTIVATION_RANGES:
-        low, high = ACTIVATION_RANGES[node.op]
+        low, high = float_range(node, node.op)
         return KernelCall(HilClampF32Each(size=x.size, low=low, high=high))
     if node.op == "LEAKY_RELU":
         alpha = float(np.float32(LeakyReluAttributes.of(node).alpha))

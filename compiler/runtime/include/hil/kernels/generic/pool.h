@@ -393,7 +393,7 @@ HIL_INLINE float hil_max_pool_f32_finish(const struct hil_max_pool_f32 *p, float
 }
 
 HIL_INLINE void hil_max_pool_f32(const struct hil_max_pool_f32 *p, const float *in, float *out) {
-    HIL_POOL_WALK(p, in, out, float, float, -FLT_MAX, hil_max_pool_f32_take,
+    HIL_POOL_WALK(p, in, out, float, float, -INFINITY, hil_max_pool_f32_take,
                   hil_max_pool_f32_finish);
 }
 
