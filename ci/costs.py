@@ -1,6 +1,7 @@
 """Fits the costs in the kernels' headers to counts on emulated boards.
 
     python ci/costs.py measure [BOARD...]   counts the models' layers and odd ones, one file a board
+                                            (--operator NAME: random layers of this alone)
     python ci/costs.py errors               shows how far the headers' figures are off these counts
     python ci/costs.py fit [KERNEL...]      writes figures that are off least into the headers
 
@@ -52,6 +53,7 @@ ODD = "odd"
 NEAR = 0.05
 _LAYERS_AN_IMAGE = 24
 _OF_EACH_KIND = 4
+_OF_FEW_KINDS = 16
 
 
 # The layers that are counted --------------------------------------------------------------------
@@ -236,10 +238,14 @@ class Count:
 _MODELS = {"int8": INT8_MODELS, "int16": (), "float32": FLOAT_MODELS}
 
 
-def small_layers() -> Iterator[Graph]:
-    """Random layers of every operator without weights, in each of its types."""
+def small_layers(operators: Sequence[str] = ()) -> Iterator[Graph]:
+    """Random layers of every operator without weights, in each of its types; or more layers of some
+    operators.
+    """
     rng = np.random.default_rng(2)
-    singles = [random_op(rng, op, dtype) for op, dtype in KINDS for _ in range(_OF_EACH_KIND)]
+    kinds = [kind for kind in KINDS if kind[0] in operators] if operators else KINDS
+    count = _OF_FEW_KINDS if operators else _OF_EACH_KIND
+    singles = [random_op(rng, op, dtype) for op, dtype in kinds for _ in range(count)]
     for start in range(0, len(singles), _LAYERS_AN_IMAGE):
         yield merged(singles[start : start + _LAYERS_AN_IMAGE])[0]
 
@@ -500,6 +506,7 @@ def main() -> int:
     measuring.add_argument("boards", nargs="*", help=f"default: {' '.join(BOARDS)}")
     measuring.add_argument("--int8", action="store_true", help="no float32 layers")
     measuring.add_argument("--no-models", action="store_true", help="odd layers only")
+    measuring.add_argument("--operator", action="append", help="random layers of this alone")
     words.add_parser("errors")
     fitting = words.add_parser("fit")
     fitting.add_argument("kernels", nargs="*", help="only these")
@@ -509,7 +516,14 @@ def main() -> int:
         FOLDER.mkdir(parents=True, exist_ok=True)
         for board in args.boards or BOARDS:
             dtypes = ("int8", "int16") if args.int8 else ("int8", "int16", "float32")
-            counts = measure(board, dtypes, models=not args.no_models)
+            if args.operator:
+                counts = [
+                    count
+                    for graph in small_layers(args.operator)
+                    for count in _measured_parts(board, graph)
+                ]
+            else:
+                counts = measure(board, dtypes, models=not args.no_models)
             (FOLDER / f"{board}.json").write_text(json.dumps([vars(c) for c in counts], indent=1))
             print(f"{board}: {len(counts)} counts", flush=True)
         return 0

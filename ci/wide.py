@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Counts the instructions a multiply-accumulate of layers of 16-bit activations and int8 weights.
+"""Counts the instructions a multiply-accumulate of layers of the types beside plain int8 networks.
 
-``python ci/wide.py`` runs every kernel that a core has for each layer on its emulated board, and
-prints a table: the portable kernel, and the fastest of the others, with the scratch of each.
+``python ci/wide.py [BOARD...]`` runs every kernel that a core has for each layer on its emulated
+board, and prints a table: the portable kernel, and the others, the fastest first. The layers are
+those of 16-bit activations, layers that remember, and products of two computed matrices.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,61 +21,104 @@ sys.path[:0] = [str(ROOT), str(ROOT / "compiler"), str(ROOT / "tests"), str(ROOT
 from costs import Count, count_model  # noqa: E402
 from kernel_layers import Shapes, conv, depthwise  # noqa: E402
 from linear_layers import as_single  # noqa: E402
-from single_op import merged  # noqa: E402
+from single_op import (  # noqa: E402
+    Draft,
+    SingleOp,
+    batch_matmul_draft,
+    finish,
+    lstm_draft,
+    svdf_draft,
+)
 from wide_layers import wide_layer  # noqa: E402
 
 from hil.board import load_board  # noqa: E402
-from hilc.lowering.kernels import kernels  # noqa: E402
+from hilc.lowering import candidates  # noqa: E402
+from hilc.lowering.kernels import KernelCall, kernels  # noqa: E402
+from hilc.target import get_cpu  # noqa: E402
 
-BOARDS = ("mps2-an385", "mps2-an386", "mps3-an547")
+BOARDS = ("microbit", "mps2-an385", "mps2-an386", "mps3-an547")
 _RELU = {"activation": "RELU"}
-LAYERS: dict[str, Shapes] = {
-    "1x1, 25x5, 64 to 64": ("CONV_2D", (1, 25, 5, 64), (64, 1, 1, 64), conv("SAME")),
-    "1x1, 12x12, 32 to 48": ("CONV_2D", (1, 12, 12, 32), (48, 1, 1, 32), conv("SAME")),
-    "3x3, 12x12, 32 to 32": ("CONV_2D", (1, 12, 12, 32), (32, 3, 3, 32), conv("SAME")),
-    "fully connected, 640 to 128": ("FULLY_CONNECTED", (1, 640), (128, 640), _RELU),
-    "fully connected, 128 to 128": ("FULLY_CONNECTED", (1, 128), (128, 128), _RELU),
-    "depthwise 3x3, 25x5, 64": ("DEPTHWISE_CONV_2D", (1, 25, 5, 64), (1, 3, 3, 64), depthwise(1)),
-    "depthwise 3x3, 24x24, 32": ("DEPTHWISE_CONV_2D", (1, 24, 24, 32), (1, 3, 3, 32), depthwise(1)),
+
+Random = np.random.Generator
+Made = Callable[[Random], SingleOp]
+
+
+def _wide(op: str, x: tuple[int, ...], w: tuple[int, ...], attrs: dict[str, Any]) -> Made:
+    shapes: Shapes = (op, x, w, attrs)
+    return lambda rng: as_single(wide_layer(rng, shapes))
+
+
+def _drafted(op: str, draft: Callable[[Random], Draft]) -> Made:
+    return lambda rng: finish(rng, op, draft(rng))
+
+
+_LSTM, _SVDF, _MATMUL = "UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF", "BATCH_MATMUL"
+LAYERS: dict[str, Made] = {
+    "16x8 1x1, 25x5, 64 to 64":
+        _wide("CONV_2D", (1, 25, 5, 64), (64, 1, 1, 64), conv("SAME")),
+    "16x8 1x1, 12x12, 32 to 48":
+        _wide("CONV_2D", (1, 12, 12, 32), (48, 1, 1, 32), conv("SAME")),
+    "16x8 3x3, 12x12, 32 to 32":
+        _wide("CONV_2D", (1, 12, 12, 32), (32, 3, 3, 32), conv("SAME")),
+    "16x8 fully connected, 640 to 128":
+        _wide("FULLY_CONNECTED", (1, 640), (128, 640), _RELU),
+    "16x8 fully connected, 128 to 128":
+        _wide("FULLY_CONNECTED", (1, 128), (128, 128), _RELU),
+    "16x8 depthwise 3x3, 25x5, 64":
+        _wide("DEPTHWISE_CONV_2D", (1, 25, 5, 64), (1, 3, 3, 64), depthwise(1)),
+    "16x8 depthwise 3x3, 24x24, 32":
+        _wide("DEPTHWISE_CONV_2D", (1, 24, 24, 32), (1, 3, 3, 32), depthwise(1)),
+    "int8 LSTM, 40 to 64":
+        _drafted(_LSTM, lambda rng: lstm_draft(rng, "int8", 1, 1, 40, 64)),
+    "16x8 LSTM, 40 to 64":
+        _drafted(_LSTM, lambda rng: lstm_draft(rng, "int16", 1, 1, 40, 64)),
+    "int8 SVDF, 40 to 64, 10 moments of int16":
+        _drafted(_SVDF, lambda rng: svdf_draft(rng, "int8", "int16", 1, 40, 64, 1, 10)),
+    "int8 SVDF, 40 to 64, 10 moments of int8":
+        _drafted(_SVDF, lambda rng: svdf_draft(rng, "int8", "int8", 1, 40, 64, 1, 10)),
+    "int8 matrices, 32x64 by 64x32":
+        _drafted(_MATMUL, lambda rng: batch_matmul_draft(rng, "int8", (32, 64), (64, 32))),
+    "int8 matrices, 32x64 by 32x64 transposed":
+        _drafted(
+            _MATMUL,
+            lambda rng: batch_matmul_draft(rng, "int8", (32, 64), (32, 64), adj_y=True),
+        ),
 }  # fmt: skip
 
 
-def measured(board: str) -> dict[str, list[Count]]:
+def measured(board: str, layers: dict[str, Made]) -> dict[str, list[Count]]:
     """Return the counts of every kernel of each layer, by the layer's name."""
-    found: dict[str, list[Count]] = {}
-    for name, shapes in LAYERS.items():
-        layer = wide_layer(np.random.default_rng(1), shapes)
-        graph, _ = merged([as_single(layer)])
-        found[name] = count_model(board, "wide", graph)
-    return found
+    return {
+        name: count_model(board, "wide", made(np.random.default_rng(1)).graph())
+        for name, made in layers.items()
+    }
 
 
-def macs(shapes: Shapes) -> int:
+def macs(made: Made) -> int:
     """Return the multiply-accumulates of a layer."""
-    op, x, w, _ = shapes
-    pixels = x[1] * x[2] if len(x) == 4 else x[0]
-    return pixels * int(np.prod(w))
+    single = made(np.random.default_rng(1))
+    (call, *_) = candidates(single.node, single.ins, single.outs, get_cpu("cortex-m3"))
+    assert isinstance(call, KernelCall)
+    return call.macs
 
 
 def main() -> int:
     """Print the table."""
-    names = sys.argv[1:] or list(BOARDS)
-    rows = {name: [name] for name in LAYERS}
+    names = [name for name in sys.argv[1:] if not name.startswith("only=")] or list(BOARDS)
+    only = "".join(arg[5:] for arg in sys.argv[1:] if arg.startswith("only="))
+    layers = {name: made for name, made in LAYERS.items() if only in name}
+    rows = {name: [name] for name in layers}
     for board in names:
-        counts = measured(board)
-        for name, own in counts.items():
-            per = [(count.count / macs(LAYERS[name]), count) for count in own]
-            portable = min(p for p, c in per if not kernels()[c.kernel].requires)
-            others = [
-                f"{p:.2f} ({_way(c)})"
-                for p, c in sorted(per, key=lambda pair: pair[0])
-                if kernels()[c.kernel].requires
-            ]
-            rows[name].append(
-                f"{portable:.2f}: {', '.join(others)}" if others else f"{portable:.2f}"
+        for name, own in measured(board, layers).items():
+            per = sorted(
+                ((count.count / macs(layers[name]), count) for count in own), key=lambda p: p[0]
             )
-    print("| layer | " + " | ".join(load_board(b).cpu.name for b in names) + " |")
-    print("| --- |" + " --- |" * len(names))
+            portable = min(p for p, c in per if not kernels()[c.kernel].requires)
+            others = [f"{p:.2f} ({_way(c)})" for p, c in per if kernels()[c.kernel].requires]
+            rows[name] += [f"{portable:.2f}", ", ".join(others) or "-"]
+    heads = [f"{load_board(b).cpu.name}{what}" for b in names for what in (", portable", "")]
+    print("| layer | " + " | ".join(heads) + " |")
+    print("| --- |" + " --- |" * len(heads))
     for row in rows.values():
         print("| " + " | ".join(row) + " |")
     return 0
@@ -83,7 +129,7 @@ def _way(count: Count) -> str:
     told = [
         f"{name} {int(count.fields[name])}" for name in ("wide", "group") if name in count.fields
     ]
-    if "plane" in count.kernel:
+    if "plane" in count.kernel or "depthwise" in count.kernel:
         told = [f"rows {int(count.fields['rows'])}"]
     return " ".join(told) or "-"
 

@@ -263,7 +263,7 @@ def _transpose_conv(rng: Random, dtype: str) -> Draft:
 
 def _batch_matmul(rng: Random, dtype: str) -> Draft:
     batch = shape_of(rng, int(rng.integers(0, 4)), 3)
-    rows, depth, columns = (int(n) for n in rng.integers(1, 9, 3))
+    rows, depth, columns = (int(n) for n in rng.integers(1, pick(rng, 9, 40), 3))
     own, others = (
         tuple(1 if rng.random() < 0.3 else n for n in batch)[int(rng.integers(len(batch) + 1)) :]
         for _ in range(2)
@@ -271,9 +271,21 @@ def _batch_matmul(rng: Random, dtype: str) -> Draft:
     adj_x, adj_y = (bool(n) for n in rng.integers(0, 2, 2))
     a_shape = (*own, depth, rows) if adj_x else (*own, rows, depth)
     b_shape = (*others, columns, depth) if adj_y else (*others, depth, columns)
+    return batch_matmul_draft(rng, dtype, a_shape, b_shape, adj_x, adj_y, rng.random())
+
+
+def batch_matmul_draft(
+    rng: Random,
+    dtype: str,
+    a_shape: Sequence[int],
+    b_shape: Sequence[int],
+    adj_x: bool = False,
+    adj_y: bool = False,
+    constant: float = 1.0,
+) -> Draft:
+    """A product of matrices of these shapes; below 0.5 ``constant`` says which is a constant."""
     a = activation_tensor(rng, dtype, a_shape, "a")
     b = activation_tensor(rng, dtype, b_shape, "b")
-    constant = rng.random()
     if constant < 0.3:
         b = replace(b, data=content(rng, b))
     elif constant < 0.5:
@@ -946,8 +958,23 @@ def _constant(rng: Random, name: str, shape: Sequence[int], dtype: str, scale: f
 
 
 def _svdf(rng: Random, dtype: str) -> Draft:
-    batch, depth, units, rank, memory = (int(n) for n in rng.integers(1, (3, 12, 6, 4, 9)))
+    most = pick(rng, (3, 12, 6, 4, 9), (3, 40, 20, 4, 20))
+    batch, depth, units, rank, memory = (int(n) for n in rng.integers(1, most))
     kept = pick(rng, "int16", "int8") if dtype == "int8" else dtype
+    return svdf_draft(rng, dtype, kept, batch, depth, units, rank, memory)
+
+
+def svdf_draft(
+    rng: Random,
+    dtype: str,
+    kept: str,
+    batch: int,
+    depth: int,
+    units: int,
+    rank: int,
+    memory: int,
+) -> Draft:
+    """An SVDF of these sizes, whose state is of the type ``kept``, with random weights."""
     in_scale, feature_scale, moment_scale, state_scale = (
         scale_near(rng, centre) for centre in (0.05, 0.02, 0.01, 0.005)
     )
@@ -977,7 +1004,14 @@ def _svdf(rng: Random, dtype: str) -> Draft:
 
 
 def _lstm(rng: Random, dtype: str) -> Draft:
-    batch, steps, depth, units = (int(n) for n in rng.integers(1, (3, 4, 9, 9)))
+    # Some of more than a vector, or two.
+    most = pick(rng, (3, 4, 9, 9), (2, 3, 40, 40))
+    batch, steps, depth, units = (int(n) for n in rng.integers(1, most))
+    return lstm_draft(rng, dtype, batch, steps, depth, units)
+
+
+def lstm_draft(rng: Random, dtype: str, batch: int, steps: int, depth: int, units: int) -> Draft:
+    """An LSTM of these sizes, with random weights."""
     is_float, time_major = dtype == "float32", bool(rng.integers(2))
     x_quant = hidden_quant = cell_quant = None
     weights, bias, cell = dtype, dtype, dtype

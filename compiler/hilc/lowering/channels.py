@@ -69,14 +69,14 @@ def channels_of(
 
 
 def sum_ends(
-    weights: Array, raised: int = 0
+    weights: Array, raised: int = 0, bounds: tuple[int, int] = (_LEAST, _MOST)
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the least and the largest sum of each channel, bias not included, for all int8
-    inputs.
+    """Return the least and the largest sum of each channel, bias not included, for all inputs
+    within the bounds: those of int8.
     """
     wide = weights.astype(np.int64)
     above, below = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
-    least, most = raised + _LEAST, raised + _MOST
+    least, most = raised + bounds[0], raised + bounds[1]
     return most * below + least * above, most * above + least * below
 
 

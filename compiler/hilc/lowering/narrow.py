@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hilc.ir import ELEMENT_TYPES
 from hilc.lowering.linear import LinearForm
-from hilc.numerics.requantize import reduced_multiplier, reduced_shift
+from hilc.numerics.requantize import FixedPoint, reduced_multiplier, reduced_shift
 
 #: The largest magnitude of an input.
 _MOST = -int(ELEMENT_TYPES["int16"].low)
@@ -49,3 +49,15 @@ def narrow_sums(form: LinearForm) -> NarrowSums | None:
         return None
     left = np.clip(_MOST_SHIFT - shifts, 0, _MOST_SHIFT - _LEAST_SHIFT)
     return NarrowSums(bias, np.where(dead, 0, multipliers << left), requant.low, requant.high)
+
+
+def shifted_multiplier(factor: FixedPoint) -> int | None:
+    """Return the multiplier of which a product's upper word, rounded, is the sum's in its new
+    scale; None where the shift leaves the range.
+    """
+    shift = int(reduced_shift(factor.shift))
+    if not factor.multiplier:
+        return 0
+    if not _LEAST_SHIFT <= shift <= _MOST_SHIFT:
+        return None
+    return int(reduced_multiplier(factor.multiplier)) << (_MOST_SHIFT - shift)

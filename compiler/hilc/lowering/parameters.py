@@ -144,6 +144,68 @@ class HilDspColumnsS16(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilLstm(FieldGroup):
+    """The fields of ``HIL_LSTM_FIELDS``."""
+
+    #: sequences
+    batch: int
+    #: inputs of a sequence
+    steps: int
+    #: 1: steps are the outermost axis of inputs and outputs, 0: sequences
+    time_major: int
+    #: elements of an input
+    depth: int
+    #: elements of an output, and of each state of a sequence
+    units: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLstmCell(FieldGroup):
+    """The fields of ``HIL_LSTM_CELL_FIELDS``."""
+
+    #: of forget gate times cell state
+    forget_multiplier: int
+    #: to the left; below 0 to the right
+    forget_shift: int
+    #: of input gate times cell gate
+    update_multiplier: int
+    #: to the left; below 0 to the right
+    update_shift: int
+    #: of output gate times the tangent of the cell state
+    out_multiplier: int
+    #: to the left; below 0 to the right
+    out_shift: int
+    #: of the hidden state
+    out_zero_point: int
+    #: the largest magnitude of the cell state
+    clip: int
+    #: from the cell state to the table
+    tanh_multiplier: int
+    #: of the product, to the right
+    tanh_shift: int
+    #: of the logistic function less one half, from -256 steps to 256
+    table: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspLstm(FieldGroup):
+    """The fields of ``HIL_DSP_LSTM_FIELDS``."""
+
+    lstm: HilLstm
+    lstm_cell: HilLstmCell
+    #: of four elements of an input
+    in_units: int
+    #: of four elements of a hidden state
+    hidden_units: int
+    #: from sums of inputs to Q3.12
+    in_multipliers: tuple[int, ...]
+    #: from sums of hidden states to Q3.12
+    hidden_multipliers: tuple[int, ...]
+    #: of each unit: biases and weights of inputs, and of hidden states
+    stream: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilFpuColumnsF32(FieldGroup):
     """The fields of ``HIL_FPU_COLUMNS_F32_FIELDS``."""
 
@@ -416,50 +478,6 @@ class HilFourier(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HilLstm(FieldGroup):
-    """The fields of ``HIL_LSTM_FIELDS``."""
-
-    #: sequences
-    batch: int
-    #: inputs of a sequence
-    steps: int
-    #: 1: steps are the outermost axis of inputs and outputs, 0: sequences
-    time_major: int
-    #: elements of an input
-    depth: int
-    #: elements of an output, and of each state of a sequence
-    units: int
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HilLstmCell(FieldGroup):
-    """The fields of ``HIL_LSTM_CELL_FIELDS``."""
-
-    #: of forget gate times cell state
-    forget_multiplier: int
-    #: to the left; below 0 to the right
-    forget_shift: int
-    #: of input gate times cell gate
-    update_multiplier: int
-    #: to the left; below 0 to the right
-    update_shift: int
-    #: of output gate times the tangent of the cell state
-    out_multiplier: int
-    #: to the left; below 0 to the right
-    out_shift: int
-    #: of the hidden state
-    out_zero_point: int
-    #: the largest magnitude of the cell state
-    clip: int
-    #: from the cell state to the table
-    tanh_multiplier: int
-    #: of the product, to the right
-    tanh_shift: int
-    #: of the logistic function, 256 steps
-    table: npt.NDArray[np.int16]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class HilRowsS16(FieldGroup):
     """The fields of ``HIL_ROWS_S16_FIELDS``."""
 
@@ -706,6 +724,24 @@ class HilMveColumns(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilMveLstm(FieldGroup):
+    """The fields of ``HIL_MVE_LSTM_FIELDS``."""
+
+    lstm: HilLstm
+    lstm_cell: HilLstmCell
+    #: of units, their number rounded up
+    eights: int
+    #: of 16 weights of an input, the depth rounded up
+    in_chunks: int
+    #: of 16 weights of a hidden state
+    hidden_chunks: int
+    #: of the gates of inputs, as blocks_s8.h or blocks_s16.h draws it
+    in_stream: npt.NDArray[np.int8]
+    #: of the gates of hidden states
+    hidden_stream: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilV7mColumns(FieldGroup):
     """The fields of ``HIL_V7M_COLUMNS_FIELDS``."""
 
@@ -944,6 +980,30 @@ class HilDspDepthwisePlaneS8(Parameters):
     weights: npt.NDArray[np.int8]
     #: of each channel: 256 times the bias, multiplier, addend, its own shift
     scales: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspLstmS8(Parameters):
+    """The fields of ``struct hil_dsp_lstm_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_lstm_s8"
+
+    dsp_lstm: HilDspLstm
+    #: to the left; below 0 to the right
+    in_shifts: tuple[int, ...]
+    #: likewise
+    hidden_shifts: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspLstmS16(Parameters):
+    """The fields of ``struct hil_dsp_lstm_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_lstm_s16"
+
+    dsp_lstm: HilDspLstm
+    #: 1: weights of 16 bits, 0: two of 8 in each half-word
+    wide: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -3852,6 +3912,24 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     table: npt.NDArray[np.int8]
     #: the head draws it
     stream: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLstmS8Mve(Parameters):
+    """The fields of ``struct hil_lstm_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_lstm_s8_mve"
+
+    mve_lstm: HilMveLstm
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLstmS16Mve(Parameters):
+    """The fields of ``struct hil_lstm_s16_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_lstm_s16_mve"
+
+    mve_lstm: HilMveLstm
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

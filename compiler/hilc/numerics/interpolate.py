@@ -42,6 +42,8 @@ def _sigmoid_table() -> npt.NDArray[np.int16]:
 
 #: sigmoid(i / 24) - 1/2 in Q0.16.
 SIGMOID = _sigmoid_table()
+#: The same from -256 steps to 256, at which it ends.
+SIGNED_SIGMOID = np.concatenate([-SIGMOID[-1:], -SIGMOID[:0:-1], SIGMOID, SIGMOID[-1:]])
 
 
 def _positions(x: Int64Array, scale: FixedPoint) -> Int64Array:

@@ -119,12 +119,10 @@ def _stream(words: Array, sums: NarrowSums, block: int) -> npt.NDArray[np.int32]
 
 def _matvec(form: MatrixProduct, sums: NarrowSums) -> Iterator[Parameters]:
     """Return the kernel of single rows: with weights of 16 bits, or two of 8 in each half-word."""
-    units = _units(form)
-    if units > _WHOLE_FOURS:
-        units += -units % 4
+    units = whole_units(form.depth)
     for wide in (1, 0):
-        stream = _vector_stream(form.weights, sums, units, wide)
-        if stream is not None:
+        weights = vector_weights(form.weights, units, wide)
+        if weights is not None:
             yield HilDspMatvecS16(
                 rows=form.rows,
                 depth=form.depth,
@@ -133,15 +131,19 @@ def _matvec(form: MatrixProduct, sums: NarrowSums) -> Iterator[Parameters]:
                 wide=wide,
                 out_min=sums.low,
                 out_max=sums.high,
-                stream=stream,
+                stream=_stream(weights, sums, VECTOR_BLOCK),
             )
 
 
-def _vector_stream(
-    matrix: Array, sums: NarrowSums, units: int, wide: int
-) -> npt.NDArray[np.int32] | None:
-    """Return four columns after four, as ``dsp/matvec_s16.h`` draws them; None where two weights
-    need 17 bits.
+def whole_units(depth: int) -> int:
+    """Return the units of a row that is taken by itself: in fours, if that adds little."""
+    units = -(-depth // UNIT)
+    return units + -units % 4 if units > _WHOLE_FOURS else units
+
+
+def vector_weights(matrix: Array, units: int, wide: int) -> npt.NDArray[np.int32] | None:
+    """Return the weights of four columns after four, ``[blocks, words]``, as ``dsp/matvec_s16.h``
+    draws them; None where two need 17 bits.
     """
     whole = _filled(matrix.astype(np.int32), VECTOR_BLOCK, units)
     if not wide:
@@ -149,7 +151,7 @@ def _vector_stream(
         if whole.min() < ELEMENT_TYPES["int16"].low:
             return None
     halves = whole.reshape(*whole.shape[:3], 2, 2).transpose(0, 2, 3, 1, 4).astype(np.int16)
-    return _stream(np.ascontiguousarray(halves).view(np.int32), sums, VECTOR_BLOCK)
+    return np.ascontiguousarray(halves).view(np.int32).reshape(len(whole), -1)
 
 
 def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:

@@ -17,8 +17,9 @@ from hilc.lowering.helium.packing import (
     below_zero_point,
     bytes_of,
     columns_of,
+    in_vectors,
     pixels_of,
-    whole_chunks,
+    vector_weights,
 )
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
@@ -36,8 +37,6 @@ from hilc.lowering.registry import Layer, lowers
 
 #: With fewer rows a vector at a time is quicker than four of which some are repeated.
 _FEW_ROWS = 2
-#: Columns of a group in the order of the sums in ``hil_mve_vector_s8``.
-_VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mve"})
@@ -78,16 +77,10 @@ def _vector(form: MatrixProduct) -> list[Parameters]:
     """Return a row at a time."""
     count, depth, outputs = form.channels, form.depth, form.requantization
     groups = -(-count // VECTOR_COLUMNS)
-    filled = groups * VECTOR_COLUMNS
-    order = np.arange(filled).reshape(groups, VECTOR_COLUMNS)[:, _VECTOR_ORDER]
-    weights = whole_chunks(form.weights, filled)[order]
-    chunks = weights.shape[2] // CHUNK
     uniform = not outputs.per_channel
-    blocks = weights.reshape(groups, VECTOR_COLUMNS, chunks, CHUNK).transpose(0, 2, 1, 3)
 
     def each(of_channels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        values = np.broadcast_to(of_channels, (count,))
-        return np.append(values, np.zeros(filled - count, values.dtype))[order]
+        return in_vectors(np.broadcast_to(of_channels, (count,)))
 
     scale = [
         np.full((groups, 1), values[0]) if uniform else each(values)
@@ -98,11 +91,11 @@ def _vector(form: MatrixProduct) -> list[Parameters]:
         rows=form.rows,
         depth=depth,
         columns=count,
-        chunks=chunks,
+        chunks=-(-depth // CHUNK),
         copied=int(depth % CHUNK != 0),
         uniform=int(uniform),
         linear=below_zero_point(outputs),
         output_range=outputs.output_range,
-        stream=np.hstack([blocks.reshape(groups, -1), words]).reshape(-1),
+        stream=np.hstack([vector_weights(form.weights), words]).reshape(-1),
     )
     return [parameters]

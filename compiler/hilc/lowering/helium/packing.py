@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array
+from hilc.lowering.channels import padded
 from hilc.lowering.parameters import (
     HilMveColumns,
     HilMvePixels,
@@ -18,6 +19,8 @@ from hilc.lowering.parameters import (
 CHUNK = 16
 #: Rows that the blocks of ``blocks_s8.h`` take at a time, columns that they take of a vector.
 _ROWS, VECTOR_COLUMNS = 4, 8
+#: Columns of a group in the order of the sums in ``hil_mve_vector_s8``.
+_VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 #: The outputs of a block are stored at 16-bit distances.
 FARTHEST = (1 << 16) - 1
 #: Of products in 16 bits, that is shifts by which the largest of them gives 255 or more.
@@ -40,9 +43,22 @@ def is_full(outputs: HilRequantization) -> bool:
 def whole_chunks(matrix: Array, count: int) -> npt.NDArray[np.int8]:
     """``matrix`` with weights of 0 up to whole chunks, and ``count`` of them."""
     depth = -(-matrix.shape[1] // CHUNK) * CHUNK
-    padded = np.zeros((count, depth), np.int8)
-    padded[: matrix.shape[0], : matrix.shape[1]] = matrix
-    return padded
+    filled = np.zeros((count, depth), np.int8)
+    filled[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return filled
+
+
+def in_vectors(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values of columns in groups of eight, in the order of a vector's sums."""
+    whole = padded(values, VECTOR_COLUMNS)
+    return whole.reshape(-1, VECTOR_COLUMNS, *whole.shape[1:])[:, _VECTOR_ORDER]
+
+
+def vector_weights(matrix: Array) -> npt.NDArray[np.int8]:
+    """Return the weights of each eight columns as ``blocks_s8.h`` draws them, a row for each."""
+    weights = in_vectors(whole_chunks(matrix, len(matrix)))
+    chunks = weights.reshape(*weights.shape[:2], -1, CHUNK).transpose(0, 2, 1, 3)
+    return chunks.reshape(len(weights), -1)
 
 
 def bytes_of(values: npt.NDArray[Any], dtype: str = "<i4") -> npt.NDArray[np.int8]:

@@ -85,28 +85,39 @@ def columns_s16(form: LinearForm, sums: NarrowSums) -> HilMveColumnsS16 | None:
         columns=form.channels,
         out_min=sums.low,
         out_max=sums.high,
-        stream=_stream(form.weights, sums, sums.bias, chunks, _ROWS_CHUNK),
+        stream=_stream(form.weights, sums.bias, sums.multipliers, chunks, _ROWS_CHUNK),
     )
 
 
 def vector_s16(form: MatrixProduct, sums: NarrowSums) -> HilVectorS16Mve:
     """Return the columns in fours for single rows, which are split into bytes."""
-    chunks = -(-form.depth // _VECTOR_CHUNK)
-    bias = sums.bias + _FLIPPED * form.weights.astype(np.int64).sum(axis=1)
     return HilVectorS16Mve(
         rows=form.rows,
         depth=form.depth,
-        chunks=chunks,
+        chunks=-(-form.depth // _VECTOR_CHUNK),
         columns=form.channels,
         out_min=sums.low,
         out_max=sums.high,
-        # Modulo 2^32, as they are added.
-        stream=_stream(form.weights, sums, bias, chunks, _VECTOR_CHUNK),
+        stream=vector_stream(form.weights, sums.bias, sums.multipliers),
     )
 
 
+def vector_stream(
+    matrix: Array, bias: npt.NDArray[np.int64], multipliers: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int8]:
+    """Return columns for single rows, as ``mve/blocks_s16.h`` draws them."""
+    chunks = -(-matrix.shape[1] // _VECTOR_CHUNK)
+    # Modulo 2^32, as they are added.
+    flipped = bias + _FLIPPED * matrix.astype(np.int64).sum(axis=1)
+    return _stream(matrix, flipped, multipliers, chunks, _VECTOR_CHUNK)
+
+
 def _stream(
-    matrix: Array, sums: NarrowSums, bias: npt.NDArray[np.int64], chunks: int, chunk: int
+    matrix: Array,
+    bias: npt.NDArray[np.int64],
+    multipliers: npt.NDArray[np.int64],
+    chunks: int,
+    chunk: int,
 ) -> npt.NDArray[np.int8]:
     """Return, for each four columns, weights chunk by chunk, biases and multipliers."""
     whole = np.pad(padded(matrix, _FOUR), ((0, 0), (0, chunks * chunk - matrix.shape[1])))
@@ -115,7 +126,7 @@ def _stream(
         np.ascontiguousarray(padded(values, _FOUR).reshape(-1, _FOUR).astype(np.int32)).view(
             np.int8
         )
-        for values in (bias, sums.multipliers)
+        for values in (bias, multipliers)
     ]
     parts = [weights.reshape(len(weights), -1).astype(np.int8), *words]
     return np.concatenate(parts, axis=1).reshape(-1)

@@ -98,6 +98,11 @@ HIL_DSP_OF_WORDS(hil_dsp_add_pairs, "sadd16 %0, %1, %2",
 HIL_DSP_OF_WORDS(hil_dsp_sub_pairs, "ssub16 %0, %1, %2",
                  ((a - b) & 0xffffU) | ((a >> 16) - (b >> 16)) << 16)
 
+/* The half-words of two pairs added up, saturated. */
+HIL_DSP_OF_WORDS(hil_dsp_add_saturated, "qadd16 %0, %1, %2",
+                 hil_dsp_pair(hil_saturate_s16(hil_dsp_low(a) + hil_dsp_low(b)),
+                              hil_saturate_s16(hil_dsp_high(a) + hil_dsp_high(b))))
+
 /* The half-words of a pair plus bytes 0 and 2 of a word, and plus bytes 1 and 3, modulo 2^16. */
 HIL_DSP_OF_WORDS(hil_dsp_add_even, "sxtab16 %0, %1, %2", hil_dsp_add_pairs(a, hil_dsp_even(b)))
 HIL_DSP_OF_WORDS(hil_dsp_add_odd, "sxtab16 %0, %1, %2, ror #8",
@@ -120,6 +125,14 @@ HIL_INLINE uint32_t hil_dsp_dual(uint32_t a, uint32_t b, uint32_t sum) {
     return sum + (uint32_t)(hil_dsp_low(a) * hil_dsp_low(b)) +
            (uint32_t)(hil_dsp_high(a) * hil_dsp_high(b));
 #endif
+}
+
+/* A constant that the compiler does not know. */
+HIL_INLINE int32_t hil_dsp_kept(int32_t constant) {
+#if HIL_DSP_CORE
+    __asm__("" : "+r"(constant));
+#endif
+    return constant;
 }
 
 /* addend + a * b / 2^32, rounded half up. */
@@ -147,6 +160,16 @@ HIL_INLINE int8_t hil_dsp_requantize(int32_t twice, int32_t multiplier, int32_t 
     const int32_t addend = low >= zero_point ? rounding : rounding - (twice < 0 ? 1 : 0);
     const int32_t scaled = hil_dsp_high_mul_add(twice, multiplier, addend);
     return hil_clamp_s8(scaled >> (shift + 1), low, high);
+}
+
+/* hil_requantize(x, multiplier, shift) from 2 * x, for |x| < 2^30 and -29 <= shift <= 0, or larger
+ * shifts by which x stays below 2^30. As above, with nothing to clamp. */
+HIL_INLINE int32_t hil_dsp_requantized(int32_t twice, int32_t multiplier, int32_t shift) {
+    if (shift >= 0) {
+        return hil_dsp_high_mul_add((int32_t)((uint32_t)twice << shift), multiplier, 0);
+    }
+    const int32_t half = INT32_C(1) << (-shift - 1);
+    return hil_dsp_high_mul_add(twice, multiplier, half - (twice < 0 ? 1 : 0)) >> -shift;
 }
 
 /* How an output follows from a sum: addend + sum * multiplier / 2^32, rounded down, then as much to

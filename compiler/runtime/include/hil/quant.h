@@ -66,6 +66,24 @@ HIL_INLINE int8_t hil_clamp_s8(int32_t x, int32_t low, int32_t high) {
     return (int8_t)(high < INT8_MAX && x > high ? high : x);
 }
 
+/* Clamp to int16, where the core saturates in one instruction. */
+HIL_INLINE int32_t hil_saturate_s16(int32_t x) {
+#ifdef __ARM_FEATURE_SAT
+    return (int32_t)__builtin_arm_ssat(x, 16);
+#else
+    return x < INT16_MIN ? INT16_MIN : (x > INT16_MAX ? INT16_MAX : x);
+#endif
+}
+
+/* Clamp to 17 bits without a sign, likewise. */
+HIL_INLINE int32_t hil_saturate_u17(int32_t x) {
+#ifdef __ARM_FEATURE_SAT
+    return (int32_t)__builtin_arm_usat(x, 17);
+#else
+    return x < 0 ? 0 : (x > 0x1ffff ? 0x1ffff : x);
+#endif
+}
+
 HIL_INLINE int32_t hil_clamp(int32_t x, int32_t low, int32_t high) {
     return x < low ? low : (x > high ? high : x);
 }

@@ -10,7 +10,7 @@
  * r1 its elements; r2 r3 r11 r12 weights. Stack: +0 the block, +4 where the weights end, +8 the
  * caller's r7, in which a compiler may keep its frame, +12 nothing.
  *
- * Data: `_vector_stream()` packs, for each four columns
+ * Data: `vector_weights()` packs the weights, for each four columns
  *
  *   +0 four biases   +16 four multipliers   +32 weights
  *   weights, narrow   16 bytes a unit: columns 0 1 of elements 0 1, columns 2 3 of elements 0 1,
@@ -21,7 +21,7 @@
  *
  * Order: a row is read whole before its first output is written.
  *
- * Bounds: 256 * w1 + w0 is a half-word (`_vector_stream()` refuses others). smlald adds up 256 * A1
+ * Bounds: 256 * w1 + w0 is a half-word (`vector_weights()` refuses others). smlald adds up 256 * A1
  * + A0 in 64 bits; A0 and A1, biases included, are below 2^31 for all inputs (`narrow_sums()`).
  *
  * Output: that of columns_s16.h.
@@ -199,47 +199,61 @@ HIL_INLINE void hil_dsp_vector_s16_sums(struct hil_dsp_vector_s16 *sums, int32_t
 #endif
 
 /* A row, filled up to whole units. */
-HIL_INLINE void hil_dsp_vector_s16_row(const struct hil_dsp_matvec_s16 *p, const int16_t *in,
+HIL_INLINE void hil_dsp_vector_s16_row(const int16_t *in, int32_t depth, int32_t units,
                                        uint32_t *row) {
-    const int32_t whole = p->depth / 4;
+    const int32_t whole = depth / 4;
 #pragma GCC unroll 4
     for (int32_t i = 0; i < whole; i++) {
         row[2 * i] = hil_dsp_s16_load(in + 4 * i);
         row[2 * i + 1] = hil_dsp_s16_load(in + 4 * i + 2);
     }
-    for (int32_t i = whole; i < p->units; i++) {
-        hil_dsp_s16_unit(in + 4 * i, p->depth - 4 * i, &row[2 * i], &row[2 * i + 1]);
+    for (int32_t i = whole; i < units; i++) {
+        hil_dsp_s16_unit(in + 4 * i, depth - 4 * i, &row[2 * i], &row[2 * i + 1]);
+    }
+}
+
+/* Words of the weights of four columns. */
+HIL_INLINE int32_t hil_dsp_vector_s16_words(int32_t units, int32_t wide) {
+    return (wide ? 8 : 4) * units;
+}
+
+/* The sums of a row, as hil_dsp_vector_s16_row() lays it, and four columns, which add to biases. */
+HIL_INLINE void hil_dsp_vector_s16_four(const uint32_t *row, const int32_t *bias,
+                                        const int32_t *packed, int32_t units, int32_t wide,
+                                        int32_t *four) {
+    const void *const bytes = packed;
+    const uint32_t *const weights = (const uint32_t *)bytes;
+    struct hil_dsp_vector_s16 sums = {
+        .row = row,
+        .weights = weights,
+        .end = weights + hil_dsp_vector_s16_words(units, wide),
+        .sums = {bias[0], bias[1], bias[2], bias[3]},
+        .both = {0, 0},
+    };
+    hil_dsp_vector_s16_sums(&sums, units, wide);
+    for (int i = 0; i < 4; i += 2) {
+        four[i] = sums.sums[i];
+        four[i + 1] = sums.sums[i + 1];
+        if (!wide) {
+            const int64_t upper = sums.both[i / 2] - (sums.sums[i] - (int64_t)bias[i]);
+            four[i + 1] += (int32_t)(upper >> 8);
+        }
     }
 }
 
 HIL_INLINE void hil_dsp_matvec_s16(const struct hil_dsp_matvec_s16 *p, const int16_t *in,
                                    int16_t *out, void *scratch) {
     uint32_t *const row = (uint32_t *)scratch;
-    const int32_t block_words = 8 + (p->wide ? 8 : 4) * p->units;
+    const int32_t block_words = 8 + hil_dsp_vector_s16_words(p->units, p->wide);
     for (int32_t rows = p->rows; rows > 0; rows--) {
-        hil_dsp_vector_s16_row(p, in, row);
+        hil_dsp_vector_s16_row(in, p->depth, p->units, row);
         const int32_t *block = p->stream;
         for (int32_t column = 0; column < p->columns; column += 4) {
-            const void *const packed = block + 8;
-            const uint32_t *const weights = (const uint32_t *)packed;
-            struct hil_dsp_vector_s16 sums = {
-                .row = row,
-                .weights = weights,
-                .end = weights + (p->wide ? 8 : 4) * p->units,
-                .sums = {block[0], block[1], block[2], block[3]},
-                .both = {0, 0},
-            };
-            hil_dsp_vector_s16_sums(&sums, p->units, p->wide);
-            if (!p->wide) {
-                for (int i = 0; i < 4; i += 2) {
-                    const int64_t upper = sums.both[i / 2] - (sums.sums[i] - (int64_t)block[i]);
-                    sums.sums[i + 1] += (int32_t)(upper >> 8);
-                }
-            }
+            int32_t sums[4];
+            hil_dsp_vector_s16_four(row, block, block + 8, p->units, p->wide, sums);
             const int32_t left = p->columns - column;
             for (int32_t i = 0; i < 4 && (p->columns % 4 == 0 || i < left); i++) {
-                out[column + i] =
-                    hil_dsp_s16_scaled(sums.sums[i], block[4 + i], p->out_min, p->out_max);
+                out[column + i] = hil_dsp_s16_scaled(sums[i], block[4 + i], p->out_min, p->out_max);
             }
             block += block_words;
         }

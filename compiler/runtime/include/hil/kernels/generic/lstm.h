@@ -13,6 +13,7 @@
 
 #include "hil/kernels/generic/clamp_f32.h"
 #include "hil/kernels/generic/matmul_s16.h"
+#include "hil/kernels/generic/sum_s8.h"
 #include "hil/kernels/generic/unary_s16.h"
 #include "hil/quant.h"
 
@@ -36,38 +37,84 @@
     int32_t clip;              /* the largest magnitude of the cell state */                       \
     int32_t tanh_multiplier;   /* from the cell state to the table */                              \
     int32_t tanh_shift;        /* of the product, to the right */                                  \
-    const int16_t *table       /* of the logistic function, 256 steps */
+    const int16_t *table       /* of the logistic function less one half, from -256 steps to 256 */
+
+struct hil_lstm_cell {
+    HIL_LSTM_CELL_FIELDS;
+};
+
+#define HIL_LSTM_CELL(p)                                                                           \
+    {                                                                                              \
+        .forget_multiplier = (p)->forget_multiplier, .forget_shift = (p)->forget_shift,            \
+        .update_multiplier = (p)->update_multiplier, .update_shift = (p)->update_shift,            \
+        .out_multiplier = (p)->out_multiplier, .out_shift = (p)->out_shift,                        \
+        .out_zero_point = (p)->out_zero_point, .clip = (p)->clip,                                  \
+        .tanh_multiplier = (p)->tanh_multiplier, .tanh_shift = (p)->tanh_shift,                    \
+        .table = (p)->table,                                                                       \
+    }
 
 /* Where a turn's input and output are: those of a step of a sequence. */
 HIL_INLINE int32_t hil_lstm_place(int32_t turn, int32_t batch, int32_t steps, int32_t time_major) {
     return time_major ? (turn % steps) * batch + turn / steps : turn;
 }
 
-/* The logistic function and the hyperbolic tangent from Q3.12 to Q0.15. */
-HIL_INLINE int32_t hil_lstm_logistic(const int16_t *table, int32_t x) {
-    const int32_t position = 3 * x;
-    const int32_t size = position < 0 ? -position : position;
-    const int32_t y = hil_sigmoid_s16_between(table, size, 9, INT32_C(0x7FFF) << 10);
-    return (position < 0 ? (INT32_C(1) << 25) - y + 511 : y + 512) >> 10;
+/* Calls step(p, x, h, c, new_c, next) for each step of each sequence: input, old states, and where
+ * the new cell state and the new hidden state go; this is then copied to where it is wanted. */
+#define HIL_LSTM_TURNS(p, step, in, hidden, cell, out, new_hidden, new_cell, next, scratch)        \
+    do {                                                                                           \
+        for (int32_t turn = 0; turn < (p)->batch * (p)->steps; turn++) {                           \
+            const int32_t place = hil_lstm_place(turn, (p)->batch, (p)->steps, (p)->time_major);   \
+            const int32_t sequence = turn / (p)->steps * (p)->units;                               \
+            const int is_first = turn % (p)->steps == 0;                                           \
+            step((p), (in) + place * (p)->depth, (is_first ? (hidden) : (new_hidden)) + sequence,  \
+                 (is_first ? (cell) : (new_cell)) + sequence, (new_cell) + sequence, (scratch));   \
+            const size_t bytes = sizeof *(next) * (size_t)(p)->units;                              \
+            memcpy((new_hidden) + sequence, (next), bytes);                                        \
+            memcpy((out) + place * (p)->units, (next), bytes);                                     \
+        }                                                                                          \
+    } while (0)
+
+/* The table at a place of 2^bits a step, counted from its least entry, with `half` added away from
+ * its middle. */
+HIL_INLINE int32_t hil_lstm_between(const int16_t *table, int32_t place, int bits, int32_t half) {
+    const int16_t *const step = table + (place >> bits);
+    const int32_t rise = step[1] - step[0];
+    const int32_t between = step[0] * (1 << bits) + (place & ((1 << bits) - 1)) * rise;
+    return between + half - 1 + (place >> (bits + 8));
 }
 
-HIL_INLINE int32_t hil_lstm_tanh(const int16_t *table, int32_t position) {
-    const int32_t size = position < 0 ? -position : position;
-    const int32_t y = hil_sigmoid_s16_between(table, size, 8, INT32_C(0xFFFF) << 8);
-    const int32_t above = y - (INT32_C(1) << 23);
-    return (position < 0 ? 127 - above : above + 128) >> 8;
+/* From Q3.12, and from a position; in Q0.15. */
+#define HIL_LSTM_LOGISTIC(between, table, x)                                                       \
+    (between((table), 3 * (x) + (256 << 9), 9, (INT32_C(1) << 24) + 512) >> 10)
+#define HIL_LSTM_TANH(between, table, position)                                                    \
+    (between((table), hil_saturate_u17((position) + (256 << 8)), 8, 128) >> 8)
+
+/* The argument of a gate in Q3.12 from what the inputs and the hidden states add to it. */
+HIL_INLINE int32_t hil_lstm_sum(int32_t inputs, int32_t hidden) {
+    return hil_saturate_s16(hil_saturate_s16(inputs) + hil_saturate_s16(hidden));
 }
 
-/* The new cell state, from the old one and the values of the gates. */
-HIL_INLINE int32_t hil_lstm_cell(int32_t cell, const int32_t *gates, int32_t forget_multiplier,
-                                 int32_t forget_shift, int32_t update_multiplier,
-                                 int32_t update_shift, int32_t clip) {
-    const int32_t kept = hil_requantize(gates[1] * cell, forget_multiplier, forget_shift);
-    const int32_t added = hil_requantize(gates[0] * gates[2], update_multiplier, update_shift);
-    const int32_t sum =
-        hil_clamp(kept, INT16_MIN, INT16_MAX) + hil_clamp(added, INT16_MIN, INT16_MAX);
-    return hil_clamp(hil_clamp(sum, INT16_MIN, INT16_MAX), -clip, clip);
-}
+/* name(p, sums, cell, new_cell): the new hidden state of a unit, not yet clamped, and the new cell
+ * state in *new_cell, from the arguments of the gates. Families requantize products, and look up in
+ * the table, in their own ways. */
+#define HIL_LSTM_UNIT(name, requantize, between)                                                   \
+    HIL_INLINE int32_t name(const struct hil_lstm_cell *p, const int32_t *sums, int32_t cell,      \
+                            int16_t *new_cell) {                                                   \
+        const int32_t input = HIL_LSTM_LOGISTIC(between, p->table, sums[0]);                       \
+        const int32_t forget = HIL_LSTM_LOGISTIC(between, p->table, sums[1]);                      \
+        const int32_t update = HIL_LSTM_TANH(between, p->table, 3 * sums[2]);                      \
+        const int32_t output = HIL_LSTM_LOGISTIC(between, p->table, sums[3]);                      \
+        const int32_t kept = requantize(forget * cell, p->forget_multiplier, p->forget_shift);     \
+        const int32_t added = requantize(input * update, p->update_multiplier, p->update_shift);   \
+        const int32_t both = hil_saturate_s16(hil_saturate_s16(kept) + hil_saturate_s16(added));   \
+        const int32_t state = p->clip > INT16_MAX ? both : hil_clamp(both, -p->clip, p->clip);     \
+        *new_cell = (int16_t)state;                                                                \
+        const int32_t position = hil_sigmoid_s16_scaled(state, p->tanh_multiplier, p->tanh_shift); \
+        const int32_t shown = HIL_LSTM_TANH(between, p->table, position);                          \
+        return requantize(shown * output, p->out_multiplier, p->out_shift) + p->out_zero_point;    \
+    }
+
+HIL_LSTM_UNIT(hil_lstm_unit, hil_requantize, hil_lstm_between)
 
 /* Sums of 32 bits, rounded twice. */
 /*@kernel
@@ -85,13 +132,19 @@ unit = "batch * steps * units"
 input = "batch * steps * units * depth"
 hidden = "batch * steps * units * units"
 [cost.on.cortex-m3]
-call = 60.0
-turn = 60.0
-unit = 420.0
-input = 20.0
-hidden = 20.0
+unit = 408.8
+input = 20.53
+hidden = 20.17
 [cost.on.cortex-m0]
-factor = 1.9
+unit = 1092.0
+input = 30.09
+hidden = 29.35
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.93
+[cost.on.rv32imac]
+factor = 1.35
 @*/
 struct hil_lstm_s8 {
     HIL_LSTM_FIELDS;
@@ -106,57 +159,33 @@ struct hil_lstm_s8 {
     const int32_t *hidden_bias;                 /* what zero points of hidden states add */
 };
 
-HIL_INLINE int32_t hil_lstm_s8_sum(const int8_t *values, const int8_t *weights, int32_t count,
-                                   int32_t bias) {
-    uint32_t sum = (uint32_t)bias;
-    for (int32_t i = 0; i < count; i++) {
-        sum += (uint32_t)(values[i] * weights[i]);
+/* A step of a sequence; where the new cell state goes and where the new hidden state does. */
+HIL_INLINE void hil_lstm_s8_step(const struct hil_lstm_s8 *p, const int8_t *x, const int8_t *h,
+                                 const int16_t *c, int16_t *new_c, void *scratch) {
+    int8_t *const next = (int8_t *)scratch;
+    const struct hil_lstm_cell cell = HIL_LSTM_CELL(p);
+    for (int32_t unit = 0; unit < p->units; unit++) {
+        int32_t sums[HIL_LSTM_GATES];
+        for (int32_t gate = 0; gate < HIL_LSTM_GATES; gate++) {
+            const int32_t row = gate * p->units + unit;
+            const int32_t inputs = hil_requantize(
+                hil_sum_s8(x, p->in_weights + row * p->depth, p->depth, p->in_bias[row]),
+                p->in_multipliers[gate], p->in_shifts[gate]);
+            const int32_t recurrent = hil_requantize(
+                hil_sum_s8(h, p->hidden_weights + row * p->units, p->units, p->hidden_bias[row]),
+                p->hidden_multipliers[gate], p->hidden_shifts[gate]);
+            sums[gate] = hil_lstm_sum(inputs, recurrent);
+        }
+        const int32_t shown = hil_lstm_unit(&cell, sums, c[unit], &new_c[unit]);
+        next[unit] = hil_clamp_s8(shown, INT8_MIN, INT8_MAX);
     }
-    return (int32_t)sum;
 }
 
 HIL_INLINE void hil_lstm_s8(const struct hil_lstm_s8 *p, const int8_t *in, const int8_t *hidden,
                             const int16_t *cell, int8_t *out, int8_t *new_hidden, int16_t *new_cell,
                             void *scratch) {
-    int8_t *next = (int8_t *)scratch;
-    for (int32_t turn = 0; turn < p->batch * p->steps; turn++) {
-        const int32_t place = hil_lstm_place(turn, p->batch, p->steps, p->time_major);
-        const int32_t sequence = turn / p->steps * p->units;
-        const int is_first = turn % p->steps == 0;
-        const int8_t *x = in + place * p->depth;
-        const int8_t *h = (is_first ? hidden : new_hidden) + sequence;
-        const int16_t *c = (is_first ? cell : new_cell) + sequence;
-        for (int32_t unit = 0; unit < p->units; unit++) {
-            int32_t gates[HIL_LSTM_GATES];
-            for (int32_t gate = 0; gate < HIL_LSTM_GATES; gate++) {
-                const int32_t row = gate * p->units + unit;
-                const int32_t inputs = hil_requantize(
-                    hil_lstm_s8_sum(x, p->in_weights + row * p->depth, p->depth, p->in_bias[row]),
-                    p->in_multipliers[gate], p->in_shifts[gate]);
-                const int32_t recurrent =
-                    hil_requantize(hil_lstm_s8_sum(h, p->hidden_weights + row * p->units, p->units,
-                                                   p->hidden_bias[row]),
-                                   p->hidden_multipliers[gate], p->hidden_shifts[gate]);
-                const int32_t sum = hil_clamp(hil_clamp(inputs, INT16_MIN, INT16_MAX) +
-                                                  hil_clamp(recurrent, INT16_MIN, INT16_MAX),
-                                              INT16_MIN, INT16_MAX);
-                gates[gate] =
-                    gate == 2 ? hil_lstm_tanh(p->table, 3 * sum) : hil_lstm_logistic(p->table, sum);
-            }
-            const int32_t state =
-                hil_lstm_cell(c[unit], gates, p->forget_multiplier, p->forget_shift,
-                              p->update_multiplier, p->update_shift, p->clip);
-            new_cell[sequence + unit] = (int16_t)state;
-            const int32_t shown = hil_lstm_tanh(
-                p->table, hil_sigmoid_s16_scaled(state, p->tanh_multiplier, p->tanh_shift));
-            next[unit] =
-                hil_clamp_s8(hil_requantize(shown * gates[3], p->out_multiplier, p->out_shift) +
-                                 p->out_zero_point,
-                             INT8_MIN, INT8_MAX);
-        }
-        memcpy(new_hidden + sequence, next, (size_t)p->units);
-        memcpy(out + place * p->units, next, (size_t)p->units);
-    }
+    HIL_LSTM_TURNS(p, hil_lstm_s8_step, in, hidden, cell, out, new_hidden, new_cell,
+                   (int8_t *)scratch, scratch);
 }
 
 /* Sums of 64 bits, with a multiplier of 15 bits, rounded once. */
@@ -175,13 +204,18 @@ unit = "batch * steps * units"
 input = "batch * steps * units * depth"
 hidden = "batch * steps * units * units"
 [cost.on.cortex-m3]
-call = 60.0
-turn = 60.0
-unit = 560.0
-input = 22.0
-hidden = 22.0
+call = 39.51
+unit = 417.7
+input = 22.89
+hidden = 20.28
 [cost.on.cortex-m0]
-factor = 1.9
+factor = 2.55
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.89
+[cost.on.rv32imac]
+factor = 1.25
 @*/
 struct hil_lstm_s16 {
     HIL_LSTM_FIELDS;
@@ -205,48 +239,34 @@ HIL_INLINE int64_t hil_lstm_s16_sum(const int16_t *values, const int8_t *weights
     return sum;
 }
 
+HIL_INLINE void hil_lstm_s16_step(const struct hil_lstm_s16 *p, const int16_t *x, const int16_t *h,
+                                  const int16_t *c, int16_t *new_c, void *scratch) {
+    int16_t *const next = (int16_t *)scratch;
+    const struct hil_lstm_cell cell = HIL_LSTM_CELL(p);
+    for (int32_t unit = 0; unit < p->units; unit++) {
+        int32_t sums[HIL_LSTM_GATES];
+        for (int32_t gate = 0; gate < HIL_LSTM_GATES; gate++) {
+            const int32_t row = gate * p->units + unit;
+            const int32_t *const words = p->in_bias + 2 * row;
+            const int64_t bias = (int64_t)words[1] * (INT64_C(1) << 32) + (uint32_t)words[0];
+            const int32_t inputs = hil_requantize_once(
+                bias + hil_lstm_s16_sum(x, p->in_weights + row * p->depth, p->depth),
+                p->in_multipliers[gate], p->in_shifts[gate]);
+            const int32_t recurrent = hil_requantize_once(
+                hil_lstm_s16_sum(h, p->hidden_weights + row * p->units, p->units),
+                p->hidden_multipliers[gate], p->hidden_shifts[gate]);
+            sums[gate] = hil_lstm_sum(inputs, recurrent);
+        }
+        const int32_t shown = hil_lstm_unit(&cell, sums, c[unit], &new_c[unit]);
+        next[unit] = (int16_t)hil_clamp(shown, INT16_MIN, INT16_MAX);
+    }
+}
+
 HIL_INLINE void hil_lstm_s16(const struct hil_lstm_s16 *p, const int16_t *in, const int16_t *hidden,
                              const int16_t *cell, int16_t *out, int16_t *new_hidden,
                              int16_t *new_cell, void *scratch) {
-    int16_t *next = (int16_t *)scratch;
-    for (int32_t turn = 0; turn < p->batch * p->steps; turn++) {
-        const int32_t place = hil_lstm_place(turn, p->batch, p->steps, p->time_major);
-        const int32_t sequence = turn / p->steps * p->units;
-        const int is_first = turn % p->steps == 0;
-        const int16_t *x = in + place * p->depth;
-        const int16_t *h = (is_first ? hidden : new_hidden) + sequence;
-        const int16_t *c = (is_first ? cell : new_cell) + sequence;
-        for (int32_t unit = 0; unit < p->units; unit++) {
-            int32_t gates[HIL_LSTM_GATES];
-            for (int32_t gate = 0; gate < HIL_LSTM_GATES; gate++) {
-                const int32_t row = gate * p->units + unit;
-                const int32_t *words = p->in_bias + 2 * row;
-                const int64_t bias = (int64_t)words[1] * (INT64_C(1) << 32) + (uint32_t)words[0];
-                const int32_t inputs = hil_requantize_once(
-                    bias + hil_lstm_s16_sum(x, p->in_weights + row * p->depth, p->depth),
-                    p->in_multipliers[gate], p->in_shifts[gate]);
-                const int32_t recurrent = hil_requantize_once(
-                    hil_lstm_s16_sum(h, p->hidden_weights + row * p->units, p->units),
-                    p->hidden_multipliers[gate], p->hidden_shifts[gate]);
-                const int32_t sum = hil_clamp(hil_clamp(inputs, INT16_MIN, INT16_MAX) +
-                                                  hil_clamp(recurrent, INT16_MIN, INT16_MAX),
-                                              INT16_MIN, INT16_MAX);
-                gates[gate] =
-                    gate == 2 ? hil_lstm_tanh(p->table, 3 * sum) : hil_lstm_logistic(p->table, sum);
-            }
-            const int32_t state =
-                hil_lstm_cell(c[unit], gates, p->forget_multiplier, p->forget_shift,
-                              p->update_multiplier, p->update_shift, p->clip);
-            new_cell[sequence + unit] = (int16_t)state;
-            const int32_t shown = hil_lstm_tanh(
-                p->table, hil_sigmoid_s16_scaled(state, p->tanh_multiplier, p->tanh_shift));
-            const int32_t scaled =
-                hil_requantize(shown * gates[3], p->out_multiplier, p->out_shift);
-            next[unit] = (int16_t)hil_clamp(scaled + p->out_zero_point, INT16_MIN, INT16_MAX);
-        }
-        memcpy(new_hidden + sequence, next, sizeof *next * (size_t)p->units);
-        memcpy(out + place * p->units, next, sizeof *next * (size_t)p->units);
-    }
+    HIL_LSTM_TURNS(p, hil_lstm_s16_step, in, hidden, cell, out, new_hidden, new_cell,
+                   (int16_t *)scratch, scratch);
 }
 
 /*@kernel
@@ -299,35 +319,31 @@ HIL_INLINE float hil_lstm_f32_logistic(float x) {
     return x < -9.0f ? expf(x) : 1.0f / (1.0f + expf(-x));
 }
 
+HIL_INLINE void hil_lstm_f32_step(const struct hil_lstm_f32 *p, const float *x, const float *h,
+                                  const float *c, float *new_c, void *scratch) {
+    float *const next = (float *)scratch;
+    for (int32_t unit = 0; unit < p->units; unit++) {
+        float gates[HIL_LSTM_GATES];
+        for (int32_t gate = 0; gate < HIL_LSTM_GATES; gate++) {
+            const int32_t row = gate * p->units + unit;
+            const float inputs =
+                hil_lstm_f32_sum(x, p->in_weights + row * p->depth, p->depth) + p->bias[row];
+            const float sum =
+                inputs + hil_lstm_f32_sum(h, p->hidden_weights + row * p->units, p->units);
+            gates[gate] = gate == 2 ? tanhf(sum) : hil_lstm_f32_logistic(sum);
+        }
+        const float state =
+            hil_clamp_f32(gates[1] * c[unit] + gates[0] * gates[2], -p->clip, p->clip);
+        new_c[unit] = state;
+        next[unit] = tanhf(state) * gates[3];
+    }
+}
+
 HIL_INLINE void hil_lstm_f32(const struct hil_lstm_f32 *p, const float *in, const float *hidden,
                              const float *cell, float *out, float *new_hidden, float *new_cell,
                              void *scratch) {
-    float *next = (float *)scratch;
-    for (int32_t turn = 0; turn < p->batch * p->steps; turn++) {
-        const int32_t place = hil_lstm_place(turn, p->batch, p->steps, p->time_major);
-        const int32_t sequence = turn / p->steps * p->units;
-        const int is_first = turn % p->steps == 0;
-        const float *x = in + place * p->depth;
-        const float *h = (is_first ? hidden : new_hidden) + sequence;
-        const float *c = (is_first ? cell : new_cell) + sequence;
-        for (int32_t unit = 0; unit < p->units; unit++) {
-            float gates[HIL_LSTM_GATES];
-            for (int32_t gate = 0; gate < HIL_LSTM_GATES; gate++) {
-                const int32_t row = gate * p->units + unit;
-                const float inputs =
-                    hil_lstm_f32_sum(x, p->in_weights + row * p->depth, p->depth) + p->bias[row];
-                const float sum =
-                    inputs + hil_lstm_f32_sum(h, p->hidden_weights + row * p->units, p->units);
-                gates[gate] = gate == 2 ? tanhf(sum) : hil_lstm_f32_logistic(sum);
-            }
-            const float state =
-                hil_clamp_f32(gates[1] * c[unit] + gates[0] * gates[2], -p->clip, p->clip);
-            new_cell[sequence + unit] = state;
-            next[unit] = tanhf(state) * gates[3];
-        }
-        memcpy(new_hidden + sequence, next, sizeof *next * (size_t)p->units);
-        memcpy(out + place * p->units, next, sizeof *next * (size_t)p->units);
-    }
+    HIL_LSTM_TURNS(p, hil_lstm_f32_step, in, hidden, cell, out, new_hidden, new_cell,
+                   (float *)scratch, scratch);
 }
 
 #endif

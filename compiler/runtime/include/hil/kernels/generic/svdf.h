@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "hil/kernels/generic/clamp_f32.h"
+#include "hil/kernels/generic/sum_s8.h"
 #include "hil/quant.h"
 
 #define HIL_SVDF_FIELDS                                                                            \
@@ -29,16 +30,6 @@
     const int8_t *weights;      /* of features, [filters][depth] */                                \
     const int32_t *offsets;     /* of features: their sums for inputs of all zeros */              \
     const int32_t *bias         /* of units, with what zero points of features add */
-
-/* The sum of a filter's feature. */
-HIL_INLINE int32_t hil_svdf_s8_sum(const int8_t *in, const int8_t *weights, int32_t depth,
-                                   int32_t offset) {
-    uint32_t sum = (uint32_t)offset;
-    for (int32_t i = 0; i < depth; i++) {
-        sum += (uint32_t)(in[i] * weights[i]);
-    }
-    return (int32_t)sum;
-}
 
 HIL_INLINE int8_t hil_svdf_s8_out(int32_t sum, int32_t multiplier, int32_t shift,
                                   int32_t zero_point) {
@@ -60,7 +51,7 @@ HIL_INLINE int8_t hil_svdf_s8_out(int32_t sum, int32_t multiplier, int32_t shift
                 uint32_t sum = (uint32_t)(p)->bias[unit];                                          \
                 for (int32_t filter = 0; filter < (p)->rank; filter++) {                           \
                     const int32_t feature =                                                        \
-                        hil_requantize(hil_svdf_s8_sum(x, weights, (p)->depth, *offsets++),        \
+                        hil_requantize(hil_sum_s8(x, weights, (p)->depth, *offsets++),             \
                                        (p)->feature_multiplier, (p)->feature_shift);               \
                     for (int32_t i = 1; i < (p)->memory; i++) {                                    \
                         const element kept = old[i];                                               \

@@ -1,0 +1,76 @@
+"""Kernels of operators beside the linear layers for cores with DSP instructions: their twins in C,
+on the host under sanitizers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_checks import Check, check, checks_of, count
+from single_op import SingleOp, random_op
+
+from hilc.ir import Quant, Tensor
+from hilc.target import get_cpu
+
+M4 = get_cpu("cortex-m4")
+LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+
+
+def extreme(rng: np.random.Generator, single: SingleOp) -> SingleOp:
+    """The operator with every constant of int8 and every input at an end of its type."""
+
+    def ends(value: Any, low: int | None = None) -> Any:
+        info = np.iinfo(value.dtype)
+        least = info.min if low is None else low
+        return rng.choice(np.array([least, info.max], value.dtype), value.shape)
+
+    ins: list[Tensor] = []
+    values = []
+    for tensor, value in zip(single.ins, single.values, strict=True):
+        if tensor.data is not None and tensor.dtype == "int8":
+            # As converters write them.
+            tensor = replace(tensor, data=ends(tensor.data, -127))
+        ins.append(tensor)
+        values.append(ends(value) if tensor.data is None else tensor.data)
+    return replace(single, ins=tuple(ins), values=tuple(values))
+
+
+def singles(op: str, dtype: str, number: int) -> list[SingleOp]:
+    rng = np.random.default_rng([5, *op.encode(), *dtype.encode()])
+    made = [random_op(rng, op, dtype) for _ in range(number)]
+    return [*made, *(extreme(rng, single) for single in made)]
+
+
+def fast_checks(single: SingleOp) -> list[Check]:
+    return [one for one in checks_of(single, M4) if one.kernel.startswith("hil_dsp")]
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "kernels"),
+    [
+        (LSTM, "int8", {"hil_dsp_lstm_s8"}),
+        (LSTM, "int16", {"hil_dsp_lstm_s16"}),
+    ],
+)
+def test_the_twins_of_kernels_for_dsp_cores(op: str, dtype: str, kernels: set[str]) -> None:
+    found = [one for single in singles(op, dtype, 30) for one in fast_checks(single)]
+    check(found)
+    counts = count(found)
+    assert counts.keys() == kernels
+    assert min(counts.values()) >= 20
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_an_lstm_whose_gates_are_shifted_beyond_what_a_product_holds_is_portable(
+    dtype: str,
+) -> None:
+    fast = next(single for single in singles(LSTM, dtype, 30) if fast_checks(single))
+    # Sums of 2^30 steps a gate step.
+    weights = tuple(
+        replace(tensor, quant=Quant((2.0**20,), (0,))) if 1 <= index < 9 else tensor
+        for index, tensor in enumerate(fast.ins)
+    )
+    assert not fast_checks(replace(fast, ins=weights))
