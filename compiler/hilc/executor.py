@@ -23,6 +23,7 @@ import numpy.typing as npt
 from hilc.artifact.library import TensorInfo
 from hilc.errors import InputError
 from hilc.ir import Array
+from hilc.support.numbers import numbers
 
 Which = str | int
 
@@ -345,23 +346,39 @@ class Bindings:
 def find_tensor(infos: Sequence[TensorInfo], which: Which, kind: str) -> int:
     """Return the index of a tensor given by name or index; ``kind`` names it in messages."""
     names = [info.name for info in infos]
-    fact = f"the model has no {kind} {which!r}"
-    if isinstance(which, str):
-        if which in names:
-            return names.index(which)
+    if not infos:
+        raise InputError(f"the model has no {kind}, and so not {which!r}", f"it has no {kind}s")
+    index = tensor_index(which, kind)
+    if isinstance(index, str):
+        if index in names:
+            return names.index(index)
         # TVM's message.
-        fact = f"Could not find '{which}' in model's {kind}s"
+        fact = f"Could not find '{index}' in model's {kind}s"
     else:
-        try:
-            index = operator.index(which)
-        except TypeError:
-            index = -1
         if 0 <= index < len(infos):
             return index
+        fact = f"the model has no {kind} {index}"
     raise InputError(
-        fact,
-        f"its {kind}s are {', '.join(f'{i}: {name!r}' for i, name in enumerate(names)) or 'none'}",
+        fact, f"its {kind}s are {', '.join(f'{i}: {name!r}' for i, name in enumerate(names))}"
     )
+
+
+def tensor_index(which: Which, what: str) -> str | int:
+    """Return a name, or an index as an int; raise InputError for what is neither.
+
+    A bool is none, although Python takes it for a number.
+    """
+    if isinstance(which, str):
+        return which
+    try:
+        if isinstance(which, bool):
+            raise TypeError
+        return operator.index(which)
+    except TypeError:
+        raise InputError(
+            f"there is no {what} {which!r}, of type {type(which).__name__}",
+            "give its name, or its index as a whole number",
+        ) from None
 
 
 def input_values(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") -> Array:
@@ -369,10 +386,11 @@ def input_values(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") ->
 
     It may be the array itself. Raise InputError for another shape or element type.
     """
-    values = np.asarray(array)
+    what = f"{kind} {info.name!r}"
+    values = numbers(what, array, f"{info.dtype}{list(info.shape)}")
     native = values.dtype.newbyteorder("=")
     if native != np.dtype(info.dtype) or values.shape != info.shape:
-        raise _other_tensor(f"{kind} {info.name!r}", info, values)
+        raise _other_tensor(what, info, values)
     # asarray: ascontiguousarray gives a scalar a dimension.
     return np.asarray(values, native, order="C")
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from hilc.errors import InputError
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.ops import OPS
+from hilc.support.numbers import numbers
 
 
 class Interpreter:
@@ -35,7 +36,7 @@ class Interpreter:
     def set_state(self, name: str, value: npt.ArrayLike) -> None:
         """Let the next run start with ``value``, of the state's exact shape and type."""
         tensor = self._tensor(name)
-        array = np.asarray(value)
+        array = numbers(f"state {name!r}", value, f"{tensor.dtype}{list(tensor.shape)}")
         _check_value(f"state {name!r}", tensor, array)
         self._states[name] = array.copy()
 

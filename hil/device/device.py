@@ -28,8 +28,9 @@ from hil.link.replies import (
 from hil.link.tensors import TensorRef
 from hil.runners import Counter, Running
 from hilc.artifact.library import Layer, ModelLibrary, Module, TensorInfo
-from hilc.executor import other_tensor_hint, run_count
+from hilc.executor import other_tensor_hint, run_count, tensor_index
 from hilc.ir import Array
+from hilc.support.numbers import numbers
 
 if TYPE_CHECKING:
     from hil.firmware.build import Firmware
@@ -97,13 +98,13 @@ class Model:
 
     def _values(self, kind: str, tensor: TensorInfo, array: npt.ArrayLike) -> Array:
         """Return a copy of ``array``, as what is written to ``tensor``."""
-        values = np.asarray(array)
+        what = f"{kind} {tensor.name!r} of model {self.name!r}"
+        wanted = f"{tensor.dtype}{list(tensor.shape)}"
+        values = numbers(what, array, wanted)
         same_type = values.dtype.newbyteorder("=") == np.dtype(tensor.dtype)
         if not same_type or values.shape != tensor.shape:
             raise InputError(
-                f"{kind} {tensor.name!r} of model {self.name!r} is "
-                f"{tensor.dtype}{list(tensor.shape)}, the array is "
-                f"{values.dtype}{list(values.shape)}",
+                f"{what} is {wanted}, the array is {values.dtype}{list(values.shape)}",
                 other_tensor_hint(tensor, values),
             )
         # A copy: the caller's array may change before it is sent again.
@@ -452,15 +453,18 @@ class Device:
 
 def _find(name: str | int, tensors: Sequence[TensorInfo], what: str) -> int:
     """Return the index of the tensor given by name or index."""
-    if isinstance(name, int):
-        if 0 <= name < len(tensors):
-            return name
-        raise InputError(f"there is no {what} number {name}", f"there are {len(tensors)}")
-    for index, tensor in enumerate(tensors):
-        if tensor.name == name:
-            return index
-    names = ", ".join(tensor.name for tensor in tensors)
-    raise InputError(f"there is no {what} called {name!r}", f"choose one of {names}")
+    if not tensors:
+        raise InputError(f"there is no {what}, and so not {name!r}", "the model has none")
+    index = tensor_index(name, what)
+    names = [tensor.name for tensor in tensors]
+    if isinstance(index, str):
+        if index in names:
+            return names.index(index)
+        fact = f"there is no {what} called {index!r}"
+        raise InputError(fact, f"choose one of {', '.join(names)}")
+    if not 0 <= index < len(tensors):
+        raise InputError(f"there is no {what} number {index}", f"there are {len(tensors)}")
+    return index
 
 
 # -- what the board says of a model whose library is not at hand ------------------------------

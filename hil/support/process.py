@@ -66,7 +66,10 @@ class ChildProcess:
             how = "it closed its output but still runs"
         message = self._last_message()
         if ended_from_outside:
-            hint = "a user, another program or the system (out of memory?) ended it: run it again"
+            hint = (
+                "a user, another program or the system (out of memory?) ended it: run the command "
+                "again; in Python, open the board again"
+            )
         elif message:
             hint = "its last message gives the reason"
         else:

@@ -18,7 +18,6 @@ import models
 import numpy as np
 import pytest
 import small_models
-import stateful
 from documents import (
     ROOT,
     SHOWN_ONLY,
@@ -129,17 +128,12 @@ def write_net(place: Path) -> None:
     place.write_bytes(small_models.convolutions())
 
 
-def write_wake(place: Path) -> None:
-    place.write_bytes(stateful.keyword_file())
-
-
 #: What makes the files that documents name and do not make.
 GIVEN: dict[str, Callable[[Path], object]] = {
     "digits.tflite": link(DIGITS),
     "digits_test.npz": link(DIGITS.with_name("digits_test.npz")),
     "model.tflite": link(DIGITS),
     "net.tflite": write_net,
-    "wake.tflite": write_wake,
     "x.npz": write_inputs,
     "broken.tar": write_broken,
     **{f"{name}.tflite": partial(link_model, name) for name in models.INT8_MODELS},

@@ -124,6 +124,9 @@ BAD = [
     # Models.
     Bad("compile missing.tflite -o x.tar", 2, "'missing.tflite' does not exist"),
     Bad("compile folder -o x.tar", 2, "folder has no metadata.json"),
+    Bad("verify folder --board native", 2, "or a model file"),
+    Bad("compile tiny.tflite -o x.tar --runtime cpp", 2, "use --api packed with --interface"),
+    Bad(f"{VERIFY} --keep-state", 2, "--keep-state is given, and 'tiny' keeps no state"),
     Bad("compile empty.tflite -o x.tar", 2, "empty.tflite: the file is empty"),
     Bad("compile text.tflite -o x.tar", 2, "text.tflite: not a TFLite or ONNX model"),
     Bad("compile cut.tflite -o x.tar", 2, "cut.tflite: "),

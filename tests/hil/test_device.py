@@ -90,6 +90,22 @@ INPUT_ERRORS: dict[str, tuple[Any, str]] = {
         r"is int32\[1, 4\], the array is int64\[1, 4\]",
     ),
     "a list": (lambda d: d["adder"].set_input("a", [[1.0] * 4]), "the array is float64"),
+    "a bool for an index": (
+        lambda d: d["adder"].set_input(True, 0),
+        "no input of model 'adder' True, of type bool\n\nhint: give its name, or its index",
+    ),
+    "a float for an index": (lambda d: d["adder"].get_output(1.5), "no output .* 1.5, of type"),
+    "no state by a name": (
+        lambda d: d["adder"].state("s"),
+        "no state of model 'adder', and so not 's'\n\nhint: the model has none",
+    ),
+    "no state to set": (lambda d: d["adder"].set_state(0, 1), "no state of model 'adder', and"),
+    "None for numbers": (
+        lambda d: d["adder"].set_input("a", None),
+        r"given a NoneType that is no array of numbers\n\nhint: give an array of int32\[1, 4\]",
+    ),
+    "text for numbers": (lambda d: d["adder"].set_input("a", "abc"), "given a str that is no"),
+    "rows of two lengths": (lambda d: d["adder"].set_input("a", [[1], [1, 2]]), "given a list"),
     "no such model": (lambda d: d["kws"], "no model 'kws'\n\nhint: it has adder, copier, actor"),
     "no runs": (lambda d: d["adder"].run(0), "cannot run 0 times"),
     "half a run": (lambda d: d["adder"].run(1.5), "cannot run 1.5 times"),

@@ -293,7 +293,7 @@ CASES = [
     Case("watchdog reset", on(CORTEX_M, "dog", RUNS), "device", AGAIN, "watchdog", RESET, 3),
     Case("flash erased under it", flash_lost, "link", "no answer to", "supply", PROGRAM, 8),
     Case("lock-up", on(CORTEX_M, "lockup", RUNS), "device", "SIGABRT.*Lockup", "", MACHINE, 3),
-    Case("emulator killed", killed, "device", KILLED, "run it again", "", 3),
+    Case("emulator killed", killed, "device", KILLED, "open the board again", "", 3),
     Case("cable pulled and plugged", cable_replugged, "link", CLOSED, "cable", LINE, 3),
     Case("cable pulled", cable_pulled, "link", GONE, "start the program", "", 5),
     Case("dead until switched", power_switch, "link", "no answer to", "supply", SWITCH, 5),

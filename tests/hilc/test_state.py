@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_models
 from stateful import GRAPHS, ring_buffer, samples
 
 import hilc
@@ -245,6 +246,24 @@ def test_states_are_set_from_outside() -> None:
             model.set_state("buffer", value.astype(np.int16))
         with pytest.raises(InputError, match="Could not find 'ring' in model's states"):
             model.state("ring")
+        indices: list[Any] = [True, 1.5, None]
+        for index in indices:
+            with pytest.raises(InputError, match=f"there is no state {index!r}, of type"):
+                model.state(index)
+        nothings: list[Any] = [None, "abc", [[1], [1, 2]]]
+        for nothing in nothings:
+            with pytest.raises(InputError, match="state 'buffer' was given a .* no array of"):
+                model.set_state("buffer", nothing)
+            with pytest.raises(InputError, match="'buffer'"):
+                interpreter.set_state("buffer", nothing)
+
+
+def test_a_model_without_states_says_so() -> None:
+    with hilc.host.load(hilc.compile(small_models.convolutions(), cpu="host")) as model:
+        for index in (0, "ring", True):
+            with pytest.raises(InputError, match="the model has no state, and so not") as caught:
+                model.state(index)
+            assert caught.value.hint == "it has no states"
 
 
 def test_each_loaded_library_has_states_of_its_own() -> None:

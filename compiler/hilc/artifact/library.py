@@ -223,5 +223,6 @@ def _file(files: Mapping[str, bytes], name: str, label: str) -> bytes:
         return files[name]
     except KeyError:
         raise InputError(
-            f"{label} has no {name}", "pass a complete Model Library Format archive"
+            f"{label} has no {name}",
+            "give the tar or folder that `hil compile -o` wrote, or a model file",
         ) from None

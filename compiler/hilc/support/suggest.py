@@ -33,6 +33,17 @@ def like(word: str, known: Iterable[str]) -> list[str]:
     return [name for plain in near for name in names[plain]]
 
 
+def operators_hint(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """Return the hint for a model with operators that are not supported."""
+    known = list(known)
+    near = dict.fromkeys(name for code in unknown for name in like(code, known))
+    similar = f"similar are {', '.join(near)}; " if near else ""
+    return (
+        f"{similar}docs/reference/operators.md lists what is supported, and "
+        "docs/how-to/operators.md shows how to add an operator"
+    )
+
+
 def listed(words: Iterable[str], last: str) -> str:
     """Return ``A, B or C``, with ``last`` for the word before the last one."""
     *first, end = words

@@ -16,15 +16,19 @@ from hil.cli.console import Console
 from hil.cli.render import flashed_text
 from hil.device import Device
 from hil.device.session import check_way
-from hil.errors import InputError
+from hil.errors import HilError, InputError
 from hil.firmware.sources import ModelOptions, load_libraries
 from hil.runners import Choice
 from hil.verify.samples import load_array
 from hilc.artifact.library import ModelLibrary, Module
+from hilc.codegen.options import CHOICES
 from hilc.ir import Array
 from hilc.memory.program import Pin, PoolSpec
 from hilc.references import numerics_of_reference
 from hilc.target import get_cpu, load_cpu
+
+#: An option of the compiler with a word as its value, as the hints of the compiler name it.
+_KEYWORD = re.compile(rf"\b({'|'.join(CHOICES)}|reference)=([a-z-]+)\b")
 
 
 def compile_options(
@@ -201,8 +205,20 @@ def compiled(
     args: argparse.Namespace, options: ModelOptions, console: Console
 ) -> list[ModelLibrary]:
     """Return the models that the arguments name, compiled with a progress bar."""
-    with compiling(options, console) as told:
+    with in_words_of_the_command_line(), compiling(options, console) as told:
         return load_libraries(args.models, told, args.name)
+
+
+@contextmanager
+def in_words_of_the_command_line() -> Iterator[None]:
+    """Name options in the hints of the compiler as the command line does, and not as Python."""
+    try:
+        yield
+    except HilError as error:
+        error.hint = _KEYWORD.sub(
+            lambda match: f"--{match[1].replace('_', '-')} {match[2]}", error.hint
+        )
+        raise
 
 
 @contextmanager

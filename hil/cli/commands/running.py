@@ -129,6 +129,9 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
         raise InputError(
             f"--source is for one model, and the image has {len(images)}", "verify them one by one"
         )
+    if args.keep_state and not any(module.states for module in images):
+        names = " and ".join(repr(module.name) for module in images)
+        raise InputError(f"--keep-state is given, and {names} keeps no state", "drop --keep-state")
     # Check all arguments before the build.
     checks = [
         (module.name, samples, _oracle(args, library, module, model, len(samples)))

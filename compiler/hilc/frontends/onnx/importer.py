@@ -26,6 +26,7 @@ from hilc.frontends.onnx.operation import (
     translator_of,
 )
 from hilc.ir import Array, Graph, Tensor
+from hilc.support.suggest import operators_hint
 
 assert translators
 
@@ -202,7 +203,7 @@ class Scope:
         if function is None:
             raise UnsupportedError(
                 f"the operator {node.op_type} is not supported",
-                f"supported: {', '.join(translated())}",
+                operators_hint([node.op_type], translated()),
             )
         imports = function.opset_import or [
             helper.make_opsetid(domain, version) for domain, version in self.opsets.items()

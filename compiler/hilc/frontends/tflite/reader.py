@@ -51,7 +51,6 @@ from hilc.frontends.tflite.schema import (
     Operator,
     custom_name,
     is_custom,
-    supported_operators,
 )
 from hilc.ir import (
     DTYPES,
@@ -74,6 +73,7 @@ from hilc.ops.reduce import ArgAttributes
 from hilc.ops.streams import CircularBufferAttributes, Memory
 from hilc.ops.verify import verify
 from hilc.ops.views import ReshapeAttributes
+from hilc.support.suggest import operators_hint
 from hilc.transforms.own_outputs import with_own_outputs
 from hilc.transforms.shapes import constant_values, resolve_shapes
 
@@ -900,7 +900,7 @@ def _refuse_unknown(codes: Sequence[str]) -> None:
         f"operator {shown} is not supported"
         if len(unknown) == 1
         else f"operators {shown} are not supported",
-        f"supported: {supported_operators()}",
+        operators_hint([code for code in codes if code not in OPERATORS], OPERATORS),
     )
 
 

@@ -605,12 +605,3 @@ def register_custom(code: str, operator: Operator) -> None:
     if name in _OPERATORS:
         raise InputError(f"custom operator {code!r} is registered already", "register it once")
     _OPERATORS[name] = operator
-
-
-def supported_operators() -> str:
-    """Return the operators that can be imported, for messages."""
-    run, computed = (
-        ", ".join(name for name, row in OPERATORS.items() if row.at_compile_time == when)
-        for when in (False, True)
-    )
-    return f"{run}; of constants and shapes {computed}"
