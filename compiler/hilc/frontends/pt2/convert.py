@@ -1,0 +1,245 @@
+"""From an exported program to an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+
+import numpy as np
+import onnx
+
+from hilc.errors import InputError, ModelError, UnsupportedError
+from hilc.frontends.pt2 import translators
+from hilc.frontends.pt2.model import OnnxModel, Operation, translator_of, unknown
+from hilc.frontends.pt2.program import Call, Program, Ref, Signature
+from hilc.frontends.pt2.sizes import Sizes, solve
+from hilc.frontends.states import state_metadata
+from hilc.ir import Array
+
+assert translators
+
+#: Operators whose output shares the memory of their input.
+_VIEWS = frozenset(
+    f"aten.{name}"
+    for name in (
+        "alias", "broadcast_to", "chunk", "contiguous", "detach", "diagonal", "expand", "expand_as",
+        "flatten", "movedim", "narrow", "permute", "ravel", "reshape", "select", "slice", "split",
+        "split_with_sizes", "squeeze", "swapaxes", "t", "to", "transpose", "unbind", "unflatten",
+        "unsqueeze", "view", "view_as",
+    )
+)  # fmt: skip
+
+
+def convert(program: Program, shapes: Mapping[str, tuple[int, ...]], name: str) -> onnx.ModelProto:
+    """Return the model of a program whose inputs have these shapes.
+
+    Buffers that a run changes become states (:mod:`hilc.frontends.states`).
+    """
+    return _Converter(program, shapes).model(name)
+
+
+class _Converter:
+    def __init__(self, program: Program, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self._program = program
+        self._region = program.region
+        open_sizes = _open_sizes(program, shapes)
+        self._sizes = Sizes(open_sizes, self._region.symbols)
+        self._model = OnnxModel(self._region.signatures)
+        #: The current name of each tensor of the program.
+        self._names: dict[str, str] = {}
+        #: The tensor whose memory another shares.
+        self._shares: dict[str, str] = {}
+        #: Tensors whose memory has been written to by another.
+        self._stale: set[str] = set()
+        #: The value after a run of each buffer that a run changes.
+        self._mutated: dict[str, str] = {}
+        self._outputs: set[str] = set()
+
+    def model(self, name: str) -> onnx.ModelProto:
+        """Return the ONNX model."""
+        program = self._program
+        given = self._declared_inputs()
+        for call in self._region.calls:
+            with _located(call):
+                self._translate(call)
+        for before, after in program.mutated.items():
+            self._mutated[before] = self._current(after)
+        signatures = {n: self._sizes.signature(s) for n, s in self._region.signatures.items()}
+        outputs = [self._own(output) for output in program.outputs]
+        states = {
+            before: self._copied(after, program.buffers[before])
+            for before, after in self._mutated.items()
+        }
+        for before, after in states.items():
+            given[before] = signatures[before]
+            signatures[after] = signatures[before]
+        for output, original in zip(outputs, program.outputs, strict=True):
+            signatures[output] = signatures[original]
+        model = self._model.proto(name, given, [*outputs, *states.values()], signatures)
+        model.metadata_props.extend(state_metadata(states))
+        return model
+
+    def _declared_inputs(self) -> dict[str, Signature]:
+        """Name inputs and constants; return the signatures of the inputs."""
+        signatures = self._region.signatures
+        states = set(self._program.mutated) | set(self._written_buffers())
+        for name, value in self._program.constants.items():
+            self._names[name] = name
+            self._model.constants[name] = _checked(name, value, signatures[name])
+            if name in states:
+                self._mutated[name] = name
+        given = {}
+        for name in self._program.inputs:
+            self._names[name] = name
+            given[name] = self._sizes.signature(signatures[name])
+        return given
+
+    def _written_buffers(self) -> Iterator[str]:
+        """Yield the buffers that an operation in place writes to."""
+        for call in self._region.calls:
+            target = _written(call)
+            if target is not None and target.name in self._program.buffers:
+                yield target.name
+
+    def _translate(self, call: Call) -> None:
+        written = _written(call)
+        name = call.target
+        if written is not None:
+            head, _, overload = call.target.rpartition(".")
+            name = f"{head.removesuffix('_')}.{overload}"
+        translator = translator_of(name)
+        if translator is None:
+            raise unknown(call.target)
+        for value in _refs(tuple(call.arguments.values())):
+            if value.name in self._stale:
+                raise UnsupportedError(
+                    f"{call.target} reads {value.name!r}, whose memory an operation in place has "
+                    "changed",
+                    "save program.run_decompositions({}), which has no operations in place",
+                )
+        call = Call(name, call.arguments, call.outputs, call.index, call.source)
+        operation = Operation(
+            call, self._model, self._names, self._region.signatures, self._sizes,
+            set(self._mutated),
+        )  # fmt: skip
+        made = translator(operation)
+        results = [made] if isinstance(made, str) else list(made)
+        refs = operation.output_refs
+        for ref, result in zip(refs, results, strict=False):
+            if isinstance(ref, Ref) and result:
+                self._names[ref.name] = result
+                self._model.rename(result, ref.name)
+        if written is not None and refs:
+            self._overwrite(written.name, refs[0].name)
+        elif name.rpartition(".")[0] in _VIEWS:
+            for source in islice(_refs(tuple(call.arguments.values())), 1):
+                self._shares.update((ref.name, self._root(source.name)) for ref in refs)
+
+    def _overwrite(self, target: str, value: str) -> None:
+        """Let a tensor have another value from here on."""
+        root = self._root(target)
+        sharing = {name for name, own in self._shares.items() if own == root} | {root}
+        self._stale |= sharing - {target, value}
+        if target != root:
+            # Part of another tensor is written: reading that needs a scatter.
+            self._stale.add(root)
+        self._names[target] = self._names[value]
+        self._shares[value] = root
+        if target in self._mutated:
+            self._mutated[target] = self._names[value]
+
+    def _root(self, name: str) -> str:
+        return self._shares.get(name, name)
+
+    def _current(self, name: str) -> str:
+        if name not in self._names:
+            raise ModelError(f"no call computes the output {name!r}")
+        return self._names[name]
+
+    def _own(self, output: str) -> str:
+        """Return the name of an output that only this output has."""
+        current = self._current(output)
+        is_computed = any(current in node.output for node in self._model.nodes)
+        if is_computed and self._model.final(current) == output and output not in self._outputs:
+            self._outputs.add(output)
+            return output
+        return self._copied(current, output)
+
+    def _copied(self, current: str, base: str) -> str:
+        """Return the name of a copy of a tensor."""
+        name = self._model.fresh(base)
+        self._model.nodes.append(onnx.helper.make_node("Identity", [current], [name]))
+        return name
+
+
+def _written(call: Call) -> Ref | None:
+    """Return the tensor that an operation in place changes: PyTorch's end in an underscore."""
+    name = call.target.rpartition(".")[0]
+    if not name.startswith("aten.") or not name.endswith("_") or name.endswith("__"):
+        return None
+    value = call.arguments.get("self", call.arguments.get("input"))
+    return value if isinstance(value, Ref) else None
+
+
+def _refs(value: object) -> Iterator[Ref]:
+    if isinstance(value, Ref):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _refs(part)
+
+
+def _checked(name: str, value: Array, signature: Signature) -> Array:
+    if (value.dtype.name, value.shape) != (signature.dtype, signature.shape):
+        raise ModelError(
+            f"the constant {name!r} is {value.dtype.name}{list(value.shape)}, and the program "
+            f"declares {signature.dtype}{list(signature.shape)}",
+            "export and save the program again",
+        )
+    return value
+
+
+def _open_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """Return the open sizes, which the stated shapes must give all."""
+    signatures = program.region.signatures
+    found: dict[str, int] = {}
+    for name, shape in shapes.items():
+        if name not in program.inputs:
+            raise InputError(
+                f"the model has no input {name!r}, whose shape is stated",
+                f"its inputs are {', '.join(map(repr, program.inputs)) or 'none'}",
+            )
+        own = solve(signatures[name], shape)
+        if own is None or any(found.get(size, value) != value for size, value in own.items()):
+            declared = ", ".join(map(str, signatures[name].shape))
+            raise InputError(
+                f"the input {name!r} is [{declared}], which the shape {list(shape)} does not fit",
+                "state a size for each dimension, and the same for sizes of one name",
+            )
+        found.update(own)
+    for name in program.inputs:
+        listed = signatures[name].shape
+        if any(isinstance(s, str) and s.isidentifier() and s not in found for s in listed):
+            example = ",".join(str(size) if isinstance(size, int) else "1" for size in listed)
+            raise UnsupportedError(
+                f"the input {name!r} has the open shape [{', '.join(map(str, listed))}]",
+                f"state its sizes: --shape {name}={example}",
+            )
+    return found
+
+
+@contextmanager
+def _located(call: Call) -> Iterator[None]:
+    """Put the call, and the line that made it, in front of a complaint about it."""
+    label = f"call {call.index}"
+    if call.source:
+        label += f" ({call.source})"
+    try:
+        yield
+    except ModelError as error:
+        raise type(error)(f"{label}: {error.fact}", error.hint) from error
+    except KeyError as error:
+        raise ModelError(f"{label}: {call.target} lacks {error}") from error
+    except (np.exceptions.AxisError, ValueError, TypeError, IndexError) as error:
+        raise ModelError(f"{label}: {call.target} is inconsistent: {error}") from error

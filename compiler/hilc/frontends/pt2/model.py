@@ -1,0 +1,344 @@
+"""The ONNX model that a program becomes, and what a translator of one call may ask and make.
+
+A program is translated to ONNX's operators, which its own are closest to, and read on by
+:mod:`hilc.frontends.onnx`: recurrent layers, attention and normalizations stay whole, and the
+references of ONNX models hold for it. Tensors keep their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, NoReturn
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.pt2.program import Call, Code, Ref, Signature, Symbol
+from hilc.frontends.pt2.sizes import Sizes
+from hilc.ir import Array
+from hilc.support.suggest import nearest
+
+#: Version of ONNX's operators: the first with Attention and RMSNormalization.
+OPSET = 23
+
+#: ONNX's element types by their names here.
+TYPES: Mapping[str, int] = {
+    "uint8": TensorProto.UINT8,
+    "int8": TensorProto.INT8,
+    "int16": TensorProto.INT16,
+    "int32": TensorProto.INT32,
+    "int64": TensorProto.INT64,
+    "float16": TensorProto.FLOAT16,
+    "float32": TensorProto.FLOAT,
+    "float64": TensorProto.DOUBLE,
+    "bool": TensorProto.BOOL,
+    "bfloat16": TensorProto.BFLOAT16,
+    "uint16": TensorProto.UINT16,
+    "uint32": TensorProto.UINT32,
+    "uint64": TensorProto.UINT64,
+}
+
+#: Outputs of a call: the names of its tensors.
+Outputs = str | Sequence[str]
+Translator = Callable[["Operation"], Outputs]
+
+_TRANSLATORS: dict[str, Translator] = {}
+
+
+def translates(*targets: str) -> Callable[[Translator], Translator]:
+    """Register a translator of operators by name, with their overloads or, without, for all."""
+
+    def register(translator: Translator) -> Translator:
+        for target in targets:
+            assert target not in _TRANSLATORS, f"{target} has two translators"
+            _TRANSLATORS[target] = translator
+        return translator
+
+    return register
+
+
+def translator_of(target: str) -> Translator | None:
+    """Return the translator of ``aten.add.Tensor``; that of ``aten.add`` where it has no other."""
+    return _TRANSLATORS.get(target) or _TRANSLATORS.get(target.rpartition(".")[0])
+
+
+def unknown(target: str) -> UnsupportedError:
+    """Return the error for an operator without a translator."""
+    similar = nearest(target, _TRANSLATORS)
+    return UnsupportedError(
+        f"the operator {target} is not supported",
+        (f"is {similar} possible instead? " if similar else "")
+        + "try program.run_decompositions() before torch.export.save: it replaces operators by "
+        "more basic ones",
+    )
+
+
+class OnnxModel:
+    """Nodes and constants in the order of execution."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, Array] = {}
+        self._taken = set(taken)
+        #: Final names of what was made under a fresh one.
+        self._final: dict[str, str] = {}
+
+    def fresh(self, base: str) -> str:
+        """Return a name that no tensor has."""
+        number, name = 0, f"{base}:0"
+        while name in self._taken:
+            number += 1
+            name = f"{base}:{number}"
+        self._taken.add(name)
+        return name
+
+    def constant(self, base: str, value: Array) -> str:
+        """Add a constant and return its name."""
+        name = self.fresh(base)
+        self.constants[name] = value
+        return name
+
+    def rename(self, made: str, name: str) -> None:
+        """Let what was made under a fresh name have the program's name for it in the end.
+
+        A tensor that has one keeps it: an operator only passes it on.
+        """
+        if ":" in made and made not in self._final and name not in self._final.values():
+            self._final[made] = name
+
+    def final(self, name: str) -> str:
+        """Return the name that a tensor has in the end."""
+        return self._final.get(name, name)
+
+    def proto(
+        self, name: str, inputs: Mapping[str, Signature], outputs: Sequence[str],
+        signatures: Mapping[str, Signature],
+    ) -> onnx.ModelProto:  # fmt: skip
+        """Return the model; ``signatures`` has those of the outputs.
+
+        A constant that is an input too is the value of that where the caller gives none.
+        """
+        for node in self.nodes:
+            node.input[:] = map(self.final, node.input)
+            node.output[:] = map(self.final, node.output)
+        read = {given for node in self.nodes for given in node.input} | set(inputs)
+        constants = {self.final(name): value for name, value in self.constants.items()}
+        graph = helper.make_graph(
+            self.nodes,
+            name,
+            [_value_info(given, signature) for given, signature in inputs.items()],
+            [_value_info(output, signatures[output]) for output in outputs],
+            # Counters of batches, weights in another order: what nothing reads is left out.
+            [numpy_helper.from_array(constants[n], n) for n in constants if n in read],
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+
+
+def _value_info(name: str, signature: Signature) -> onnx.ValueInfoProto:
+    if signature.dtype not in TYPES:
+        raise UnsupportedError(
+            f"the tensor {name!r} is of the type {signature.dtype}, which is not supported",
+            f"supported: {', '.join(TYPES)}",
+        )
+    return helper.make_tensor_value_info(name, TYPES[signature.dtype], list(signature.shape))
+
+
+class Operation:
+    """A call of the program, as its translator sees it."""
+
+    def __init__(
+        self, call: Call, model: OnnxModel, names: Mapping[str, str],
+        signatures: Mapping[str, Signature], sizes: Sizes, states: Set[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.call = call
+        self._states = states
+        self._model = model
+        self._names = names
+        self._signatures = signatures
+        self._sizes = sizes
+
+    # Arguments ------------------------------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        """Return whether the call states the argument, and not as None."""
+        return self.call.arguments.get(name) is not None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an argument with open sizes as numbers; ``default`` where it is not stated."""
+        value = self.call.arguments.get(name)
+        return default if value is None else self._known(value)
+
+    def _known(self, value: Any) -> Any:
+        if isinstance(value, Symbol):
+            return self._sizes.symbol(value.name)
+        if isinstance(value, tuple):
+            return tuple(map(self._known, value))
+        return value
+
+    def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """Return a list of integers; a single one is a list of one."""
+        value = self.get(name, default)
+        if value is None:
+            self.refuse(f"lacks its argument {name!r}")
+        listed = (value,) if isinstance(value, int) else tuple(value)
+        if not all(type(item) is int for item in listed):
+            self.refuse(f"has {listed!r:.60} as {name!r}, which is known at run time only")
+        return listed
+
+    def spatial(self, name: str, count: int, default: int) -> tuple[int, ...]:
+        """Return a number for each of ``count`` spatial axes, of which one may stand for all."""
+        values = self.ints(name, (default,) * count) or (default,) * count
+        return values * count if len(values) == 1 else values
+
+    def tensor(self, name: str) -> str:
+        """Return the name of a tensor argument; a number becomes a constant of the other's type."""
+        value = self.get(name)
+        if isinstance(value, Ref):
+            return self.named(value)
+        return self.refuse(f"has {value!r:.60} as {name!r}, which is no tensor")
+
+    def optional(self, name: str) -> str:
+        """Return the name of a tensor argument; the empty name where it is None."""
+        return self.tensor(name) if self.has(name) else ""
+
+    def tensors(self, name: str) -> list[str]:
+        """Return the names of a list of tensors."""
+        return [self.named(ref) for ref in self.get(name, ())]
+
+    def named(self, ref: Ref) -> str:
+        """Return the current name of a tensor: an operation in place gives it another."""
+        if ref.name not in self._names:
+            raise ModelError(f"{self.call.target} reads {ref.name!r}, which nothing computes")
+        return self._names[ref.name]
+
+    def signature(self, name: str) -> Signature:
+        """Return element type and shape of a tensor argument."""
+        value = self.get(name)
+        if not isinstance(value, Ref):
+            self.refuse(f"has {value!r:.60} as {name!r}, which is no tensor")
+        return self.signature_of(value)
+
+    def signature_of(self, ref: Ref) -> Signature:
+        """Return element type and shape of a tensor, with open sizes as numbers."""
+        return self._sizes.signature(self._signatures[ref.name])
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor argument."""
+        return tuple(map(int, self.signature(name).shape))
+
+    def rank(self, name: str) -> int:
+        """Return the number of axes of a tensor argument."""
+        return len(self.signature(name).shape)
+
+    def axis(self, name: str, of: str = "self", default: int | None = None) -> int:
+        """Return an argument that is an axis, counted from the first."""
+        (axis,) = self.ints(name, None if default is None else (default,))
+        return self.axes_of(of, (axis,))[0]
+
+    def axes(self, name: str, of: str = "self") -> tuple[int, ...]:
+        """Return an argument that lists axes; all where it is not stated or lists none."""
+        return self.axes_of(of, self.ints(name, ()) or range(self.rank(of)))
+
+    def axes_of(self, of: str, axes: Iterable[int]) -> tuple[int, ...]:
+        """Return axes counted from the first."""
+        rank = max(1, self.rank(of))
+        listed = tuple(axes)
+        if any(not -rank <= axis < rank for axis in listed):
+            self.refuse(f"names the axes {listed} of a tensor of {rank}")
+        return tuple(axis % rank for axis in listed)
+
+    def value(self, name: str) -> Array:
+        """Return the value of a tensor argument that is a constant of the program."""
+        value = self.constant_value(self.tensor(name))
+        if value is None:
+            self.refuse(f"has {name!r} computed at run time", "only a constant is supported")
+        return value
+
+    def constant_value(self, tensor: str) -> Array | None:
+        """Return the value of a constant by its name; None for what a run computes or changes."""
+        return None if tensor in self._states else self._model.constants.get(tensor)
+
+    @property
+    def result(self) -> Signature:
+        """Element type and shape of the (first) output."""
+        return self.results[0]
+
+    @property
+    def results(self) -> list[Signature]:
+        """Element types and shapes of the outputs."""
+        return [self.signature_of(ref) for ref in self.output_refs]
+
+    @property
+    def output_refs(self) -> list[Ref]:
+        """The outputs; those of a list are in its place."""
+        listed: list[Ref] = []
+        for output in self.call.outputs:
+            listed += output if isinstance(output, tuple) else [output]
+        return listed
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """Shape of the (first) output."""
+        return tuple(map(int, self.result.shape))
+
+    def code(self, name: str) -> str | None:
+        """Return an argument that is an element type; None where it is not stated."""
+        value = self.get(name)
+        return value.dtype if isinstance(value, Code) else None
+
+    # What a translator makes ----------------------------------------------------------------------
+
+    def emit(self, op: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node with one output and return its name."""
+        return self.emit_many(op, inputs, 1, **attributes)[0]
+
+    def emit_many(self, op: str, inputs: Sequence[str], count: int, **attributes: Any) -> list[str]:
+        """Add a node with ``count`` outputs and return their names."""
+        outputs = [self._model.fresh(self.base) for _ in range(count)]
+        stated = {name: value for name, value in attributes.items() if value is not None}
+        listed = list(inputs)
+        while listed and not listed[-1]:
+            listed.pop()
+        self._model.nodes.append(helper.make_node(op, listed, outputs, **stated))
+        return outputs
+
+    @property
+    def base(self) -> str:
+        """Beginning of the names of what the call computes in between."""
+        refs = self.output_refs
+        return refs[0].name if refs else self.call.target
+
+    def constant(self, value: Any, dtype: str | None = None) -> str:
+        """Add a constant and return its name; ``dtype`` is numpy's name of its type."""
+        return self._model.constant(self.base, np.array(value, dtype))
+
+    def integers(self, values: Iterable[int]) -> str:
+        """Add a list of sizes or axes, as ONNX's operators take them."""
+        return self.constant(tuple(values), "int64")
+
+    def scalar(self, name: str, dtype: str, default: Any = None) -> str:
+        """Add the number that an argument is, and return its name; a tensor stays what it is."""
+        value = self.get(name, default)
+        if isinstance(value, Ref):
+            return self.named(value)
+        if dtype not in TYPES or dtype == "bfloat16":
+            self.refuse(f"computes in {dtype}", f"supported: {', '.join(TYPES)}")
+        return self.constant(value, dtype)
+
+    def cast(self, tensor: str, of: str, to: str) -> str:
+        """Return a tensor of the element type ``of`` as one of ``to``."""
+        if of == to:
+            return tensor
+        if to not in TYPES:
+            self.refuse(f"makes a tensor of the type {to}", f"supported: {', '.join(TYPES)}")
+        return self.emit("Cast", tensor, to=TYPES[to])
+
+    def reshape(self, tensor: str, shape: Sequence[int]) -> str:
+        """Return a tensor under another shape."""
+        return self.emit("Reshape", tensor, self.integers(shape))
+
+    def refuse(self, fact: str, hint: str = "") -> NoReturn:
+        """Raise :class:`~hilc.errors.UnsupportedError` about this call."""
+        raise UnsupportedError(f"{self.call.target} {fact}", hint)

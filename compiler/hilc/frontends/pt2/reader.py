@@ -1,0 +1,33 @@
+"""Entry points of the reader of ``torch.export`` programs, which become ONNX models."""
+
+from __future__ import annotations
+
+from hilc.errors import InputError
+from hilc.frontends.onnx import reader as onnx
+from hilc.frontends.pt2.archive import is_pt2, read_archive
+from hilc.frontends.pt2.program import read_program
+from hilc.frontends.readers import Specialization
+from hilc.ir import Graph
+
+__all__ = ["import_graph", "is_pt2", "specialize"]
+
+
+def specialize(data: bytes, stated: Specialization) -> bytes:
+    """Return a program as an ONNX model, with the shapes that the user states."""
+    onnx.require_package()
+    from hilc.frontends.pt2.convert import convert
+
+    if stated.inputs:
+        names = ", ".join(map(repr, stated.inputs))
+        raise InputError(
+            f"the values of {names} cannot be stated for a program of PyTorch",
+            "make them constants of the module before the export",
+        )
+    program = read_program(read_archive(data))
+    model: bytes = convert(program, stated.shapes, "main").SerializeToString()
+    return model
+
+
+def import_graph(data: bytes, name: str) -> tuple[Graph, frozenset[str]]:
+    """Return the graph of a program that :func:`specialize` has made an ONNX model."""
+    return onnx.import_graph(data, name)

@@ -1,0 +1,25 @@
+"""Translators of PyTorch's operators to ONNX's, one module a family; importing registers them."""
+
+from hilc.frontends.pt2.translators import (
+    creation,
+    elementwise,
+    layers,
+    movement,
+    normalization,
+    quantization,
+    recurrent,
+    reduction,
+    windows,
+)
+
+__all__ = [
+    "creation",
+    "elementwise",
+    "layers",
+    "movement",
+    "normalization",
+    "quantization",
+    "recurrent",
+    "reduction",
+    "windows",
+]

@@ -1,0 +1,59 @@
+"""Tensors made from numbers: constants, all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.frontends.pt2.model import Operation, translates
+
+
+@translates("aten.zeros", "aten.zeros_like", "aten.new_zeros", "aten.empty", "aten.new_empty",
+            "aten.empty_like")  # fmt: skip
+def zeros(c: Operation) -> str:
+    return _filled(c, 0)
+
+
+@translates("aten.ones", "aten.ones_like", "aten.new_ones")
+def ones(c: Operation) -> str:
+    return _filled(c, 1)
+
+
+@translates("aten.full", "aten.full_like", "aten.new_full")
+def full(c: Operation) -> str:
+    return _filled(c, c.get("fill_value"))
+
+
+def _filled(c: Operation, value: float) -> str:
+    return c.constant(np.full(c.result_shape, value, c.result.dtype))
+
+
+@translates("aten.scalar_tensor")
+def scalar_tensor(c: Operation) -> str:
+    return c.constant(c.get("s"), c.result.dtype)
+
+
+@translates("aten.fill")
+def fill(c: Operation) -> str:
+    value = c.scalar("value", c.result.dtype)
+    return c.emit("Expand", value, c.integers(c.result_shape))
+
+
+@translates("aten.arange")
+def arange(c: Operation) -> str:
+    """PyTorch computes in double and rounds to the tensor's type."""
+    start, step = c.get("start", 0), c.get("step", 1)
+    (count,) = c.result_shape
+    return c.constant((start + step * np.arange(count)).astype(c.result.dtype))
+
+
+@translates("aten.eye")
+def eye(c: Operation) -> str:
+    rows, columns = c.result_shape
+    return c.constant(np.eye(rows, columns, dtype=c.result.dtype))
+
+
+@translates("aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_size",
+            "aten.sym_constrain_range_for_size")  # fmt: skip
+def checked_at_export(c: Operation) -> list[str]:
+    """Sizes are numbers here, and types were checked by the export."""
+    return []

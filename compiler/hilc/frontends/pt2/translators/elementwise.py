@@ -1,0 +1,336 @@
+"""Operators on single elements, their operands broadcast."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.frontends.pt2.model import Operation, translates
+from hilc.frontends.pt2.program import Ref
+
+_UNARY = {
+    "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",
+    "atan": "Atan", "atanh": "Atanh", "bitwise_not": "BitwiseNot", "ceil": "Ceil", "cos": "Cos",
+    "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor", "isinf": "IsInf",
+    "isnan": "IsNaN", "log": "Log", "logical_not": "Not", "mish": "Mish", "neg": "Neg",
+    "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin",
+    "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
+}  # fmt: skip
+
+_COMPARISONS = {
+    "eq": "Equal", "ge": "GreaterOrEqual", "gt": "Greater", "le": "LessOrEqual", "lt": "Less",
+}  # fmt: skip
+
+#: Operators that take floats only: an integer becomes a float first, as PyTorch does.
+_FLOAT_ONLY = frozenset(
+    ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log",
+     "reciprocal", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh")
+)  # fmt: skip
+
+
+@translates(*(f"aten.{name}" for name in _UNARY))
+def unary(c: Operation) -> str:
+    name = c.call.target.split(".")[1]
+    x, dtype = c.tensor("self"), c.signature("self").dtype
+    if name == "bitwise_not" and dtype == "bool":
+        return c.emit("Not", x)
+    if name == "logical_not":
+        x = c.cast(x, dtype, "bool")
+    if name in _FLOAT_ONLY:
+        x = c.cast(x, dtype, c.result.dtype)
+    return c.emit(_UNARY[name], x)
+
+
+@translates("aten.round")
+def round_(c: Operation) -> str:
+    if c.get("decimals", 0):
+        c.refuse(f"rounds to {c.get('decimals')} decimals", "only whole numbers are supported")
+    return c.emit("Round", c.tensor("self"))
+
+
+@translates("aten.rsqrt")
+def rsqrt(c: Operation) -> str:
+    return c.emit("Reciprocal", c.emit("Sqrt", c.tensor("self")))
+
+
+@translates("aten.expm1")
+def expm1(c: Operation) -> str:
+    return c.emit("Sub", c.emit("Exp", c.tensor("self")), c.constant(1, c.result.dtype))
+
+
+@translates("aten.log1p")
+def log1p(c: Operation) -> str:
+    return c.emit("Log", c.emit("Add", c.tensor("self"), c.constant(1, c.result.dtype)))
+
+
+@translates("aten.log2")
+def log2(c: Operation) -> str:
+    factor = c.constant(1 / np.log(2), c.result.dtype)
+    return c.emit("Mul", c.emit("Log", c.tensor("self")), factor)
+
+
+@translates("aten.square")
+def square(c: Operation) -> str:
+    return c.emit("Mul", c.tensor("self"), c.tensor("self"))
+
+
+# Activations --------------------------------------------------------------------------------------
+
+
+@translates("aten.relu6")
+def relu6(c: Operation) -> str:
+    dtype = c.result.dtype
+    return c.emit("Clip", c.tensor("self"), c.constant(0, dtype), c.constant(6, dtype))
+
+
+@translates("aten.hardtanh")
+def hardtanh(c: Operation) -> str:
+    dtype = c.result.dtype
+    low, high = c.scalar("min_val", dtype, -1), c.scalar("max_val", dtype, 1)
+    return c.emit("Clip", c.tensor("self"), low, high)
+
+
+@translates("aten.hardswish")
+def hardswish(c: Operation) -> str:
+    return c.emit("HardSwish", c.tensor("self"))
+
+
+@translates("aten.hardsigmoid")
+def hardsigmoid(c: Operation) -> str:
+    return c.emit("HardSigmoid", c.tensor("self"), alpha=1 / 6, beta=0.5)
+
+
+@translates("aten.silu")
+def silu(c: Operation) -> str:
+    x = c.tensor("self")
+    return c.emit("Mul", x, c.emit("Sigmoid", x))
+
+
+@translates("aten.gelu")
+def gelu(c: Operation) -> str:
+    return c.emit("Gelu", c.tensor("self"), approximate=c.get("approximate", "none"))
+
+
+@translates("aten.leaky_relu")
+def leaky_relu(c: Operation) -> str:
+    return c.emit("LeakyRelu", c.tensor("self"), alpha=float(c.get("negative_slope", 0.01)))
+
+
+@translates("aten.elu")
+def elu(c: Operation) -> str:
+    if c.get("scale", 1) != 1 or c.get("input_scale", 1) != 1:
+        c.refuse("has a scale other than 1", "use elu, selu or celu without one")
+    return c.emit("Elu", c.tensor("self"), alpha=float(c.get("alpha", 1)))
+
+
+@translates("aten.selu")
+def selu(c: Operation) -> str:
+    return c.emit("Selu", c.tensor("self"))
+
+
+@translates("aten.celu")
+def celu(c: Operation) -> str:
+    return c.emit("Celu", c.tensor("self"), alpha=float(c.get("alpha", 1)))
+
+
+@translates("aten.softplus")
+def softplus(c: Operation) -> str:
+    """PyTorch's is the identity above ``threshold / beta``, where float32 shows no difference."""
+    beta, threshold = float(c.get("beta", 1)), float(c.get("threshold", 20))
+    if threshold < 17:  # log(1 + exp(-17)) is below half a unit in the last place of 17
+        c.refuse(f"has the threshold {threshold}", "at least 17 is supported; the default is 20")
+    x = c.tensor("self")
+    if beta == 1:
+        return c.emit("Softplus", x)
+    factor = c.constant(beta, c.result.dtype)
+    return c.emit("Div", c.emit("Softplus", c.emit("Mul", x, factor)), factor)
+
+
+@translates("aten.prelu", "aten._prelu_kernel")
+def prelu(c: Operation) -> str:
+    """Apply slopes that belong to the second axis."""
+    slopes, rank = c.tensor("weight"), c.rank("self")
+    count = int(np.prod(c.shape("weight")))
+    if rank > 1 and count > 1:
+        slopes = c.reshape(slopes, (count, *(1,) * (rank - 2)))
+    return c.emit("PRelu", c.tensor("self"), slopes)
+
+
+@translates("aten.threshold")
+def threshold(c: Operation) -> str:
+    dtype, x = c.result.dtype, c.tensor("self")
+    above = c.emit("Greater", x, c.scalar("threshold", dtype))
+    return c.emit("Where", above, x, c.scalar("value", dtype))
+
+
+@translates("aten.clamp", "aten.clamp_min", "aten.clamp_max", "aten.clip")
+def clamp(c: Operation) -> str:
+    dtype = c.result.dtype
+    x = c.cast(c.tensor("self"), c.signature("self").dtype, dtype)
+    if c.has("min"):
+        x = c.emit("Max", x, _operand(c, "min", dtype))
+    if c.has("max"):
+        x = c.emit("Min", x, _operand(c, "max", dtype))
+    return x
+
+
+# Two operands -------------------------------------------------------------------------------------
+
+
+def _operand(c: Operation, name: str, dtype: str) -> str:
+    """Return an operand, a tensor or a number, as an element of the type ``dtype``."""
+    value = c.get(name)
+    if isinstance(value, Ref):
+        return c.cast(c.named(value), c.signature_of(value).dtype, dtype)
+    return c.scalar(name, dtype)
+
+
+def _operands(c: Operation, dtype: str | None = None) -> tuple[str, str]:
+    common = dtype or c.result.dtype
+    return _operand(c, "self", common), _operand(c, "other", common)
+
+
+def _common(c: Operation) -> str:
+    """Return the type in which PyTorch compares two operands."""
+    types = []
+    for name in ("self", "other"):
+        value = c.get(name)
+        if isinstance(value, Ref):
+            types.append(c.signature_of(value).dtype)
+    own = types[0]
+    if len(types) == 2:
+        return str(np.result_type(*types)) if own != types[1] else own
+    is_float = isinstance(c.get("other"), float)
+    return "float32" if is_float and "float" not in own else own
+
+
+@translates("aten.add", "aten.sub", "aten.rsub")
+def add(c: Operation) -> str:
+    """``self ± alpha * other``; ``rsub`` exchanges the operands."""
+    dtype = c.result.dtype
+    x, y = _operands(c)
+    if c.get("alpha", 1) != 1:
+        scaled = x if "rsub" in c.call.target else y
+        product = c.emit("Mul", scaled, c.scalar("alpha", dtype))
+        x, y = (product, y) if "rsub" in c.call.target else (x, product)
+    if "rsub" in c.call.target:
+        x, y = y, x
+    return c.emit("Add" if ".add" in c.call.target else "Sub", x, y)
+
+
+@translates("aten.mul")
+def mul(c: Operation) -> str:
+    if c.result.dtype == "bool":
+        return c.emit("And", *_operands(c))
+    return c.emit("Mul", *_operands(c))
+
+
+@translates("aten.div", "aten.true_divide", "aten.floor_divide")
+def div(c: Operation) -> str:
+    mode = "floor" if "floor_divide" in c.call.target else c.get("rounding_mode")
+    dtype = c.result.dtype
+    x, y = _operands(c)
+    if mode is None or (mode == "trunc" and "float" not in dtype):
+        return c.emit("Div", x, y)
+    if "float" not in dtype:
+        # ONNX divides towards zero; where a remainder is negative for a positive divisor, or the
+        # other way round, the floor is one less. Mod has the divisor's sign.
+        return c.emit("Div", c.emit("Sub", x, c.emit("Mod", x, y)), y)
+    quotient = c.emit("Div", x, y)
+    if mode == "floor":
+        return c.emit("Floor", quotient)
+    sign = c.emit("Sign", quotient)
+    return c.emit("Mul", sign, c.emit("Floor", c.emit("Abs", quotient)))
+
+
+@translates("aten.remainder", "aten.fmod")
+def remainder(c: Operation) -> str:
+    """``remainder`` has the divisor's sign, ``fmod`` the dividend's."""
+    x, y = _operands(c)
+    if "fmod" in c.call.target:
+        return c.emit("Mod", x, y, fmod=1)
+    if "float" not in c.result.dtype:
+        return c.emit("Mod", x, y)
+    return c.emit("Sub", x, c.emit("Mul", c.emit("Floor", c.emit("Div", x, y)), y))
+
+
+@translates("aten.pow")
+def pow_(c: Operation) -> str:
+    dtype = c.result.dtype
+    if c.get("exponent") in (2, 2.0):
+        x = _operand(c, "self", dtype)
+        return c.emit("Mul", x, x)
+    return c.emit("Pow", _operand(c, "self", dtype), _operand(c, "exponent", dtype))
+
+
+@translates("aten.maximum", "aten.minimum")
+def maximum(c: Operation) -> str:
+    return c.emit("Max" if "max" in c.call.target else "Min", *_operands(c))
+
+
+@translates(*(f"aten.{name}" for name in _COMPARISONS))
+def comparison(c: Operation) -> str:
+    return c.emit(_COMPARISONS[c.call.target.split(".")[1]], *_operands(c, _common(c)))
+
+
+@translates("aten.ne")
+def ne(c: Operation) -> str:
+    return c.emit("Not", c.emit("Equal", *_operands(c, _common(c))))
+
+
+@translates("aten.logical_and", "aten.logical_or", "aten.logical_xor")
+def logical(c: Operation) -> str:
+    name = c.call.target.split(".")[1].removeprefix("logical_").capitalize()
+    return c.emit(name, *_operands(c, "bool"))
+
+
+@translates("aten.bitwise_and", "aten.bitwise_or", "aten.bitwise_xor")
+def bitwise(c: Operation) -> str:
+    name = c.call.target.split(".")[1].removeprefix("bitwise_").capitalize()
+    prefix = "" if c.result.dtype == "bool" else "Bitwise"
+    return c.emit(prefix + name, *_operands(c))
+
+
+@translates("aten.where")
+def where(c: Operation) -> str:
+    return c.emit("Where", c.tensor("condition"), *_operands(c))
+
+
+@translates("aten.masked_fill")
+def masked_fill(c: Operation) -> str:
+    value = _operand(c, "value", c.result.dtype)
+    return c.emit("Where", c.tensor("mask"), value, c.tensor("self"))
+
+
+@translates("aten.lerp")
+def lerp(c: Operation) -> str:
+    x, end = c.tensor("self"), c.tensor("end")
+    weight = _operand(c, "weight", c.result.dtype)
+    return c.emit("Add", x, c.emit("Mul", weight, c.emit("Sub", end, x)))
+
+
+@translates("aten.addcmul")
+def addcmul(c: Operation) -> str:
+    product = c.emit("Mul", c.tensor("tensor1"), c.tensor("tensor2"))
+    if c.get("value", 1) != 1:
+        product = c.emit("Mul", product, c.scalar("value", c.result.dtype))
+    return c.emit("Add", c.tensor("self"), product)
+
+
+# Types --------------------------------------------------------------------------------------------
+
+_PASSED_ON = (
+    "alias", "clone", "contiguous", "detach", "dropout", "feature_dropout", "alpha_dropout",
+    "lift_fresh", "lift_fresh_copy", "native_dropout", "resolve_conj", "resolve_neg",
+)  # fmt: skip
+
+
+@translates(*(f"aten.{name}" for name in _PASSED_ON))
+def passed_on(c: Operation) -> str:
+    if "dropout" in c.call.target and c.get("train", False):
+        c.refuse("is in training", "export the module in evaluation mode (module.eval())")
+    return c.tensor("input" if c.has("input") else "self")
+
+
+@translates("aten.to", "aten._to_copy", "aten.type_as")
+def to(c: Operation) -> str:
+    return c.cast(c.tensor("self"), c.signature("self").dtype, c.result.dtype)

@@ -1,0 +1,298 @@
+"""Operators that move elements, or give them another shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hilc.frontends.pt2.model import Operation, Outputs, translates
+from hilc.frontends.pt2.program import Ref
+
+_TO_THE_END = (1 << 63) - 1
+
+
+@translates(
+    "aten.view", "aten.reshape", "aten._unsafe_view", "aten.flatten", "aten.unflatten",
+    "aten.unsqueeze", "aten.squeeze", "aten.view_as", "aten.reshape_as", "aten.ravel",
+)  # fmt: skip
+def reshape(c: Operation) -> str:
+    if c.result.dtype != c.signature("self").dtype:
+        c.refuse("reads the bytes as another type", "use to() instead of view(dtype)")
+    return c.reshape(c.tensor("self"), c.result_shape)
+
+
+# Orders of axes -----------------------------------------------------------------------------------
+
+
+@translates("aten.permute")
+def permute(c: Operation) -> str:
+    return c.emit("Transpose", c.tensor("self"), perm=c.axes("dims"))
+
+
+@translates("aten.transpose", "aten.swapaxes", "aten.swapdims")
+def transpose(c: Operation) -> str:
+    first, second = ("dim0", "dim1") if c.has("dim0") else ("axis0", "axis1")
+    return _exchanged(c, c.axis(first), c.axis(second))
+
+
+@translates("aten.t", "aten.mT", "aten.numpy_T")
+def t(c: Operation) -> str:
+    rank = c.rank("self")
+    return c.tensor("self") if rank < 2 else _exchanged(c, rank - 2, rank - 1)
+
+
+def _exchanged(c: Operation, first: int, second: int) -> str:
+    axes = list(range(c.rank("self")))
+    if not axes:
+        return c.tensor("self")
+    axes[first], axes[second] = axes[second], axes[first]
+    return c.emit("Transpose", c.tensor("self"), perm=axes)
+
+
+@translates("aten.movedim", "aten.moveaxis")
+def movedim(c: Operation) -> str:
+    source, target = c.axes("source"), c.axes("destination")
+    rest = [axis for axis in range(c.rank("self")) if axis not in source]
+    for place, axis in sorted(zip(target, source, strict=True)):
+        rest.insert(place, axis)
+    return c.emit("Transpose", c.tensor("self"), perm=rest)
+
+
+# Repetition ---------------------------------------------------------------------------------------
+
+
+@translates("aten.expand", "aten.expand_as", "aten.broadcast_to")
+def expand(c: Operation) -> str:
+    return c.emit("Expand", c.tensor("self"), c.integers(c.result_shape))
+
+
+@translates("aten.repeat", "aten.tile")
+def repeat(c: Operation) -> str:
+    counts = c.ints("repeats" if c.has("repeats") else "dims", ())
+    shape = c.shape("self")
+    rank = max(len(counts), len(shape))
+    x = c.tensor("self")
+    if len(shape) < rank:
+        x = c.reshape(x, (1,) * (rank - len(shape)) + shape)
+    return c.emit("Tile", x, c.integers((1,) * (rank - len(counts)) + counts))
+
+
+@translates("aten.repeat_interleave")
+def repeat_interleave(c: Operation) -> str:
+    if isinstance(c.get("repeats"), Ref):
+        c.refuse("takes its counts from a tensor", "give one number")
+    count, shape = c.get("repeats"), c.shape("self")
+    axis = c.axis("dim") if c.has("dim") else 0
+    x = c.tensor("self")
+    if not c.has("dim"):
+        shape = (int(np.prod(shape)),)
+    x = c.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+    counts = [1] * (len(shape) + 1)
+    counts[axis + 1] = count
+    return c.reshape(c.emit("Tile", x, c.integers(counts)), c.result_shape)
+
+
+# Joining and cutting ------------------------------------------------------------------------------
+
+
+@translates("aten.cat", "aten.concat", "aten.concatenate")
+def cat(c: Operation) -> str:
+    refs = c.get("tensors")
+    # An empty list of no axes is what PyTorch ignores here.
+    kept = [ref for ref in refs if c.signature_of(ref).shape != (0,)]
+    dtype = c.result.dtype
+    parts = [c.cast(c.named(ref), c.signature_of(ref).dtype, dtype) for ref in kept]
+    rank = len(c.result_shape)
+    return c.emit("Concat", *parts, axis=c.ints("dim", (0,))[0] % rank)
+
+
+@translates("aten.stack")
+def stack(c: Operation) -> str:
+    shape, rank = c.result_shape, len(c.result_shape)
+    axis = c.ints("dim", (0,))[0] % rank
+    single = (*shape[:axis], 1, *shape[axis + 1 :])
+    return c.emit("Concat", *(c.reshape(x, single) for x in c.tensors("tensors")), axis=axis)
+
+
+@translates("aten.split", "aten.split_with_sizes", "aten.chunk", "aten.tensor_split")
+def split(c: Operation) -> Outputs:
+    axis = c.axis("dim", default=0)
+    sizes = [int(signature.shape[axis]) for signature in c.results]
+    return c.emit_many("Split", [c.tensor("self"), c.integers(sizes)], len(sizes), axis=axis)
+
+
+@translates("aten.unbind")
+def unbind(c: Operation) -> Outputs:
+    axis = c.axis("dim", default=0)
+    count = len(c.results)
+    parts = c.emit_many("Split", [c.tensor("self"), c.integers([1] * count)], count, axis=axis)
+    return [c.reshape(part, c.result_shape) for part in parts]
+
+
+@translates("aten.slice")
+def slice_(c: Operation) -> str:
+    axis = c.axis("dim", default=0)
+    start, end, step = c.get("start", 0), c.get("end", _TO_THE_END), c.get("step", 1)
+    if start == 0 and end >= c.shape("self")[axis] and step == 1:
+        return c.tensor("self")
+    return _sliced(c, axis, start, end, step)
+
+
+def _sliced(c: Operation, axis: int, start: int, end: int, step: int = 1) -> str:
+    limits = (c.integers([value]) for value in (start, end, axis, step))
+    return c.emit("Slice", c.tensor("self"), *limits)
+
+
+@translates("aten.narrow")
+def narrow(c: Operation) -> str:
+    axis, start = c.axis("dim"), c.get("start")
+    start %= max(1, c.shape("self")[axis])
+    return _sliced(c, axis, start, start + c.get("length"))
+
+
+@translates("aten.select")
+def select(c: Operation) -> str:
+    axis = c.axis("dim")
+    index = c.get("index") % c.shape("self")[axis]
+    return c.emit("Gather", c.tensor("self"), c.constant(index, "int64"), axis=axis)
+
+
+# Indices ------------------------------------------------------------------------------------------
+
+
+@translates("aten.index_select")
+def index_select(c: Operation) -> str:
+    return c.emit("Gather", c.tensor("self"), c.tensor("index"), axis=c.axis("dim"))
+
+
+@translates("aten.gather")
+def gather(c: Operation) -> str:
+    return c.emit("GatherElements", c.tensor("self"), c.tensor("index"), axis=c.axis("dim"))
+
+
+@translates("aten.index")
+def index(c: Operation) -> str:
+    """Advanced indexing by one tensor, or by several next to each other from the first axis on."""
+    given = c.get("indices")
+    places = [axis for axis, part in enumerate(given) if part is not None]
+    if any(c.signature_of(given[axis]).dtype in ("bool", "uint8") for axis in places):
+        c.refuse("selects by a mask, so its shape depends on data", "use where() instead")
+    if len(places) == 1:
+        (axis,) = places
+        return c.emit("Gather", c.tensor("self"), c.named(given[axis]), axis=axis)
+    if places != list(range(len(places))):
+        c.refuse(
+            f"indexes the axes {places} at once",
+            "supported are one axis, or several from the first on",
+        )
+    shapes = [c.signature_of(given[axis]).shape for axis in places]
+    common = np.broadcast_shapes(*(tuple(map(int, shape)) for shape in shapes))
+    parts = [
+        c.reshape(c.emit("Expand", c.named(given[axis]), c.integers(common)), (*common, 1))
+        for axis in places
+    ]
+    return c.emit("GatherND", c.tensor("self"), c.emit("Concat", *parts, axis=len(common)))
+
+
+@translates("aten.flip")
+def flip(c: Operation) -> str:
+    axes = c.axes("dims")
+    limits = ([-1] * len(axes), [-_TO_THE_END] * len(axes), axes, [-1] * len(axes))
+    return c.emit("Slice", c.tensor("self"), *map(c.integers, limits))
+
+
+@translates("aten.roll")
+def roll(c: Operation) -> str:
+    shifts, axes = c.ints("shifts"), c.ints("dims", ())
+    x, shape = c.tensor("self"), c.shape("self")
+    if not axes:
+        flat = int(np.prod(shape))
+        return c.reshape(_rolled(c, c.reshape(x, (flat,)), 0, flat, shifts[0]), shape)
+    for axis, shift in zip(c.axes_of("self", axes), shifts, strict=True):
+        x = _rolled(c, x, axis, shape[axis], shift)
+    return x
+
+
+def _rolled(c: Operation, x: str, axis: int, size: int, shift: int) -> str:
+    shift %= max(1, size)
+    if not shift:
+        return x
+    parts = c.emit_many("Split", [x, c.integers((size - shift, shift))], 2, axis=axis)
+    return c.emit("Concat", *reversed(parts), axis=axis)
+
+
+@translates("aten.tril", "aten.triu")
+def trilu(c: Operation) -> str:
+    diagonal = c.constant(c.get("diagonal", 0), "int64")
+    return c.emit("Trilu", c.tensor("self"), diagonal, upper=int("triu" in c.call.target))
+
+
+@translates("aten.slice_scatter")
+def slice_scatter(c: Operation) -> str:
+    """Replace a part along one axis: what is before, the new part, what is behind."""
+    axis = c.axis("dim", default=0)
+    size = c.shape("self")[axis]
+    start, end, step = slice(c.get("start"), c.get("end"), c.get("step", 1)).indices(size)
+    if step != 1:
+        c.refuse(f"writes with the step {step}", "only 1 is supported")
+    end = max(start, end)
+    parts = [c.tensor("src")]
+    if start:
+        parts.insert(0, _sliced(c, axis, 0, start))
+    if end < size:
+        parts.append(_sliced(c, axis, end, size))
+    return parts[0] if len(parts) == 1 else c.emit("Concat", *parts, axis=axis)
+
+
+@translates("aten.select_scatter")
+def select_scatter(c: Operation) -> str:
+    axis, shape = c.axis("dim"), c.shape("self")
+    index = c.get("index") % shape[axis]
+    parts = [c.reshape(c.tensor("src"), (*shape[:axis], 1, *shape[axis + 1 :]))]
+    if index:
+        parts.insert(0, _sliced(c, axis, 0, index))
+    if index + 1 < shape[axis]:
+        parts.append(_sliced(c, axis, index + 1, shape[axis]))
+    return parts[0] if len(parts) == 1 else c.emit("Concat", *parts, axis=axis)
+
+
+@translates("aten.copy")
+def copy(c: Operation) -> str:
+    source = c.cast(c.tensor("src"), c.signature("src").dtype, c.result.dtype)
+    if c.shape("src") == c.result_shape:
+        return source
+    return c.emit("Expand", source, c.integers(c.result_shape))
+
+
+# Padding ------------------------------------------------------------------------------------------
+
+_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@translates("aten.pad", "aten.constant_pad_nd")
+def pad(c: Operation) -> str:
+    return _padded(c, c.ints("pad"), _MODES[c.get("mode", "constant")])
+
+
+@translates(*(f"aten.reflection_pad{n}d" for n in (1, 2, 3)))
+def reflection_pad(c: Operation) -> str:
+    return _padded(c, c.ints("padding"), "reflect")
+
+
+@translates(*(f"aten.replication_pad{n}d" for n in (1, 2, 3)))
+def replication_pad(c: Operation) -> str:
+    return _padded(c, c.ints("padding"), "edge")
+
+
+def _padded(c: Operation, pads: Sequence[int], mode: str) -> str:
+    """PyTorch lists pads by pairs from the last axis on, and cuts off where they are negative."""
+    rank = c.rank("self")
+    before, behind = [0] * rank, [0] * rank
+    for place, (low, high) in enumerate(zip(pads[::2], pads[1::2], strict=True)):
+        before[rank - 1 - place], behind[rank - 1 - place] = low, high
+    x = c.tensor("self")
+    amounts = c.integers((*before, *behind))
+    if mode != "constant":
+        return c.emit("Pad", x, amounts, mode=mode)
+    return c.emit("Pad", x, amounts, c.scalar("value", c.result.dtype, 0))

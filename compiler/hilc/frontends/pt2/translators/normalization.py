@@ -1,0 +1,75 @@
+"""Normalizations and the softmax family."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.frontends.pt2.model import Operation, Outputs, translates
+
+
+@translates("aten.batch_norm", "aten._native_batch_norm_legit_no_training",
+            "aten.native_batch_norm", "aten.cudnn_batch_norm")  # fmt: skip
+def batch_norm(c: Operation) -> Outputs:
+    if c.get("training", False):
+        c.refuse("is in training", "export the module in evaluation mode (module.eval())")
+    x = c.tensor("input")
+    channels = c.shape("input")[1]
+    ones = c.constant(np.ones(channels, np.float32))
+    zeros = c.constant(np.zeros(channels, np.float32))
+    y = c.emit(
+        "BatchNormalization", x, c.optional("weight") or ones, c.optional("bias") or zeros,
+        c.optional("running_mean") or zeros, c.optional("running_var") or ones,
+        epsilon=float(c.get("eps", 1e-5)),
+    )  # fmt: skip
+    # Where it has three outputs the others are statistics for training.
+    return [y, *[""] * (len(c.output_refs) - 1)]
+
+
+@translates("aten.layer_norm", "aten.native_layer_norm")
+def layer_norm(c: Operation) -> Outputs:
+    sizes = c.ints("normalized_shape")
+    weight = c.optional("weight") or c.constant(np.ones(sizes, np.float32))
+    y = c.emit(
+        "LayerNormalization", c.tensor("input"), weight, c.optional("bias"),
+        axis=-len(sizes), epsilon=float(c.get("eps", 1e-5)),
+    )  # fmt: skip
+    return [y, *[""] * (len(c.output_refs) - 1)]
+
+
+@translates("aten.rms_norm")
+def rms_norm(c: Operation) -> str:
+    """Without a stated epsilon PyTorch takes that of the element type."""
+    sizes = c.ints("normalized_shape")
+    weight = c.optional("weight") or c.constant(np.ones(sizes, np.float32))
+    epsilon = c.get("eps", float(np.finfo(np.float32).eps))
+    return c.emit("RMSNormalization", c.tensor("input"), weight, axis=-len(sizes), epsilon=epsilon)
+
+
+@translates("aten.group_norm")
+def group_norm(c: Operation) -> str:
+    channels = c.shape("input")[1]
+    weight = c.optional("weight") or c.constant(np.ones(channels, np.float32))
+    bias = c.optional("bias") or c.constant(np.zeros(channels, np.float32))
+    return c.emit(
+        "GroupNormalization", c.tensor("input"), weight, bias,
+        num_groups=c.get("num_groups"), epsilon=float(c.get("eps", 1e-5)),
+    )  # fmt: skip
+
+
+@translates("aten.instance_norm")
+def instance_norm(c: Operation) -> str:
+    if not c.get("use_input_stats", True):
+        c.refuse("uses running statistics", "use batch normalization instead")
+    channels = c.shape("input")[1]
+    weight = c.optional("weight") or c.constant(np.ones(channels, np.float32))
+    bias = c.optional("bias") or c.constant(np.zeros(channels, np.float32))
+    return c.emit(
+        "InstanceNormalization", c.tensor("input"), weight, bias,
+        epsilon=float(c.get("eps", 1e-5)),
+    )  # fmt: skip
+
+
+@translates("aten.softmax", "aten._softmax", "aten.log_softmax", "aten._log_softmax")
+def softmax(c: Operation) -> str:
+    kind = "LogSoftmax" if "log_softmax" in c.call.target else "Softmax"
+    return c.emit(kind, c.tensor("self"), axis=c.axis("dim"))

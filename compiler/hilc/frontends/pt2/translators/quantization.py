@@ -1,0 +1,55 @@
+"""Quantization as PT2E writes it: QuantizeLinear and DequantizeLinear around float operators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.frontends.pt2.model import TYPES, Operation, translates
+from hilc.frontends.pt2.program import Ref
+from hilc.ir import Array
+
+_PREFIX = "quantized_decomposed."
+
+
+@translates(f"{_PREFIX}quantize_per_tensor", f"{_PREFIX}quantize_per_channel")
+def quantize(c: Operation) -> str:
+    dtype, low, high = _range(c)
+    scale, zero_point, axis = _parameters(c, dtype)
+    y = c.emit("QuantizeLinear", c.tensor("input"), scale, zero_point, axis=axis)
+    limits = np.iinfo(dtype)
+    if (low, high) == (limits.min, limits.max):
+        return y
+    # A range narrower than the type's, such as the symmetric one of weights.
+    return c.emit("Clip", y, c.constant(low, dtype), c.constant(high, dtype))
+
+
+@translates(f"{_PREFIX}dequantize_per_tensor", f"{_PREFIX}dequantize_per_channel")
+def dequantize(c: Operation) -> str:
+    dtype, _, _ = _range(c)
+    scale, zero_point, axis = _parameters(c, dtype)
+    return c.emit("DequantizeLinear", c.tensor("input"), scale, zero_point, axis=axis)
+
+
+def _range(c: Operation) -> tuple[str, int, int]:
+    dtype = c.code("dtype") or "int8"
+    if dtype not in TYPES or "int" not in dtype:
+        c.refuse(f"quantizes to {dtype}", "integers of 8, 16 and 32 bits are supported")
+    return dtype, c.get("quant_min"), c.get("quant_max")
+
+
+def _parameters(c: Operation, dtype: str) -> tuple[str, str, int | None]:
+    """Return scale, zero point and axis, of which a tensor's has none."""
+    per_channel = "per_channel" in c.call.target
+    scale = _number(c, "scales" if per_channel else "scale").astype(np.float32)
+    name = "zero_points" if per_channel else "zero_point"
+    zero_point = _number(c, name).astype(np.int64) if c.has(name) else np.zeros_like(scale, int)
+    axis = c.get("axis") if per_channel else None
+    return c.constant(scale), c.constant(zero_point.astype(dtype)), axis
+
+
+def _number(c: Operation, name: str) -> Array:
+    value = c.get(name)
+    if not isinstance(value, Ref):
+        return np.array(value)
+    constant = c.value(name)
+    return constant if "per_channel" in c.call.target else constant.reshape(())

@@ -1,0 +1,133 @@
+"""Recurrent layers, whole: a layer of PyTorch's is one ONNX node each, in its own gate order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hilc.frontends.pt2.model import Operation, Outputs, translates
+from hilc.ir import Array
+
+#: The blocks of PyTorch's weights in the order in which ONNX has them: LSTM i, f, g, o there and
+#: i, o, f, c here; GRU r, z, n there and z, r, h here.
+_GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
+
+
+@translates("aten.lstm")
+def lstm(c: Operation) -> Outputs:
+    states = [c.named(ref) for ref in c.get("hx")]
+    shapes = [tuple(map(int, c.signature_of(ref).shape)) for ref in c.get("hx")]
+    return _layers(c, "LSTM", states, shapes)
+
+
+@translates("aten.gru")
+def gru(c: Operation) -> Outputs:
+    return _layers(c, "GRU", [c.tensor("hx")], [c.shape("hx")], linear_before_reset=1)
+
+
+@translates("aten.rnn_tanh", "aten.rnn_relu")
+def rnn(c: Operation) -> Outputs:
+    function = "Tanh" if "tanh" in c.call.target else "Relu"
+    directions = 2 if c.get("bidirectional", False) else 1
+    return _layers(c, "RNN", [c.tensor("hx")], [c.shape("hx")], activations=[function] * directions)
+
+
+def _layers(
+    c: Operation, kind: str, states: Sequence[str], shapes: Sequence[tuple[int, ...]],
+    **attributes: object,
+) -> Outputs:  # fmt: skip
+    """Chain the layers; the results are the sequence and the last value of each state."""
+    if c.get("train", False) and c.get("dropout", 0):
+        c.refuse("is in training", "export the module in evaluation mode (module.eval())")
+    if not c.has("input"):
+        c.refuse("takes a packed sequence", "use one padded tensor")
+    layers, directions = c.get("num_layers"), 2 if c.get("bidirectional", False) else 1
+    x, shape = c.tensor("input"), c.shape("input")
+    is_single = len(shape) == 2
+    if is_single:
+        x, shape = c.reshape(x, (shape[0], 1, shape[1])), (shape[0], 1, shape[1])
+        states = [
+            c.reshape(state, (own[0], 1, own[1])) for state, own in zip(states, shapes, strict=True)
+        ]
+        shapes = [(own[0], 1, own[1]) for own in shapes]
+    is_batch_first = bool(c.get("batch_first", False)) and not is_single
+    if is_batch_first:
+        x = c.emit("Transpose", x, perm=(1, 0, 2))
+        shape = (shape[1], shape[0], shape[2])
+    if kind == "LSTM" and shapes[0] != shapes[1]:
+        c.refuse("projects its state (proj_size)", "use a linear layer behind it")
+    weights = _weights(c, kind, layers, directions)
+    initial = [_per_layer(c, state, layers) for state in states]
+    finals: list[list[str]] = [[] for _ in states]
+    for layer, (w, r, b) in enumerate(weights):
+        size = r.shape[-1]
+        outputs = c.emit_many(
+            kind,
+            [x, c.constant(w), c.constant(r), "" if b is None else c.constant(b), "",
+             *(own[layer] for own in initial)],
+            1 + len(states),
+            hidden_size=size, direction="bidirectional" if directions == 2 else "forward",
+            **attributes,
+        )  # fmt: skip
+        # From [length, directions, batch, size] to [length, batch, directions * size].
+        y = c.emit("Transpose", outputs[0], perm=(0, 2, 1, 3))
+        x = c.reshape(y, (shape[0], shape[1], directions * size))
+        for final, output in zip(finals, outputs[1:], strict=True):
+            final.append(output)
+    if is_batch_first:
+        x = c.emit("Transpose", x, perm=(1, 0, 2))
+    last = [f[0] if len(f) == 1 else c.emit("Concat", *f, axis=0) for f in finals]
+    results = [x, *last]
+    if is_single:
+        wanted = [tuple(map(int, signature.shape)) for signature in c.results]
+        results = [c.reshape(y, own) for y, own in zip(results, wanted, strict=True)]
+    return results
+
+
+def _per_layer(c: Operation, state: str, layers: int) -> list[str]:
+    """Return the first values of each layer, of a state of all layers."""
+    if layers == 1:
+        return [state]
+    return c.emit_many("Split", [state], layers, axis=0, num_outputs=layers)
+
+
+def _weights(
+    c: Operation, kind: str, layers: int, directions: int
+) -> list[tuple[Array, Array, Array | None]]:
+    """Return the weights of inputs, of the state, and the biases of each layer, as ONNX has them.
+
+    PyTorch lists them flat: for each layer and direction two matrices and, perhaps, two biases.
+    """
+    has_biases = c.get("has_biases", True)
+    each = 4 if has_biases else 2
+    listed = [_constant(c, name) for name in c.tensors("params")]
+    if len(listed) != layers * directions * each:
+        c.refuse(f"has {len(listed)} weights, not {layers * directions * each}",
+                 "proj_size is not supported")  # fmt: skip
+    result = []
+    for layer in range(layers):
+        start = layer * directions * each
+        cells = [listed[start + d * each : start + (d + 1) * each] for d in range(directions)]
+        w, r = (np.stack([_reordered(cell[i], kind) for cell in cells]) for i in (0, 1))
+        biases = [
+            np.concatenate([_reordered(cell[2], kind), _reordered(cell[3], kind)])
+            for cell in cells
+            if has_biases
+        ]
+        result.append((w, r, np.stack(biases) if biases else None))
+    return result
+
+
+def _constant(c: Operation, name: str) -> Array:
+    value = c.constant_value(name)
+    if value is None:
+        c.refuse(f"has the weights {name!r} computed at run time", "only constants are supported")
+    return value
+
+
+def _reordered(weights: Array, kind: str) -> Array:
+    """Return the blocks of gates, along the first axis, in ONNX's order."""
+    gates = _GATES[kind]
+    blocks = np.split(weights, len(gates))
+    return np.concatenate([blocks[gate] for gate in gates])

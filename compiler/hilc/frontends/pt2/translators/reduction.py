@@ -1,0 +1,108 @@
+"""Reductions, running sums and orders."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.frontends.pt2.model import Operation, Outputs, translates
+
+_REDUCTIONS = {
+    "amax": "ReduceMax", "amin": "ReduceMin", "logsumexp": "ReduceLogSumExp", "mean": "ReduceMean",
+    "prod": "ReduceProd", "sum": "ReduceSum",
+}  # fmt: skip
+
+
+@translates(*(f"aten.{name}" for name in _REDUCTIONS))
+def reduction(c: Operation) -> str:
+    kind = _REDUCTIONS[c.call.target.split(".")[1]]
+    x = c.cast(c.tensor("self"), c.signature("self").dtype, c.result.dtype)
+    return _reduced(c, kind, x)
+
+
+def _reduced(c: Operation, kind: str, x: str) -> str:
+    keep = int(c.get("keepdim", False))
+    return c.emit(kind, x, c.integers(c.axes("dim")), keepdims=keep)
+
+
+@translates("aten.any", "aten.all")
+def any_(c: Operation) -> str:
+    """Reduce truths as numbers, of which true is the larger."""
+    x = c.cast(c.tensor("self"), c.signature("self").dtype, "bool")
+    y = _reduced(
+        c, "ReduceMax" if ".any" in c.call.target else "ReduceMin", c.cast(x, "bool", "int32")
+    )
+    return c.cast(y, "int32", "bool")
+
+
+@translates("aten.max", "aten.min")
+def max_(c: Operation) -> Outputs:
+    """Of two tensors, of a whole tensor, or along an axis with the place of the value."""
+    kind = "Max" if ".max" in c.call.target else "Min"
+    if c.has("other"):
+        return c.emit(kind, c.tensor("self"), c.tensor("other"))
+    y = _reduced(c, f"Reduce{kind}", c.tensor("self"))
+    if not c.has("dim"):
+        return y
+    places = c.emit(
+        f"Arg{kind}", c.tensor("self"), axis=c.axis("dim"), keepdims=int(c.get("keepdim", False))
+    )
+    return [y, places]
+
+
+@translates("aten.argmax", "aten.argmin")
+def argmax(c: Operation) -> str:
+    kind = "ArgMax" if "argmax" in c.call.target else "ArgMin"
+    if c.has("dim"):
+        keep = int(c.get("keepdim", False))
+        return c.emit(kind, c.tensor("self"), axis=c.axis("dim"), keepdims=keep)
+    flat = c.reshape(c.tensor("self"), (int(np.prod(c.shape("self"))),))
+    return c.reshape(c.emit(kind, flat, axis=0, keepdims=0), c.result_shape)
+
+
+@translates("aten.var", "aten.std", "aten.var_mean")
+def var(c: Operation) -> Outputs:
+    """Average the squares of distances from the mean, with Bessel's correction by default."""
+    x, axes = c.tensor("self"), c.axes("dim")
+    count = int(np.prod([c.shape("self")[axis] for axis in axes]))
+    correction = c.get("correction", 1 if c.get("unbiased", True) else 0)
+    mean = c.emit("ReduceMean", x, c.integers(axes), keepdims=1)
+    distance = c.emit("Sub", x, mean)
+    squares = _reduced(c, "ReduceSum", c.emit("Mul", distance, distance))
+    variance = c.emit("Div", squares, c.constant(max(0, count - correction), "float32"))
+    if ".std" in c.call.target:
+        return c.emit("Sqrt", variance)
+    if "var_mean" in c.call.target:
+        return [variance, c.reshape(mean, tuple(map(int, c.results[1].shape)))]
+    return variance
+
+
+@translates("aten.linalg_vector_norm", "aten.norm")
+def norm(c: Operation) -> str:
+    order = c.get("ord" if c.has("ord") else "p", 2)
+    if order not in (1, 2):
+        c.refuse(f"is of the order {order}", "1 and 2 are supported")
+    return _reduced(c, f"ReduceL{int(order)}", c.tensor("self"))
+
+
+@translates("aten.cumsum")
+def cumsum(c: Operation) -> str:
+    x = c.cast(c.tensor("self"), c.signature("self").dtype, c.result.dtype)
+    return c.emit("CumSum", x, c.constant(c.axis("dim"), "int64"))
+
+
+@translates("aten.topk")
+def topk(c: Operation) -> Outputs:
+    axis = c.axis("dim", default=-1)
+    return c.emit_many(
+        "TopK", [c.tensor("self"), c.integers([c.get("k")])], 2,
+        axis=axis, largest=int(c.get("largest", True)), sorted=int(c.get("sorted", True)),
+    )  # fmt: skip
+
+
+@translates("aten.sort")
+def sort(c: Operation) -> Outputs:
+    axis = c.axis("dim", default=-1)
+    count = c.integers([c.shape("self")[axis]])
+    return c.emit_many(
+        "TopK", [c.tensor("self"), count], 2, axis=axis, largest=int(c.get("descending", False))
+    )
