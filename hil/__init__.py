@@ -13,11 +13,16 @@ if TYPE_CHECKING:
 
     from hil.device.session import open
     from hil.errors import HilError
+    from hil.firmware.models import compile
 
-__all__ = ["HilError", "open"]
+__all__ = ["HilError", "compile", "open"]
 
 # Loaded on first use: `hil --help` and pytest's collection need neither compiler nor link.
-_HOMES = {"HilError": "hil.errors", "open": "hil.device.session"}
+_HOMES = {
+    "HilError": "hil.errors",
+    "compile": "hil.firmware.models",
+    "open": "hil.device.session",
+}
 _MODULES = ("bench", "board", "build", "device", "errors", "oracle", "samples", "verify")
 
 

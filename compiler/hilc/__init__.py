@@ -63,8 +63,9 @@ def __dir__() -> list[str]:
 
 
 @takes_options(CompileOptions)
-def compile(model: str | Path | bytes | Graph, options: CompileOptions) -> ModelLibrary:
-    """Compile a model, given as a file, its bytes or a graph.
+def compile(model: Model, options: CompileOptions) -> ModelLibrary:
+    """Compile a model, given as a file, its bytes or a graph, or as an object: a PyTorch module
+    with `samples`, a program of `torch.export`, an ONNX `ModelProto`.
 
     The options are keywords, or one value as `options`: :class:`CompileOptions` says what each is.
 
@@ -83,7 +84,7 @@ def compile(model: str | Path | bytes | Graph, options: CompileOptions) -> Model
 
 
 @takes_options(CompileOptions)
-def explain(model: str | Path | bytes | Graph, options: CompileOptions) -> Explanation:
+def explain(model: Model, options: CompileOptions) -> Explanation:
     """Return the memory use of the program that :func:`compile` creates for these arguments.
 
     It includes the cost of the next smaller program, unless `choice` leaves nothing to search.
@@ -115,6 +116,7 @@ def _planned(model: Model, options: CompileOptions) -> _Planned:
         numerics=options.numerics,
         shapes=options.shapes,
         inputs=options.inputs,
+        samples=options.samples,
     )
     source = replace(source, graph=with_control_flow(source.graph, cpu, options.api))
     planner = Planner(

@@ -14,13 +14,13 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 from hilc.codegen import Options
 from hilc.errors import InputError
 from hilc.external import ExternalCodegen
-from hilc.ir import Array, Graph, Numerics
+from hilc.ir import Array, Numerics
 from hilc.lowering.choice import Choice
 from hilc.memory.program import Pin, PoolSpec
 from hilc.schedule.tuning import Tuning
 
-#: A file, its bytes or a graph.
-Model = str | Path | bytes | Graph
+#: A file, its bytes, a graph, or an object of PyTorch's or ONNX's (:mod:`hilc.frontends.objects`).
+Model = Any
 
 _DEFINITIONS = tuple(numerics.value for numerics in Numerics)
 
@@ -68,6 +68,8 @@ class CompileOptions(Options):
     #: Values of inputs that become constants of the model, by name: the axes and shapes that ONNX
     #: lets a model take as inputs, and the compiler must know.
     inputs: Mapping[str, Array] = field(default_factory=dict)
+    #: Example arguments of a PyTorch module, one or a tuple, which give the shapes of its inputs.
+    samples: Any = field(default=None, compare=False)
     #: Called for every program that is tried: a search takes seconds.
     progress: Callable[[], None] | None = field(default=None, compare=False)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
+from typing import Any
 
 from hilc.errors import InputError
 from hilc.external import ExternalCodegen
 from hilc.frontends import Specialization, read_model
+from hilc.frontends.objects import file_of, name_of
 from hilc.ir import Array, Graph, Numerics
 from hilc.ops import OPS
 from hilc.target import Cpu
@@ -44,7 +45,7 @@ class Source:
 
 
 def prepare(
-    model: str | Path | bytes | Graph,
+    model: Any,
     name: str | None,
     cpu: Cpu,
     *,
@@ -54,16 +55,21 @@ def prepare(
     numerics: Numerics | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, Array] | None = None,
+    samples: Any = None,
 ) -> Source:
-    """Return ``model`` (a file, its bytes or a graph) prepared for planning on ``cpu``.
+    """Return ``model`` (a file, its bytes, a graph or an object) prepared for planning on ``cpu``.
 
     Without ``numerics`` a file is computed as TFLM does, and a graph as its nodes say. ``shapes``
-    and ``inputs`` state what a file leaves open (:class:`~hilc.frontends.Specialization`).
+    and ``inputs`` state what a file leaves open (:class:`~hilc.frontends.Specialization`), and
+    ``samples`` are example arguments of a PyTorch module (:mod:`hilc.frontends.objects`).
     """
     stated = Specialization(
         {name: tuple(shape) for name, shape in (shapes or {}).items()}, dict(inputs or {})
     )
-    file: bytes | None = None
+    file = file_of(model, samples)
+    if file is not None:
+        name = name or name_of(model)
+        model = file
     if isinstance(model, Graph):
         if not stated.states_nothing:
             raise InputError(

@@ -42,7 +42,7 @@ _LOG = logging.getLogger("hil.compiled")
 #: Part of every key: increment it when the form of entries changes.
 _KEY_VERSION = 1
 #: Options that are in the key in another form, or do not affect the library.
-_NOT_KEY = frozenset({"cpu", "name", "externals", "progress", "shapes", "inputs"})
+_NOT_KEY = frozenset({"cpu", "name", "externals", "progress", "shapes", "inputs", "samples"})
 #: Files of the compiler.
 _SOURCES = (".py", ".c", ".h", ".toml")
 

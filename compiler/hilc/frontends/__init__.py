@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hilc.errors import InputError, ModelError
 from hilc.frontends.onnx import reader as onnx
+from hilc.frontends.pt2 import reader as pt2
 from hilc.frontends.readers import Reader, Specialization, reader_of, register_reader
 from hilc.frontends.tflite import reader as tflite
 from hilc.ir import Graph, Numerics
@@ -38,6 +39,9 @@ register_reader(
         numerics=Numerics.ONNX,
     )
 )
+register_reader(
+    Reader("PyTorch", ".onnx", pt2.is_pt2, pt2.import_graph, pt2.specialize, ("onnx", "hilc"))
+)
 
 #: Exceptions of damaged files that no check foresaw: a safety net, which tests prove unused.
 _UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
@@ -45,7 +49,10 @@ _UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
 #: First bytes of files that are not TFLite models, for the message.
 _FOREIGN = (
     (b"\x89HDF", "a Keras HDF5 model"),
-    (b"PK\x03\x04", "a ZIP archive (a .keras model or a PyTorch checkpoint is one)"),
+    (
+        b"PK\x03\x04",
+        "a ZIP archive (a .keras model, a PyTorch checkpoint, or a .pt2 file that is cut off)",
+    ),
     (b"\x1f\x8b", "a gzip file"),
     (b"\x7fELF", "an ELF program"),
     (b"\x93NUMPY", "a numpy array"),
@@ -148,7 +155,10 @@ def _load(
 
 
 def _foreign(data: bytes) -> ModelError:
-    hint = "give a .tflite or .onnx file: TensorFlow's TFLiteConverter and torch.onnx write them"
+    hint = (
+        "give a .tflite, .onnx or .pt2 file: TensorFlow's TFLiteConverter, torch.onnx and "
+        "torch.export write them"
+    )
     for magic, kind in _FOREIGN:
         if data.startswith(magic):
             return ModelError(f"not a TFLite or ONNX model; this looks like {kind}", hint)

@@ -34,11 +34,14 @@ class OnnxReference:
         self._outputs: list[str] = list(self._evaluator.output_names)
         self.description = f"onnx: onnx.reference {_version()}, numpy {np.__version__}"
         self._needed = set(self._evaluator.input_names)
+        self._states: dict[str, Array] = {}
+        self.reset_state()
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the values of all tensors that the file names."""
         check_inputs(self._graph, inputs)
         given = {name: value for name, value in inputs.items() if name in self._needed}
+        given.update(self._states)
         for name in self._needed - set(given):
             tensor = self._graph.tensors.get(name)
             if tensor is not None and tensor.data is not None:
@@ -52,6 +55,7 @@ class OnnxReference:
                 "choose the reference hilc",
             ) from error
         found = {name: np.asarray(value) for name, value in values.items() if _is_tensor(value)}
+        self._states = {state.name: found[state.after] for state in self._graph.states}
         # An output that no operator computes is called after its position, too.
         for node in self._graph.nodes:
             for name in node.outputs:
@@ -62,7 +66,8 @@ class OnnxReference:
         return found
 
     def reset_state(self) -> None:
-        """Do nothing: the models have no state."""
+        """Give the states their reset values."""
+        self._states = {s.name: self._graph.reset_value(s) for s in self._graph.states}
 
 
 def _is_tensor(value: Any) -> bool:

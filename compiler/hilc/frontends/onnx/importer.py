@@ -6,7 +6,7 @@ that; the model's own functions likewise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -25,6 +25,7 @@ from hilc.frontends.onnx.operation import (
     translated,
     translator_of,
 )
+from hilc.frontends.onnx.states import states_of, with_states
 from hilc.ir import Array, Graph, Tensor
 from hilc.support.suggest import operators_hint
 
@@ -41,10 +42,9 @@ _DOMAINS = {"ai.onnx": DEFAULT_DOMAIN}
 def import_graph(data: bytes, name: str) -> Graph:
     """Return the graph of a model that one file holds."""
     original = load(data, None)
+    states = states_of(original)
     model = _raised(original)
-    scope = Scope.of_model(model)
-    graph = scope.read(model.graph, name)
-    return graph
+    return with_states(Scope.of_model(model).read(model.graph, name, states), states, model.graph)
 
 
 def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -97,9 +97,9 @@ class Scope:
         """The version of ONNX's own operators."""
         return self.opsets.get(DEFAULT_DOMAIN, OLDEST_OPSET)
 
-    def read(self, graph: onnx.GraphProto, name: str) -> Graph:
-        """Return the graph of a model."""
-        self.constants = {tensor.name: tensor for tensor in graph.initializer}
+    def read(self, graph: onnx.GraphProto, name: str, states: Container[str] = ()) -> Graph:
+        """Return the graph of a model; ``states`` are inputs, with an initializer or without."""
+        self.constants = {t.name: t for t in graph.initializer if t.name not in states}
         inputs = [v for v in graph.input if v.name not in self.constants]
         for value in inputs:
             tensor = _input(value)

@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 
 from hilc.errors import InputError, ModelError, UnsupportedError
+from hilc.frontends.onnx.states import state_metadata
 from hilc.frontends.pt2 import translators
 from hilc.frontends.pt2.model import OnnxModel, Operation, translator_of, unknown
 from hilc.frontends.pt2.program import Call, Program, Ref, Signature
 from hilc.frontends.pt2.sizes import Sizes, solve
-from hilc.frontends.states import state_metadata
 from hilc.ir import Array
 
 assert translators
@@ -34,7 +34,7 @@ _VIEWS = frozenset(
 def convert(program: Program, shapes: Mapping[str, tuple[int, ...]], name: str) -> onnx.ModelProto:
     """Return the model of a program whose inputs have these shapes.
 
-    Buffers that a run changes become states (:mod:`hilc.frontends.states`).
+    Buffers that a run changes become states (:mod:`hilc.frontends.onnx.states`).
     """
     return _Converter(program, shapes).model(name)
 

@@ -66,11 +66,9 @@ def translator_of(target: str) -> Translator | None:
 
 def unknown(target: str) -> UnsupportedError:
     """Return the error for an operator without a translator."""
-    similar = nearest(target, _TRANSLATORS)
     return UnsupportedError(
-        f"the operator {target} is not supported",
-        (f"is {similar} possible instead? " if similar else "")
-        + "try program.run_decompositions() before torch.export.save: it replaces operators by "
+        f"the operator {target} is not supported{nearest(target.rpartition('.')[0], _TRANSLATORS)}",
+        "try program.run_decompositions() before torch.export.save: it replaces operators by "
         "more basic ones",
     )
 

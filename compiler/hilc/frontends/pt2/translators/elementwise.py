@@ -105,6 +105,14 @@ def silu(c: Operation) -> str:
     return c.emit("Mul", x, c.emit("Sigmoid", x))
 
 
+@translates("aten.glu")
+def glu(c: Operation) -> str:
+    halves = c.emit_many(
+        "Split", [c.tensor("self")], 2, axis=c.axis("dim", default=-1), num_outputs=2
+    )
+    return c.emit("Mul", halves[0], c.emit("Sigmoid", halves[1]))
+
+
 @translates("aten.gelu")
 def gelu(c: Operation) -> str:
     return c.emit("Gelu", c.tensor("self"), approximate=c.get("approximate", "none"))
@@ -283,9 +291,10 @@ def logical(c: Operation) -> str:
     return c.emit(name, *_operands(c, "bool"))
 
 
-@translates("aten.bitwise_and", "aten.bitwise_or", "aten.bitwise_xor")
+@translates("aten.bitwise_and", "aten.bitwise_or", "aten.bitwise_xor", "aten.__and__",
+            "aten.__or__", "aten.__xor__")  # fmt: skip
 def bitwise(c: Operation) -> str:
-    name = c.call.target.split(".")[1].removeprefix("bitwise_").capitalize()
+    name = c.call.target.split(".")[1].removeprefix("bitwise_").strip("_").capitalize()
     prefix = "" if c.result.dtype == "bool" else "Bitwise"
     return c.emit(prefix + name, *_operands(c))
 

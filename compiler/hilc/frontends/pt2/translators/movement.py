@@ -161,6 +161,21 @@ def select(c: Operation) -> str:
 # Indices ------------------------------------------------------------------------------------------
 
 
+@translates("aten.meshgrid")
+def meshgrid(c: Operation) -> Outputs:
+    """Repeat each list along the axes of the others."""
+    refs = c.get("tensors")
+    order = list(range(len(refs)))
+    if c.get("indexing", "ij") == "xy":
+        order[:2] = reversed(order[:2])
+    grids = []
+    for place, ref in zip(order, refs, strict=True):
+        shape = [1] * len(refs)
+        shape[place] = -1
+        grids.append(c.emit("Expand", c.reshape(c.named(ref), shape), c.integers(c.result_shape)))
+    return grids
+
+
 @translates("aten.index_select")
 def index_select(c: Operation) -> str:
     return c.emit("Gather", c.tensor("self"), c.tensor("index"), axis=c.axis("dim"))
@@ -291,8 +306,12 @@ def _padded(c: Operation, pads: Sequence[int], mode: str) -> str:
     before, behind = [0] * rank, [0] * rank
     for place, (low, high) in enumerate(zip(pads[::2], pads[1::2], strict=True)):
         before[rank - 1 - place], behind[rank - 1 - place] = low, high
-    x = c.tensor("self")
-    amounts = c.integers((*before, *behind))
+    x, shape = c.tensor("self"), c.shape("self")
+    if min(before + behind, default=0) < 0:
+        first = [max(0, -pad) for pad in before]
+        last = [size + min(0, pad) for size, pad in zip(shape, behind, strict=True)]
+        x = c.emit("Slice", x, *map(c.integers, (first, last, range(rank))))
+    amounts = c.integers(max(0, pad) for pad in (*before, *behind))
     if mode != "constant":
         return c.emit("Pad", x, amounts, mode=mode)
     return c.emit("Pad", x, amounts, c.scalar("value", c.result.dtype, 0))

@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""Writes tests/pt2_programs.tar.xz: small programs of PyTorch with what PyTorch computes for them.
+
+For each program NAME.pt2 and NAME.npz: the inputs x0, x1, ... and the outputs y0, y1, ... of eager
+execution; of one with state, y0_1 is the first output of the second run. It needs the extra
+``torch``; the tests need only the file.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tarfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+TARGET = Path(__file__).resolve().parents[1] / "tests" / "pt2_programs.tar.xz"
+RUNS = 3
+
+X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(1))
+Y = torch.randn(3, 4, generator=torch.Generator().manual_seed(2)) + 0.1
+IMAGE = torch.randn(2, 4, 9, 8, generator=torch.Generator().manual_seed(3))
+
+
+class Function(nn.Module):  # type: ignore[misc]
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *x: torch.Tensor) -> Any:
+        return self.function(*x)
+
+
+class Accumulator(nn.Module):  # type: ignore[misc]
+    """A layer that reads its own last output, kept in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.ones(1, 4))
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(self.layer(torch.cat([x, self.last], 1)))
+        self.last.copy_(y)
+        return y * 2
+
+
+class Attention(nn.Module):  # type: ignore[misc]
+    """Two heads over a sequence, causal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).reshape(1, 6, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return y.transpose(1, 2).flatten(2)
+
+
+def in_place(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    y.relu_()
+    y.add_(1)
+    return y
+
+
+def partly_in_place(x: torch.Tensor) -> torch.Tensor:
+    mask = torch.zeros(3, 4)
+    mask[1:, :2] = 1
+    mask[0] = 5
+    return x * mask
+
+
+def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
+    found: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {}
+
+    def add(name: str, what: Callable[..., Any], *x: torch.Tensor) -> None:
+        assert name not in found, name
+        module = what if isinstance(what, nn.Module) else Function(what)
+        found[name] = (module.eval(), x)
+
+    positive = torch.rand(2, 5, generator=torch.Generator().manual_seed(4)) * 0.8 + 0.1
+    unary = (
+        "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp floor isinf isnan log neg "
+        "reciprocal relu sigmoid sign sin sinh sqrt tan tanh rsqrt expm1 log1p log2 square round"
+    )
+    for name in unary.split():
+        add(name, getattr(torch, name), positive + 1 if name == "acosh" else positive * 1)
+    activations = (
+        "relu6 hardtanh hardswish hardsigmoid silu gelu leaky_relu elu selu celu softplus "
+        "softsign mish glu"
+    )
+    for name in activations.split():
+        add(name, getattr(F, name), X * 3)
+    add("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), X)
+    add("softplus_beta", lambda x: F.softplus(x, beta=2), X)
+    add("threshold", lambda x: F.threshold(x, 0.1, 20.0), X)
+    add("prelu", lambda x: F.prelu(x, torch.tensor([0.1, -0.2, 0.3])), X)
+    add("clamp", lambda x: x.clamp(-1, 1), X)
+    add("clamp_min", lambda x: x.clamp(min=0.5), X)
+    add("clamp_tensor", lambda x, y: torch.clamp(x, max=y), X, Y)
+    integers = torch.arange(-6, 6).reshape(3, 4) * 3
+    divisors = torch.tensor([1, -2, 3, -4]).expand(3, 4).contiguous()
+    for name, function in {
+        "add": lambda x, y: x + y,
+        "add_alpha": lambda x, y: torch.add(x, y, alpha=2),
+        "sub_alpha": lambda x, y: torch.sub(x, y, alpha=2),
+        "mul": lambda x, y: x * y,
+        "div": lambda x, y: x / y,
+        "div_floor": lambda x, y: torch.div(x, y, rounding_mode="floor"),
+        "div_trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+        "remainder": torch.remainder,
+        "fmod": torch.fmod,
+        "maximum": torch.maximum,
+        "minimum": torch.minimum,
+        "greater": lambda x, y: x > y,
+        "not_equal": lambda x, y: x != y,
+        "where": lambda x, y: torch.where(x > y, x, y),
+        "and": lambda x, y: (x > 0) & (y > 0),
+        "logical_xor": lambda x, y: torch.logical_xor(x > 0, y > 0),
+    }.items():
+        add(f"{name}_float", function, X, Y)
+        add(f"{name}_int", function, integers, divisors)
+    for name, function in {
+        "rsub": lambda x: 1 - x,
+        "square_power": lambda x: x**2,
+        "cube": lambda x: x**3,
+        "masked_fill": lambda x: x.masked_fill(x > 0, -1.0),
+        "bitwise_not": lambda x: ~(x > 0),
+        "to_int": lambda x: x.to(torch.int32),
+        "lerp": lambda x: torch.lerp(x, x * x, 0.3),
+        "reshape": lambda x: x.reshape(6, 4),
+        "permute": lambda x: x.permute(2, 0, 1),
+        "transpose": lambda x: x.transpose(0, 2),
+        "unsqueeze": lambda x: x[:, None],
+        "expand": lambda x: x.expand(5, 2, 3, 4),
+        "repeat": lambda x: x.repeat(2, 1, 1, 3),
+        "repeat_interleave": lambda x: x.repeat_interleave(3, 1),
+        "cat": lambda x: torch.cat([x, x * 2], 1),
+        "stack": lambda x: torch.stack([x, x * 2], -1),
+        "split": lambda x: x.split([1, 3], -1),
+        "chunk": lambda x: x.chunk(3, 1),
+        "unbind": lambda x: x.unbind(1),
+        "slice": lambda x: x[:, 1:, ::2],
+        "select": lambda x: x[:, -1],
+        "narrow": lambda x: x.narrow(2, 1, 2),
+        "index_select": lambda x: x.index_select(1, torch.tensor([2, 0])),
+        "index": lambda x: x[:, torch.tensor([2, 0])],
+        "index_two": lambda x: x[torch.tensor([1, 0]), torch.tensor([2, 0])],
+        "gather": lambda x: torch.gather(x, 2, torch.zeros(2, 3, 2, dtype=torch.long)),
+        "flip": lambda x: x.flip(1, 2),
+        "roll": lambda x: x.roll((1, -1), (0, 2)),
+        "roll_flat": lambda x: x.roll(3),
+        "tril": lambda x: x.tril(),
+        "pad": lambda x: F.pad(x, (1, 2), value=3.0),
+        "pad_negative": lambda x: F.pad(x, (1, -2, 1, 0)),
+        "pad_reflect": lambda x: F.pad(x, (1, 2), mode="reflect"),
+        "pad_replicate": lambda x: F.pad(x, (1, 2), mode="replicate"),
+        "pad_circular": lambda x: F.pad(x, (1, 2), mode="circular"),
+        "movedim": lambda x: x.movedim(0, 2),
+        "flatten": lambda x: x.flatten(),
+        "meshgrid": lambda x: torch.meshgrid(x[0, 0], x[0, 1], indexing="ij"),
+        "mean": lambda x: x.mean(),
+        "mean_axis": lambda x: x.mean(1),
+        "sum": lambda x: x.sum((0, 2), keepdim=True),
+        "amax": lambda x: x.amax(1),
+        "max": lambda x: x.max(),
+        "max_axis": lambda x: tuple(x.max(1)),
+        "argmax": lambda x: x.argmax(),
+        "argmin_axis": lambda x: x.argmin(1),
+        "prod": lambda x: x.prod(1),
+        "any": lambda x: (x > 0).any(1),
+        "all": lambda x: (x > 0).all(),
+        "var": lambda x: x.var(1),
+        "std": lambda x: x.std((1, 2), unbiased=False),
+        "norm": lambda x: x.norm(dim=1),
+        "cumsum": lambda x: x.cumsum(1),
+        "topk": lambda x: tuple(x.topk(2, 1)),
+        "sort": lambda x: tuple(x.sort(2)),
+        "logsumexp": lambda x: x.logsumexp(1),
+        "softmax": lambda x: x.softmax(-1),
+        "log_softmax": lambda x: x.log_softmax(1),
+        "made": lambda x: x + torch.arange(4) * 2 + torch.zeros(3, 1) + torch.eye(3, 4),
+        "in_place": in_place,
+        "partly_in_place": partly_in_place,
+    }.items():
+        add(name, function, X)
+    weights = torch.randn(6, 4, 3, 3, generator=torch.Generator().manual_seed(5))
+    bias = torch.randn(6, generator=torch.Generator().manual_seed(6))
+    add("linear", lambda x: F.linear(x, weights[:5, :, 0, 0]), X)
+    add("linear_bias", lambda x: F.linear(x, weights[:, :, 0, 0], bias), X[0])
+    add("matmul", torch.matmul, X, weights[:2, :, :, 0])
+    add("bmm", torch.bmm, X, weights[:2, :, :, 0])
+    add("addmm", lambda x: torch.addmm(bias[:3], x, Y.T, beta=0.5, alpha=2), X[0])
+    add("einsum", lambda x, y: torch.einsum("bij,bkj->bik", x, y), X, X + 1)
+    add("embedding", lambda x: F.embedding(x, Y), torch.tensor([[0, 2], [1, 1]]))
+    add("conv2d", lambda x: F.conv2d(x, weights, bias), IMAGE)
+    add(
+        "conv2d_strides",
+        lambda x: F.conv2d(x, weights, stride=(2, 1), padding=(1, 2), dilation=2),
+        IMAGE,
+    )
+    add("conv2d_same", lambda x: F.conv2d(x, weights[:, :2], groups=2, padding="same"), IMAGE)
+    add("depthwise", lambda x: F.conv2d(x, weights[:4, :1], groups=4), IMAGE)
+    add("conv1d", lambda x: F.conv1d(x, weights[:, :, 0], padding=2), IMAGE[:, :, 0])
+    add(
+        "conv_transpose2d",
+        lambda x: F.conv_transpose2d(x, weights[:4, :3], stride=2, padding=1, output_padding=1),
+        IMAGE,
+    )
+    for name, function in {
+        "max_pool": lambda x: F.max_pool2d(x, 2),
+        "max_pool_ceil": lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
+        "avg_pool": lambda x: F.avg_pool2d(x, 3, 2, 1),
+        "avg_pool_exclude": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+        "adaptive_avg_pool": lambda x: F.adaptive_avg_pool2d(x, 1),
+        "adaptive_avg_pool_grid": lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
+        "adaptive_max_pool": lambda x: F.adaptive_max_pool2d(x, 1),
+        "upsample_nearest": lambda x: F.interpolate(x, scale_factor=2),
+        "upsample_bilinear": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+        "upsample_corners": lambda x: F.interpolate(
+            x, size=(5, 13), mode="bilinear", align_corners=True
+        ),
+        "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
+        "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
+        "group_norm": lambda x: F.group_norm(x, 2),
+        "instance_norm": F.instance_norm,
+        "layer_norm": lambda x: F.layer_norm(x, (9, 8)),
+        "rms_norm": lambda x: F.rms_norm(x, (8,)),
+        "batch_norm": lambda x: F.batch_norm(x, torch.zeros(4), torch.full((4,), 2.0)),
+        "normalize": lambda x: F.normalize(x, dim=1),
+        "dropout": lambda x: F.dropout(x, 0.5, False),
+    }.items():
+        add(name, function, IMAGE)
+    torch.manual_seed(0)
+    sequence = torch.randn(5, 1, 4)
+    add("lstm", nn.LSTM(4, 3), sequence)
+    add("lstm_two_ways", nn.LSTM(4, 3, 2, bidirectional=True), sequence)
+    add("gru", nn.GRU(4, 3, 2, batch_first=True), sequence.transpose(0, 1).contiguous())
+    add("rnn", nn.RNN(4, 3), sequence)
+    add("attention", Attention(), torch.randn(1, 6, 8))
+    add(
+        "encoder",
+        nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu"),
+        torch.randn(1, 6, 8),
+    )
+    add("accumulator", Accumulator(), torch.randn(1, 4))
+    return found
+
+
+def results(module: nn.Module, x: Sequence[torch.Tensor]) -> list[np.ndarray]:
+    """Return the outputs of eager execution."""
+    with torch.no_grad():
+        leaves = torch.utils._pytree.tree_leaves(module(*x))
+    return [leaf.numpy() for leaf in leaves]
+
+
+def main() -> int:
+    # In one stream, as the programs have most of their text in common.
+    with tarfile.open(TARGET, "w:xz") as archive:
+
+        def write(name: str, data: bytes) -> None:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+
+        for name, (module, x) in programs().items():
+            program = torch.export.export(module, x)
+            if name not in ("in_place", "partly_in_place", "batch_norm"):
+                program = program.run_decompositions({})
+            file = io.BytesIO()
+            torch.export.save(program, file)
+            write(f"{name}.pt2", file.getvalue())
+            arrays = {f"x{i}": part.numpy() for i, part in enumerate(x)}
+            for run in range(RUNS if name == "accumulator" else 1):
+                suffix = f"_{run}" if run else ""
+                arrays |= {f"y{i}{suffix}": y for i, y in enumerate(results(module, x))}
+            file = io.BytesIO()
+            np.savez(file, **arrays)
+            write(f"{name}.npz", file.getvalue())
+    print(f"{TARGET}: {len(programs())} programs, {TARGET.stat().st_size} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

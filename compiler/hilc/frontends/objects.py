@@ -1,0 +1,78 @@
+"""Models that other libraries hold as objects: PyTorch's and ONNX's, as the bytes of a file.
+
+The libraries are not imported here: an object of theirs means that its library is there.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from hilc.errors import InputError, ModelError
+
+
+def file_of(model: Any, samples: Sequence[Any] | None) -> bytes | None:
+    """Return the file of a model object; None for what is none.
+
+    ``samples`` are example arguments of a PyTorch module, one or a tuple, which give the shapes of
+    its inputs. Raise :class:`~hilc.errors.ModelError` for a module that PyTorch cannot export.
+    """
+    torch, onnx = sys.modules.get("torch"), sys.modules.get("onnx")
+    if torch is not None:
+        if isinstance(model, torch.export.ExportedProgram):
+            return _saved(torch, model)
+        if isinstance(model, torch.nn.Module):
+            return _saved(torch, _exported(torch, model, samples))
+    if samples is not None:
+        raise InputError(
+            f"samples were given for a model of type {type(model).__name__}",
+            "leave them out: only a PyTorch module needs them, to be exported",
+        )
+    if onnx is not None and isinstance(model, onnx.ModelProto):
+        return bytes(model.SerializeToString())
+    return None
+
+
+def name_of(model: Any) -> str:
+    """Return a name for a model object: that of its class."""
+    return type(model).__name__.lower()
+
+
+def _exported(torch: Any, module: Any, samples: Sequence[Any] | None) -> Any:
+    name = type(module).__name__
+    if samples is None:
+        raise InputError(
+            f"the PyTorch module {name} was given without samples",
+            "give example arguments, which state the shapes: compile(module, samples=(x,))",
+        )
+    if module.training:
+        raise InputError(
+            f"the PyTorch module {name} is in training mode", "call module.eval() before"
+        )
+    arguments = samples if isinstance(samples, tuple) else (samples,)
+    tensors = tuple(
+        part if isinstance(part, torch.Tensor) else torch.as_tensor(part) for part in arguments
+    )
+    try:
+        return torch.export.export(module, tensors)
+    except Exception as error:
+        raise ModelError(
+            f"PyTorch cannot export the module {name}: {' '.join(str(error).split()):.300}",
+            "let torch.export.export(module, samples) succeed first; its message says what to "
+            "change",
+        ) from error
+
+
+def _saved(torch: Any, program: Any) -> bytes:
+    """Return the archive of a program, whose operations in place are replaced by others first."""
+    file = io.BytesIO()
+    try:
+        torch.export.save(program.run_decompositions({}), file)
+    except Exception as error:
+        raise ModelError(
+            f"PyTorch cannot save the program: {' '.join(str(error).split()):.300}",
+            "let torch.export.save(program.run_decompositions({}), path) succeed first",
+        ) from error
+    return file.getvalue()

@@ -1,0 +1,281 @@
+"""Programs of ``torch.export``: read without PyTorch, and equal to what it computes."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import tarfile
+import zipfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import hilc
+from hilc.errors import HilError, InputError, ModelError, UnsupportedError
+from hilc.frontends import Specialization, load_model, read_model, reader_of
+from hilc.frontends.onnx.states import reset_values, states_of
+from hilc.frontends.pt2.archive import is_pt2, read_archive
+from hilc.frontends.pt2.convert import convert
+from hilc.frontends.pt2.program import read_program
+from hilc.interpreter import Interpreter
+from hilc.references import get_reference
+
+#: Made by ci/pt2_programs.py.
+PROGRAMS = Path(__file__).resolve().parents[1] / "pt2_programs.tar.xz"
+#: Programs whose ONNX operators are refused, and by which words.
+REFUSED: dict[str, str] = {
+    "partly_in_place": "save program.run_decompositions({})",
+}
+#: How many of the programs the interpreter computes at least; the others are refused.
+COMPUTED = 120
+#: Relative to the largest value: sums in another order.
+TOLERANCE = 2e-6
+
+
+@cache
+def files() -> dict[str, bytes]:
+    with tarfile.open(PROGRAMS) as archive:
+        return {
+            member.name: file.read()
+            for member in archive
+            if (file := archive.extractfile(member)) is not None
+        }
+
+
+def names() -> list[str]:
+    return sorted(name.removesuffix(".pt2") for name in files() if name.endswith(".pt2"))
+
+
+def arrays(name: str) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(files()[f"{name}.npz"])) as stored:
+        return dict(stored)
+
+
+def inputs_of(graph: hilc.Graph, stored: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: stored[f"x{i}"] for i, name in enumerate(graph.inputs)}
+
+
+def assert_close(found: np.ndarray, wanted: np.ndarray, name: str) -> None:
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape), name
+    if wanted.dtype.kind == "f":
+        limit = TOLERANCE * max(1.0, float(np.max(np.abs(wanted), initial=0)))
+        np.testing.assert_allclose(found, wanted, rtol=TOLERANCE, atol=limit, err_msg=name)
+    else:
+        np.testing.assert_array_equal(found, wanted, err_msg=name)
+
+
+def compare(run: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]], graph: hilc.Graph,
+            name: str) -> None:  # fmt: skip
+    """Compare the outputs of each run with those of eager execution."""
+    stored = arrays(name)
+    for number in range(3):
+        suffix = f"_{number}" if number else ""
+        wanted = [stored[key] for key in sorted(stored) if key[0] == "y" and key[2:] == suffix]
+        if not wanted:
+            break
+        values = run(inputs_of(graph, stored))
+        assert len(graph.outputs) == len(wanted)
+        for output, array in zip(graph.outputs, wanted, strict=True):
+            assert_close(values[output], array, f"{name}, run {number}")
+
+
+def test_programs_compute_what_pytorch_computed() -> None:
+    """In the interpreter; how many operators of ONNX have a translator is tested with them."""
+    computed = 0
+    for name in names():
+        try:
+            graph = load_model(files()[f"{name}.pt2"], name)
+        except ModelError:
+            continue
+        compare(Interpreter(graph).run_all, graph, name)
+        computed += 1
+    assert computed >= COMPUTED
+
+
+def test_programs_become_onnx_models_that_compute_it() -> None:
+    """By the reference of ONNX: the translation is right whatever the compiler implements."""
+    for name in set(names()) - set(REFUSED):
+        program = read_program(read_archive(files()[f"{name}.pt2"]))
+        model = convert(program, {}, name)
+        onnx.checker.check_model(model, full_check=True)
+        evaluator, states = ReferenceEvaluator(model), states_of(model)
+        values = reset_values(model.graph, states)
+        stored = arrays(name)
+        given = {input_: stored[f"x{i}"] for i, input_ in enumerate(program.inputs)}
+        for number in range(3):
+            suffix = f"_{number}" if number else ""
+            wanted = [stored[key] for key in sorted(stored) if key[0] == "y" and key[2:] == suffix]
+            if not wanted:
+                break
+            with np.errstate(all="ignore"):
+                found = evaluator.run(None, {**given, **values})
+            results = dict(zip(evaluator.output_names, found, strict=True))
+            values = {before: results.pop(after) for before, after in states.items()}
+            for array, result in zip(wanted, results.values(), strict=True):
+                assert_close(np.asarray(result), array, f"{name}, run {number}")
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_a_program_is_refused_with_a_remedy(name: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        load_model(files()[f"{name}.pt2"], name)
+    assert REFUSED[name] in str(caught.value)
+    assert "call " in caught.value.fact
+    assert ".py:" in caught.value.fact  # the user's line
+
+
+def test_states_survive_runs_and_are_reset() -> None:
+    graph = load_model(files()["accumulator.pt2"], "accumulator")
+    (state,) = graph.states
+    assert state.name == "b_last"
+    np.testing.assert_array_equal(graph.reset_value(state), np.ones((1, 4), np.float32))
+    graph, model = read_model(files()["accumulator.pt2"])
+    compare(get_reference("onnx", graph, model).run_all, graph, "accumulator")
+
+
+def test_the_generated_code_keeps_the_state() -> None:
+    library = hilc.compile(files()["accumulator.pt2"], name="accumulator")
+    graph = load_model(files()["accumulator.pt2"], "accumulator")
+    with hilc.host.load(library) as model:
+
+        def run(inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+            for name, value in inputs.items():
+                model.set_input(name, value)
+            model.run()
+            return {name: model.get_output(i) for i, name in enumerate(graph.outputs)}
+
+        compare(run, graph, "accumulator")
+        model.reset_state()
+        compare(run, graph, "accumulator")
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def packed(members: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def unpacked(name: str) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(files()[f"{name}.pt2"])) as archive:
+        return {member: archive.read(member) for member in archive.namelist()}
+
+
+def edited(name: str, path: str, old: bytes, new: bytes) -> bytes:
+    members = unpacked(name)
+    assert old in members[path]
+    return packed({**members, path: members[path].replace(old, new)})
+
+
+MODEL = "archive/models/model.json"
+WEIGHTS = "archive/data/weights/model_weights_config.json"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        pytest.param(lambda: files()["lstm.pt2"][:-900], "cut off", id="cut"),
+        pytest.param(
+            lambda: packed({"serialized_exported_program.json": b"{}"}), "2.8", id="old format"
+        ),
+        pytest.param(
+            lambda: edited("lstm", WEIGHTS, b'"use_pickle": false', b'"use_pickle": true'),
+            "pickle", id="pickled weights",
+        ),
+        pytest.param(
+            lambda: edited("lstm", WEIGHTS, b'"dtype": 7', b'"dtype": 13'), "bfloat16",
+            id="type of weights",
+        ),
+        pytest.param(
+            lambda: edited("lstm", MODEL, b'"major": 8', b'"major": 9'), "version 9", id="schema"
+        ),
+        pytest.param(
+            lambda: edited("lstm", MODEL, b"aten.lstm.input", b"custom.lstm.input"),
+            "custom.lstm", id="operator",
+        ),
+        pytest.param(
+            lambda: edited("lstm", WEIGHTS, b'"storage_offset": {"as_int": 0}',
+                           b'"storage_offset": {"as_int": 9999999}'), "takes element",
+            id="outside of the storage",
+        ),
+    ],
+)  # fmt: skip
+def test_files_are_refused_by_what_is_wrong(data: Callable[[], bytes], words: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        load_model(data(), "broken")
+    assert words in str(caught.value)
+    assert caught.value.hint
+
+
+def test_damaged_files_end_in_an_error_of_ours() -> None:
+    """Bytes and JSON values at random; nothing else may come out, and nothing may hang."""
+    draw = random.Random(7)
+    members = unpacked("encoder")
+    junk: tuple[object, ...] = (
+        None,
+        -1,
+        0,
+        2**70,
+        1e300,
+        "",
+        "x",
+        [],
+        {},
+        True,
+        {"as_int": -5},
+        [{}],
+    )
+
+    def spoiled(value: object) -> object:
+        if isinstance(value, dict) and value and draw.random() < 0.97:
+            key = draw.choice(list(value))
+            return {**value, key: spoiled(value[key])}
+        if isinstance(value, list) and value and draw.random() < 0.97:
+            place = draw.randrange(len(value))
+            return [*value[:place], spoiled(value[place]), *value[place + 1 :]]
+        return draw.choice(junk)
+
+    for number in range(300):
+        if number % 3:
+            path = draw.choice([MODEL, WEIGHTS])
+            text = json.dumps(spoiled(json.loads(members[path]))).encode()
+            data = packed({**members, path: text})
+        else:
+            spot = bytearray(files()["encoder.pt2"])
+            for _ in range(draw.randrange(1, 8)):
+                spot[draw.randrange(len(spot))] = draw.randrange(256)
+            data = bytes(spot)
+        with suppress(HilError):
+            load_model(data, "damaged")
+
+
+def test_other_archives_are_not_programs() -> None:
+    assert not is_pt2(packed({"config.json": b"{}", "model.weights.h5": b""}))
+    with pytest.raises(ModelError, match=r"a \.keras model"):
+        load_model(packed({"config.json": b"{}"}), "keras")
+
+
+def test_a_program_is_stored_as_onnx() -> None:
+    """The library's copy needs neither PyTorch nor the archive."""
+    reader = reader_of(files()["linear.pt2"])
+    assert reader is not None
+    assert reader.suffix == ".onnx"
+    _, model = read_model(files()["linear.pt2"])
+    assert onnx.load_model_from_string(model).graph.node
+
+
+def test_values_of_inputs_cannot_be_stated() -> None:
+    stated = Specialization(inputs={"x_0": np.zeros((2, 3, 4), np.float32)})
+    with pytest.raises(InputError, match="cannot be stated"):
+        read_model(files()["linear.pt2"], specialization=stated)
