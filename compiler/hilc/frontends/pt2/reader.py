@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from hilc.errors import InputError
 from hilc.frontends.onnx import reader as onnx
 from hilc.frontends.pt2.archive import is_pt2, read_archive
@@ -15,8 +17,6 @@ __all__ = ["import_graph", "is_pt2", "specialize"]
 def specialize(data: bytes, stated: Specialization) -> bytes:
     """Return a program as an ONNX model, with the shapes that the user states."""
     onnx.require_package()
-    from hilc.frontends.pt2.convert import convert
-
     if stated.inputs:
         names = ", ".join(map(repr, stated.inputs))
         raise InputError(
@@ -24,7 +24,9 @@ def specialize(data: bytes, stated: Specialization) -> bytes:
             "make them constants of the module before the export",
         )
     program = read_program(read_archive(data))
-    model: bytes = convert(program, stated.shapes, "main").SerializeToString()
+    # It imports the package onnx.
+    converter = import_module("hilc.frontends.pt2.convert")
+    model: bytes = converter.convert(program, stated.shapes, "main").SerializeToString()
     return model
 
 
