@@ -25,7 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("operators", nargs="*", metavar="OPERATOR", help=", ".join(SWEPT))
     parser.add_argument(
-        "--reference", choices=[numerics.value for numerics in Numerics], default="tflm"
+        "--reference", choices=[Numerics.TFLM.value, Numerics.LITERT.value], default="tflm"
     )
     parser.add_argument("--count", type=int, default=100_000, help="quantizations of each")
     parser.add_argument("--seed", type=int, default=0)

@@ -52,10 +52,11 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
             f"has an input of shape {list(x.shape)}, not of 4 dimensions (NHWC)",
             "reshape it in the model to [batch, height, width, channels]",
         )
-    padding = PoolingAttributes.of(node).padding
-    if not isinstance(padding, str):
-        invalid(node, f"has padding {padding} (supported: 'SAME', 'VALID')")
     window = pooling_window(node, x)
+    padding = PoolingAttributes.of(node).padding
+    for axis in (window.h, window.w):
+        if max(axis.pad_before, axis.pad_after) >= axis.filter_size:
+            invalid(node, f"has a window of {axis.filter_size} that padding {padding} fills alone")
     return [((x.shape[0], window.h.out_size, window.w.out_size, x.shape[3]), x.dtype)]
 
 

@@ -1,6 +1,16 @@
-"""Poolings: images become NHWC around them."""
+"""Poolings.
+
+Windows without dilation over images of two axes or one become the NHWC poolings. Others are
+computed one axis after the other: a maximum or a sum over a window is one of maxima or sums over
+its sides.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
 
 import numpy as np
 
@@ -8,12 +18,68 @@ from hilc.frontends.onnx.operation import Operation, translates
 from hilc.frontends.onnx.translators.convolution import (
     channels_first,
     channels_last,
-    padded,
     pads_of,
 )
-from hilc.ir import Tensor
-from hilc.ops.attributes import ReductionAttributes
+from hilc.frontends.onnx.translators.movement import sliced
+from hilc.ir import ELEMENT_TYPES, Array, Tensor
+from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
 from hilc.ops.pooling import PoolingAttributes
+
+
+@dataclass(frozen=True)
+class Side:
+    """A window along one axis."""
+
+    size: int
+    taps: int
+    stride: int
+    dilation: int
+    before: int
+    #: What the model adds behind the axis, and what windows reach, which ceil_mode may make more.
+    after: int
+    reached: int
+
+    @property
+    def count(self) -> int:
+        """Positions of the window."""
+        span = (self.taps - 1) * self.dilation + 1
+        return (self.size + self.before + self.reached - span) // self.stride + 1
+
+    def covered(self, *, padding: bool) -> list[int]:
+        """Return how many taps of each position lie in the image, or in it and its padding."""
+        low, high = (-self.before, self.size + self.after) if padding else (0, self.size)
+        return [
+            sum(
+                low <= position * self.stride - self.before + tap * self.dilation < high
+                for tap in range(self.taps)
+            )
+            for position in range(self.count)
+        ]
+
+
+def sides_of(n: Operation) -> list[Side]:
+    """Return the window along each axis of the image."""
+    sizes, kernel = n.input(0).shape[2:], n.integers("kernel_shape")
+    rank = len(kernel)
+    if len(sizes) != rank:
+        n.invalid(f"has a window of {rank} axes over images of {len(sizes)}")
+    strides, dilations = n.integers("strides", (1,) * rank), n.integers("dilations", (1,) * rank)
+    pads = pads_of(n, sizes, kernel, strides, dilations)
+    sides = []
+    for size, taps, stride, dilation, (before, after) in zip(
+        sizes, kernel, strides, dilations, pads, strict=True
+    ):
+        reached, span = after, (taps - 1) * dilation + 1
+        if n.integer("ceil_mode", 0):
+            count = -(-(size + before + after - span) // stride) + 1
+            # A window that would begin behind the image and its first padding is left out.
+            count -= (count - 1) * stride >= size + before
+            reached = (count - 1) * stride + span - size - before
+        side = Side(size, taps, stride, dilation, before, after, reached)
+        if side.count < 1:
+            n.invalid(f"has a window of {taps} for {size} positions with {before} + {after} added")
+        sides.append(side)
+    return sides
 
 
 @translates("GlobalAveragePool", "GlobalMaxPool")
@@ -24,50 +90,152 @@ def global_pool(n: Operation) -> Tensor:
     return n.emit(op, x, axes, attrs=ReductionAttributes(keep_dims=True))
 
 
-@translates("AveragePool", "MaxPool")
-def pool(n: Operation) -> Tensor:
-    x, kernel = n.input(0), n.integers("kernel_shape")
-    rank = len(kernel)
-    if len(x.shape) != rank + 2 or rank not in (1, 2):
-        n.refuse(f"pools images of {rank} dimensions", "1 and 2 are supported")
-    if len([name for name in n.output_names if name]) > 1:
-        n.refuse("gives the places of its maxima", "use its first output only")
-    strides, dilations = n.integers("strides", (1,) * rank), n.integers("dilations", (1,) * rank)
-    if set(dilations) != {1}:
-        n.refuse(f"has dilations {list(dilations)}", "dilations of 1 are supported")
-    pads = pads_of(n, x.shape[2:], kernel, strides, dilations)
-    image = channels_last(n, x)
-    if rank == 1:
-        image = n.reshape(image, (image.shape[0], 1, *image.shape[1:]))
-        kernel, strides, pads = (1, *kernel), (1, *strides), [(0, 0), *pads]
-    if n.type == "AveragePool" and n.integer("count_include_pad", 0):
-        # What is added counts: it is made real.
-        image = padded(n, image, [(0, 0), *pads, (0, 0)])
-        pads = [(0, 0)] * 2
-    if n.integer("ceil_mode", 0):
-        pads = [
-            (before, _up(size, taps, stride, before, after))
-            for size, taps, stride, (before, after) in zip(
-                image.shape[1:3], kernel, strides, pads, strict=True
-            )
-        ]
-    attrs = PoolingAttributes(
-        filter_h=kernel[0],
-        filter_w=kernel[1],
-        stride_h=strides[0],
-        stride_w=strides[1],
-        padding=(*pads[0], *pads[1]) if np.any(pads) else "VALID",
+@translates("GlobalLpPool")
+def global_lp_pool(n: Operation) -> Tensor:
+    p = n.integer("p", 2) if n.version >= 2 else int(n.number("p", 2.0))
+    axes = n.constant(range(2, len(n.input(0).shape)), "int32")
+    attrs = ReductionAttributes(keep_dims=True)
+    return root(n, n.emit("SUM", power(n, n.input(0), p), axes, attrs=attrs), p)
+
+
+@translates("MaxPool")
+def max_pool(n: Operation) -> list[Tensor | None]:
+    x, sides = n.input(0), sides_of(n)
+    if any(name for name in n.output_names[1:]):
+        return list(_with_places(n, x, sides))
+    if _is_plain(n, x, sides):
+        return [_pooled(n, "MAX_POOL_2D", x, sides)]
+    return [along_sides(n, x, sides, "MAXIMUM", _least(x))]
+
+
+def _least(x: Tensor) -> float:
+    row = ELEMENT_TYPES[x.dtype]
+    return -np.inf if row.dl_kind == "kDLFloat" else row.low
+
+
+@translates("AveragePool")
+def average_pool(n: Operation) -> Tensor:
+    x, sides = n.input(0), sides_of(n)
+    with_padding = bool(n.integer("count_include_pad", 0))
+    if _is_plain(n, x, sides) and not (with_padding and any(s.before or s.after for s in sides)):
+        return _pooled(n, "AVERAGE_POOL_2D", x, sides)
+    total = along_sides(n, x, sides, "ADD", 0)
+    counts: Array = np.ones((), np.int64)
+    for side in sides:
+        counts = np.multiply.outer(counts, side.covered(padding=with_padding))
+    if counts.min() < 1:
+        n.refuse("averages a window without a position", "use less padding")
+    divisor = n.constant(counts.astype(x.dtype))
+    return n.emit("DIV", total, divisor, attrs=ActivationAttributes())
+
+
+@translates("LpPool")
+def lp_pool(n: Operation) -> Tensor:
+    p = n.integer("p", 2) if n.version >= 2 else int(n.number("p", 2.0))
+    x = power(n, n.input(0), p)
+    return root(n, along_sides(n, x, sides_of(n), "ADD", 0), p)
+
+
+def power(n: Operation, x: Tensor, p: int) -> Tensor:
+    """Return the magnitude of each element to the power of p."""
+    if p == 2:
+        return n.emit("MUL", x, x, attrs=ActivationAttributes())
+    magnitude = n.emit("ABS", x)
+    return magnitude if p == 1 else n.emit("POW", magnitude, n.constant(p, x.dtype))
+
+
+def root(n: Operation, x: Tensor, p: int) -> Tensor:
+    """Return the p-th root of each element."""
+    if p == 1:
+        return x
+    return n.emit("SQRT", x) if p == 2 else n.emit("POW", x, n.constant(1 / p, x.dtype))
+
+
+def _is_plain(n: Operation, x: Tensor, sides: Sequence[Side]) -> bool:
+    """Return whether the poolings of the intermediate representation compute it."""
+    return (
+        len(sides) in (1, 2)
+        and x.dtype == "float32"
+        and all(s.dilation == 1 and max(s.before, s.reached) < s.taps for s in sides)
     )
-    op = "AVERAGE_POOL_2D" if n.type == "AveragePool" else "MAX_POOL_2D"
+
+
+def _pooled(n: Operation, op: str, x: Tensor, sides: Sequence[Side]) -> Tensor:
+    image = channels_last(n, x)
+    if len(sides) == 1:
+        image = n.reshape(image, (image.shape[0], 1, *image.shape[1:]))
+        sides = (Side(1, 1, 1, 1, 0, 0, 0), *sides)
+    h, w = sides
+    attrs = PoolingAttributes(
+        filter_h=h.taps,
+        filter_w=w.taps,
+        stride_h=h.stride,
+        stride_w=w.stride,
+        # A negative reach is of positions that no window takes.
+        padding=(h.before, max(0, h.reached), w.before, max(0, w.reached)),
+    )
     made = n.emit(op, image, attrs=attrs)
     if len(x.shape) == 3:
         made = n.reshape(made, (made.shape[0], *made.shape[2:]))
     return channels_first(n, made)
 
 
-def _up(size: int, taps: int, stride: int, before: int, after: int) -> int:
-    """Return the padding after an axis that lets a last window in which begins inside."""
-    count = -(-(size + before + after - taps) // stride) + 1
-    if (count - 1) * stride >= size + before:
-        count -= 1
-    return max(after, (count - 1) * stride + taps - size - before)
+def along_sides(n: Operation, x: Tensor, sides: Sequence[Side], op: str, neutral: float) -> Tensor:
+    """Return a maximum or sum over windows, one axis after the other."""
+    attrs = ActivationAttributes() if op == "ADD" else None
+    for axis, side in enumerate(sides, 2):
+        if (side.taps, side.stride, side.before, side.reached) == (1, 1, 0, 0):
+            continue
+        around = surrounded(n, x, axis, side.before, max(0, side.reached), neutral)
+        parts = [_tap(n, around, axis, side, tap) for tap in range(side.taps)]
+        x = reduce(lambda a, b: n.emit(op, a, b, attrs=attrs), parts)
+    return x
+
+
+def _tap(n: Operation, x: Tensor, axis: int, side: Side, tap: int) -> Tensor:
+    """Return what one tap of a window takes along an axis of an image with its padding."""
+    begin, end, steps = [0] * len(x.shape), list(x.shape), [1] * len(x.shape)
+    begin[axis], steps[axis] = tap * side.dilation, side.stride
+    end[axis] = begin[axis] + (side.count - 1) * side.stride + 1
+    return sliced(n, x, begin, end, steps)
+
+
+def surrounded(n: Operation, x: Tensor, axis: int, before: int, after: int, value: float) -> Tensor:
+    """Return a tensor with a value added before and behind it along an axis."""
+    if not before and not after:
+        return x
+    amounts = np.zeros((len(x.shape), 2), np.int32)
+    amounts[axis] = before, after
+    filler = n.constant(value, x.dtype)
+    return n.emit("PADV2", x, n.constant(amounts), filler)
+
+
+def _with_places(n: Operation, x: Tensor, sides: Sequence[Side]) -> tuple[Tensor, Tensor]:
+    """Return the maxima, and the first place of each, counted over the whole tensor."""
+    around = x
+    for axis, side in enumerate(sides, 2):
+        around = surrounded(n, around, axis, side.before, max(0, side.reached), _least(x))
+    # Columns first where storage_order says so: then the last axis is the slowest of an image.
+    shape = x.shape[2:]
+    order = range(len(shape))
+    by_column = bool(n.integer("storage_order", 0))
+    steps = [prod(shape[:axis]) if by_column else prod(shape[axis + 1 :]) for axis in order]
+    images = np.arange(prod(x.shape[:2])).reshape(x.shape[:2]) * prod(shape)
+    best: Tensor | None = None
+    places: Tensor | None = None
+    for taps in np.ndindex(*(side.taps for side in sides)):
+        part, place = around, images
+        for axis, (side, tap) in enumerate(zip(sides, taps, strict=True)):
+            part = _tap(n, part, axis + 2, side, tap)
+            found = np.arange(side.count) * side.stride - side.before + tap * side.dilation
+            place = place[..., np.newaxis] + found * steps[axis]
+        where = n.constant(place.astype(np.int64))
+        if best is None or places is None:
+            best, places = part, where
+            continue
+        better = n.emit("GREATER", part, best)
+        best = n.emit("SELECT_V2", better, part, best)
+        places = n.emit("SELECT_V2", better, where, places)
+    assert best is not None
+    assert places is not None
+    return best, places
