@@ -153,7 +153,7 @@ CASES: Sequence[tuple[str, Draft, type[ModelError], str]] = [
     ),
     (
         "AVERAGE_POOL_2D",
-        Draft([f32(1, 4, 4, 1)], attrs={**POOL, "padding": (1, 1, 1, 1)}),
+        Draft([f32(1, 4, 4, 1)], attrs={**POOL, "padding": (9, 9, 9, 9)}),
         ModelError,
         "padding",
     ),

@@ -143,6 +143,19 @@ class Scope:
             return self.outer.value(name)
         raise ModelError(f"no node before it computes {name!r}")
 
+    def inline(self, graph: onnx.GraphProto) -> list[Tensor | None]:
+        """Translate the nodes of a graph that a node has where the node stands."""
+        inner = Scope(
+            self.builder,
+            self.opsets,
+            self.functions,
+            outer=self,
+            depth=self.depth + 1,
+            constants={tensor.name: tensor for tensor in graph.initializer},
+        )
+        inner.walk(graph.node)
+        return [inner.value(value.name) for value in graph.output]
+
     # Nodes ----------------------------------------------------------------------------------------
 
     def walk(self, nodes: Sequence[onnx.NodeProto]) -> None:

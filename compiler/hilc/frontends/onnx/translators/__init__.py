@@ -2,6 +2,7 @@
 
 from hilc.frontends.onnx.translators import (
     constants,
+    control_flow,
     convolution,
     elementwise,
     indexing,
@@ -10,10 +11,12 @@ from hilc.frontends.onnx.translators import (
     normalization,
     pooling,
     reduction,
+    resize,
 )
 
 __all__ = [
     "constants",
+    "control_flow",
     "convolution",
     "elementwise",
     "indexing",
@@ -22,4 +25,5 @@ __all__ = [
     "normalization",
     "pooling",
     "reduction",
+    "resize",
 ]

@@ -1,0 +1,258 @@
+"""Resize and Upsample: each output is a weighted sum of a few inputs along each axis, one axis
+after the other.
+
+Images that TFLite's two resizings compute alike are left to those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from hilc.frontends.onnx.operation import Operation, translates
+from hilc.frontends.onnx.translators.convolution import channels_first, channels_last
+from hilc.frontends.onnx.translators.normalization import inverse, to_the_end
+from hilc.ir import Array, Tensor
+from hilc.ops.attributes import ActivationAttributes
+from hilc.ops.fully_connected import FullyConnectedAttributes
+from hilc.ops.gather import GatherAttributes
+from hilc.ops.resize import ResizeAttributes
+
+#: Weights of more inputs than these are a matrix.
+_MOST_TAPS = 4
+#: By how much a coordinate may be off a whole number and is taken for one.
+_EXACT = 1e-9
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one axis is resized."""
+
+    axis: int
+    size: int
+    target: int
+    scale: float
+    #: Where the outputs lie among the inputs.
+    places: Array
+    #: The outputs that lie outside of the region of interest.
+    outside: Array
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the size times the scale is the size of the output."""
+        return abs(self.size * self.scale - self.target) < _EXACT
+
+
+@translates("Upsample")
+def upsample(n: Operation) -> Tensor:
+    scales = n.numbers("scales") if n.version < 9 else n.known(1, "the scales").tolist()
+    x = n.input(0)
+    mode = n.text("mode", "nearest")
+    plans = []
+    for axis, (size, scale) in enumerate(zip(x.shape, scales, strict=True)):
+        target = int(size * scale)
+        if target != size:
+            places = np.arange(target) / scale
+            plans.append(Plan(axis, size, target, scale, places, np.zeros(target, np.bool_)))
+    return _resized(n, x, plans, mode, "floor", asymmetric=True)
+
+
+@translates("Resize")
+def resize(n: Operation) -> Tensor:
+    x, mode = n.input(0), n.text("mode", "nearest")
+    if n.version < 11:
+        scales = n.known(1, "the scales").tolist()
+        axes, targets = (
+            range(len(x.shape)),
+            [int(a * b) for a, b in zip(x.shape, scales, strict=True)],
+        )
+        transformation, roi, nearest = "asymmetric", None, "floor"
+    else:
+        axes = [n.axis(a, len(x.shape)) for a in n.integers("axes", range(len(x.shape)))]
+        transformation = n.text("coordinate_transformation_mode", "half_pixel")
+        nearest = n.text("nearest_mode", "round_prefer_floor")
+        scales, targets = _sizes(n, x, axes)
+        roi = n.known(1, "the region") if transformation == "tf_crop_and_resize" else None
+    plans = []
+    for i, (axis, scale, target) in enumerate(zip(axes, scales, targets, strict=True)):
+        region = (0.0, 1.0) if roi is None else (float(roi[i]), float(roi[len(axes) + i]))
+        size = x.shape[axis]
+        if target == size and abs(scale - 1) < _EXACT and region == (0.0, 1.0):
+            continue
+        places = _places(n, transformation, size, target, float(scale), region)
+        outside = np.zeros(target, np.bool_)
+        if transformation == "tf_crop_and_resize":
+            outside = (places < 0) | (places > size - 1)
+        plans.append(Plan(axis, size, target, float(scale), places, outside))
+    return _resized(n, x, plans, mode, nearest, asymmetric=transformation == "asymmetric")
+
+
+def _sizes(n: Operation, x: Tensor, axes: Sequence[int]) -> tuple[list[float], list[int]]:
+    """Return the factor and the size of each axis that is resized."""
+    shape = [x.shape[axis] for axis in axes]
+    if n.has(2) and n.input(2).size:
+        scales = [float(scale) for scale in n.known(2, "the scales")]
+        # As it is stated in single precision.
+        return scales, [
+            int(np.floor(np.float32(s) * a)) for s, a in zip(scales, shape, strict=True)
+        ]
+    sizes = list(n.known_ints(3, "the sizes"))
+    scales = [size / have for size, have in zip(sizes, shape, strict=True)]
+    policy = n.text("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return scales, sizes
+    scale = (min if policy == "not_larger" else max)(scales)
+    return [scale] * len(axes), [int(scale * have + 0.5) for have in shape]
+
+
+def _places(
+    n: Operation,
+    transformation: str,
+    size: int,
+    target: int,
+    scale: float,
+    region: tuple[float, float],
+) -> Array:
+    """Return where each output lies among the inputs."""
+    i, whole = np.arange(target, dtype=np.float64), scale * size
+    match transformation:
+        case "half_pixel":
+            return (i + 0.5) / scale - 0.5
+        case "half_pixel_symmetric":
+            return size / 2 * (1 - target / whole) + (i + 0.5) / scale - 0.5
+        case "pytorch_half_pixel":
+            return (i + 0.5) / scale - 0.5 if whole != 1 else np.full(target, -0.5)
+        case "asymmetric":
+            return i / scale
+        case "align_corners":
+            return i * (size - 1) / (whole - 1) if whole != 1 else np.zeros(target)
+        case "tf_crop_and_resize":
+            start, end = (border * (size - 1) for border in region)
+            if whole == 1:
+                return np.full(target, (start + end) / 2)
+            return start + i * (end - start) / (whole - 1)
+    n.refuse(f"has the coordinate_transformation_mode {transformation!r}")
+
+
+def _resized(
+    n: Operation, x: Tensor, plans: Sequence[Plan], mode: str, nearest: str, *, asymmetric: bool
+) -> Tensor:
+    if native := _native(n, x, plans, mode, nearest, asymmetric=asymmetric):
+        return native
+    for plan in plans:
+        x = along(n, x, plan.axis, _weights(n, plan, mode, nearest))
+        if plan.outside.any():
+            shape = (-1, *(1,) * (len(x.shape) - plan.axis - 1))
+            outside = n.constant(plan.outside.reshape(shape))
+            value = n.constant(n.number("extrapolation_value", 0.0), x.dtype)
+            x = n.emit("SELECT_V2", outside, value, x)
+    return x
+
+
+def _weights(n: Operation, plan: Plan, mode: str, nearest: str) -> Array:
+    """Return the share of each input in each output of an axis."""
+    weights = np.zeros((plan.target, plan.size))
+    if mode == "nearest":
+        whole = np.rint(plan.places)
+        places = np.where(np.abs(plan.places - whole) < _EXACT, whole, plan.places)
+        match nearest:
+            case "round_prefer_floor":
+                chosen = np.ceil(places - 0.5)
+            case "round_prefer_ceil":
+                chosen = np.floor(places + 0.5)
+            case "floor":
+                chosen = np.floor(places)
+            case "ceil":
+                chosen = np.ceil(places)
+            case _:
+                n.refuse(f"has the nearest_mode {nearest!r}")
+        weights[np.arange(plan.target), np.clip(chosen, 0, plan.size - 1).astype(int)] = 1
+        return weights
+    if mode not in ("linear", "cubic"):
+        n.refuse(f"has the mode {mode!r}", "nearest, linear and cubic are supported")
+    a = n.number("cubic_coeff_a", -0.75)
+    kernel: Callable[[Array], Array] = _linear if mode == "linear" else lambda t: _cubic(t, a)
+    squeeze = min(plan.scale, 1.0) if n.integer("antialias", 0) else 1.0
+    reach = int(np.ceil((1 if mode == "linear" else 2) / squeeze)) + 1
+    for output, place in enumerate(plan.places):
+        taps = np.arange(int(np.floor(place)) - reach, int(np.floor(place)) + reach + 2)
+        shares = kernel((taps - place) * squeeze)
+        if n.integer("exclude_outside", 0):
+            shares = np.where((taps >= 0) & (taps < plan.size), shares, 0)
+        shares = shares / shares.sum()
+        np.add.at(weights[output], np.clip(taps, 0, plan.size - 1), shares)
+    return weights
+
+
+def _linear(t: Array) -> Array:
+    return np.clip(1 - np.abs(t), 0, 1)
+
+
+def _cubic(t: Array, a: float) -> Array:
+    t = np.abs(t)
+    near = ((a + 2) * t - (a + 3)) * t * t + 1
+    far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    return np.where(t <= 1, near, np.where(t < 2, far, 0))
+
+
+def along(n: Operation, x: Tensor, axis: int, weights: Array) -> Tensor:
+    """Return sums of a tensor's entries along an axis: ``weights[output, input]``."""
+    counts = (np.abs(weights) > _EXACT).sum(1)
+    taps = max(1, int(counts.max()))
+    order = np.argsort(np.abs(weights) <= _EXACT, axis=1, kind="stable")[:, :taps]
+    shares = np.take_along_axis(weights, order, 1)
+    if taps == 1 and (shares == 1).all():
+        return _taken(n, x, order[:, 0], axis)
+    if x.dtype != "float32":
+        n.refuse(f"interpolates {x.dtype}", "cast it to float32 before, and back after")
+    if taps > _MOST_TAPS:
+        permutation = to_the_end(axis, len(x.shape))
+        attrs = FullyConnectedAttributes(keep_num_dims=True)
+        moved = n.transpose(x, permutation)
+        made = n.emit("FULLY_CONNECTED", moved, n.constant(weights, "float32"), None, attrs=attrs)
+        return n.transpose(made, inverse(permutation))
+    shape = (-1, *(1,) * (len(x.shape) - axis - 1))
+    parts = [
+        n.emit(
+            "MUL",
+            _taken(n, x, order[:, tap], axis),
+            n.constant(shares[:, tap].reshape(shape), "float32"),
+            attrs=ActivationAttributes(),
+        )
+        for tap in range(taps)
+    ]
+    return reduce(lambda a, b: n.emit("ADD", a, b, attrs=ActivationAttributes()), parts)
+
+
+def _taken(n: Operation, x: Tensor, indices: Array, axis: int) -> Tensor:
+    if np.array_equal(indices, np.arange(x.shape[axis])):
+        return x
+    return n.emit("GATHER", x, n.constant(indices, "int32"), attrs=GatherAttributes(axis=axis))
+
+
+def _native(
+    n: Operation, x: Tensor, plans: Sequence[Plan], mode: str, nearest: str, *, asymmetric: bool
+) -> Tensor | None:
+    """Return the image resized by TFLite's operators; None where they compute something else."""
+    is_image = len(x.shape) == 4 and {plan.axis for plan in plans} <= {2, 3}
+    if not (is_image and plans and x.dtype == "float32" and all(p.is_exact for p in plans)):
+        return None
+    half = n.text("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    if mode == "nearest":
+        for plan in plans:
+            floor = np.arange(plan.target) * plan.size // plan.target
+            if not np.array_equal(_weights(n, plan, mode, nearest).argmax(1), floor):
+                return None
+        op, attrs = "RESIZE_NEAREST_NEIGHBOR", ResizeAttributes()
+    elif mode == "linear" and not n.integer("antialias", 0) and (asymmetric or half):
+        if n.integer("exclude_outside", 0):
+            return None
+        op, attrs = "RESIZE_BILINEAR", ResizeAttributes(half_pixel_centers=not asymmetric)
+    else:
+        return None
+    targets = {plan.axis: plan.target for plan in plans}
+    size = n.constant([targets.get(axis, x.shape[axis]) for axis in (2, 3)], "int32")
+    return channels_first(n, n.emit(op, channels_last(n, x), size, attrs=attrs))
