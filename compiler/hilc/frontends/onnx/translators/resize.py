@@ -66,7 +66,7 @@ def resize(n: Operation) -> Tensor:
     if n.version < 11:
         scales = n.known(1, "the scales").tolist()
         axes, targets = (
-            range(len(x.shape)),
+            list(range(len(x.shape))),
             [int(a * b) for a, b in zip(x.shape, scales, strict=True)],
         )
         transformation, roi, nearest = "asymmetric", None, "floor"
@@ -188,7 +188,8 @@ def _weights(n: Operation, plan: Plan, mode: str, nearest: str) -> Array:
 
 
 def _linear(t: Array) -> Array:
-    return np.clip(1 - np.abs(t), 0, 1)
+    shares: Array = np.clip(1 - np.abs(t), 0, 1)
+    return shares
 
 
 def _cubic(t: Array, a: float) -> Array:
