@@ -209,6 +209,34 @@ def index_tensor(values: Sequence[Any] | int, name: str) -> Tensor:
 # One draft an operator --------------------------------------------------------------------------
 
 
+def _conv_3d(rng: Random, dtype: str) -> Draft:
+    padding, filters = pick(rng, "SAME", "VALID"), [int(n) for n in rng.integers(1, 4, 3)]
+    strides, dilations = ([int(n) for n in rng.integers(1, 3, 3)] for _ in range(2))
+    sizes = [int(n) for n in rng.integers(1, 6, 3)]
+    if padding == "VALID":
+        spans = [(n - 1) * m + 1 for n, m in zip(filters, dilations, strict=True)]
+        sizes = [max(n, m) for n, m in zip(sizes, spans, strict=True)]
+    in_c, out_c = (int(n) for n in rng.integers(1, 6, 2))
+    x = Tensor("x", (pick(rng, 1, 1, 2), *sizes, in_c), dtype)
+    w = Tensor("w", (*filters, in_c, out_c), dtype)
+    ins = [x, replace(w, data=content(rng, w))]
+    if rng.random() < 0.7:
+        bias = Tensor("b", (out_c,), dtype)
+        ins.append(replace(bias, data=content(rng, bias)))
+    attrs: dict[str, Any] = {"padding": padding, "activation": pick(rng, *ACTIVATIONS)}
+    for side, stride, dilation in zip("dhw", strides, dilations, strict=True):
+        attrs |= {f"stride_{side}": stride, f"dilation_{side}": dilation}
+    return Draft(ins, attrs=attrs)
+
+
+def _bucketize(rng: Random, dtype: str) -> Draft:
+    x = Tensor("x", shape_of(rng, int(rng.integers(0, 5))), dtype)
+    ends = np.sort(np.round(rng.standard_normal(int(rng.integers(1, 9))) * 8) / 2)
+    values = (content(rng, Tensor("x", x.shape, "float32")) * 2).round() / 2
+    attrs = {"boundaries": tuple(float(end) for end in ends)}
+    return Draft([x], attrs=attrs, values={"x": np.asarray(values).astype(dtype)})
+
+
 def _pool(rng: Random, dtype: str) -> Draft:
     filter_h, filter_w = int(rng.integers(1, 5)), int(rng.integers(1, 5))
     padding = pick(rng, "SAME", "VALID")
@@ -1282,6 +1310,7 @@ def _signal_subtraction(rng: Random, dtype: str) -> Draft:
 _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "TRANSPOSE_CONV": _transpose_conv,
     "BATCH_MATMUL": _batch_matmul,
+    "CONV_3D": _conv_3d,
     "AVERAGE_POOL_2D": _pool,
     "MAX_POOL_2D": _pool,
     "L2_POOL_2D": _pool,
@@ -1309,6 +1338,7 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "HARD_SWISH": _hard_swish,
     "LEAKY_RELU": _leaky_relu,
     "ABS": _function,
+    "BUCKETIZE": _bucketize,
     "CAST": _cast,
     "CEIL": _function,
     "COS": _function,
@@ -1447,7 +1477,9 @@ KINDS: Sequence[tuple[str, str]] = [
         "DEQUANTIZE": ("int8", "uint8", "int16"),
         "HARD_SWISH": ("int8", "float32"),
         "L2_POOL_2D": ("float32",),
+        "BUCKETIZE": ("int32", "int64", "float32"),
         "CIRCULAR_BUFFER": ("int8",),
+        "CONV_3D": ("float32",),
         "DETECTION_POSTPROCESS": ("float32",),
         "RESIZE_NEAREST_NEIGHBOR": MOVABLE,
         "SUM": (*ARITHMETIC, "int32", "int64"),

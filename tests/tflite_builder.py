@@ -37,6 +37,7 @@ _TYPES = {
     "uint32": tflite.TensorType.UINT32,
     "uint64": tflite.TensorType.UINT64,
     "int64": tflite.TensorType.INT64,
+    "complex64": tflite.TensorType.COMPLEX64,
     "bool": tflite.TensorType.BOOL,
     "resource": tflite.TensorType.RESOURCE,
     "int16": tflite.TensorType.INT16,
@@ -87,6 +88,21 @@ _OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
             "keep_num_dims": "KeepNumDims",
             "weights_format": "WeightsFormat",
             "quantized_bias_type": "QuantizedBiasType",
+        },
+    ),
+    "BUCKETIZE": ("BucketizeOptions", {"boundaries": "Boundaries"}),
+    "RFFT2D": ("Rfft2dOptions", {}),
+    "CONV_3D": (
+        "Conv3DOptions",
+        {
+            "stride_d": "StrideD",
+            "stride_h": "StrideH",
+            "stride_w": "StrideW",
+            "dilation_d": "DilationDFactor",
+            "dilation_h": "DilationHFactor",
+            "dilation_w": "DilationWFactor",
+            "padding": "Padding",
+            "activation": "FusedActivationFunction",
         },
     ),
     "TRANSPOSE_CONV": (
@@ -591,7 +607,8 @@ def _write_options(fbb: flatbuffers.Builder, operator: _Operator) -> tuple[int, 
         elif isinstance(value, str):
             value = fbb.CreateString(value)
         elif isinstance(value, Sequence):
-            value = _int_vector(fbb, value)
+            is_float = any(isinstance(each, float) for each in value)
+            value = _int_vector(fbb, value, "float32" if is_float else "int32")
         values[fields[attr]] = value
     for attr in ("stride_h", "stride_w", "depth_multiplier", "beta"):
         # Zero by the schema's default, which no kernel takes.

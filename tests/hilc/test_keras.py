@@ -54,8 +54,6 @@ REFUSED: Sequence[Refused] = (
     Refused("QUANTIZE", "from a scale of 305 to one of 3e-5", "two_tower", ("int16",)),
     Refused("RSQRT", "its scales in and out differ", "normalizations", ("int16",)),
     Refused("SQRT", "int8", "siamese", ("int8",)),
-    Refused("BUCKETIZE", "not implemented", "discretized"),
-    Refused("CONV_3D", "not implemented", "cnn_3d"),
     Refused(
         "DEQUANTIZE",
         "it reads a variable that is no state of its own",
@@ -91,7 +89,6 @@ REFUSED: Sequence[Refused] = (
         "transformer",
         ("int16.open",),
     ),
-    Refused("IMAG", "not implemented", "mel"),
     Refused(
         "MUL",
         "a scale of 3.587324068671532e-43, out of range (1e-30 to 1e+30)",
@@ -99,7 +96,6 @@ REFUSED: Sequence[Refused] = (
         ("int16.open",),
     ),
     Refused("ONE_HOT", "not implemented", "one_hot"),
-    Refused("REAL", "not implemented", "mel"),
     Refused(
         "RELU",
         "a scale of 3.587324068671532e-43, out of range (1e-30 to 1e+30)",
@@ -112,7 +108,6 @@ REFUSED: Sequence[Refused] = (
         "bidirectional_fused",
         ("int8",),
     ),
-    Refused("RFFT2D", "not implemented", "mel"),
     Refused(
         "RSQRT",
         "its scales in and out differ",

@@ -103,6 +103,8 @@ NOT_IN_TFLM = {
     *each("EMBEDDING_LOOKUP", "uint8", "int16", "int32", "int64", "bool"),
     *each("DYNAMIC_UPDATE_SLICE", "uint8", "int64", "bool"),
     *each("ONE_HOT", *MOVABLE),
+    *each("BUCKETIZE", "int32", "int64", "float32"),
+    *each("CONV_3D", "float32"),
     *each("SUM", "int32", "int64"),
     *each("REDUCE_MAX", "uint8", "int16", "int32", "int64", "bool"),
     *each("REDUCE_MIN", "uint8", "int16", "int32", "int64", "bool"),

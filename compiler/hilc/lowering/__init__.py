@@ -8,7 +8,9 @@ from hilc.lowering import armv7m, dsp, fpu, helium, small
 from hilc.lowering.generic import (
     accumulate,
     arithmetic,
+    bucketize,
     cast,
+    complex_numbers,
     concat_split,
     data_movement,
     detection,
@@ -32,6 +34,7 @@ from hilc.lowering.generic import (
     svdf,
     unary,
     views,
+    volumes,
     wide,
 )
 from hilc.lowering.kernels import KernelCall, register_kernels
@@ -44,8 +47,10 @@ __all__ = [
     "accumulate",
     "arithmetic",
     "armv7m",
+    "bucketize",
     "candidates",
     "cast",
+    "complex_numbers",
     "concat_split",
     "data_movement",
     "detection",
@@ -75,5 +80,6 @@ __all__ = [
     "svdf",
     "unary",
     "views",
+    "volumes",
     "wide",
 ]

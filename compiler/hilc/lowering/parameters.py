@@ -403,6 +403,18 @@ class HilSumS16(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilBucketize(FieldGroup):
+    """The fields of ``HIL_BUCKETIZE_FIELDS``."""
+
+    #: elements
+    size: int
+    #: boundaries
+    count: int
+    #: ascending
+    boundaries: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilRequantization(FieldGroup):
     """The fields of ``HIL_REQUANTIZATION_FIELDS``."""
 
@@ -1825,6 +1837,33 @@ class HilMulS16(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilBucketizeF32(Parameters):
+    """The fields of ``struct hil_bucketize_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_bucketize_f32"
+
+    bucketize: HilBucketize
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilBucketizeS32(Parameters):
+    """The fields of ``struct hil_bucketize_s32``."""
+
+    KERNEL: ClassVar[str] = "hil_bucketize_s32"
+
+    bucketize: HilBucketize
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilBucketizeS64(Parameters):
+    """The fields of ``struct hil_bucketize_s64``."""
+
+    KERNEL: ClassVar[str] = "hil_bucketize_s64"
+
+    bucketize: HilBucketize
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilCast(Parameters):
     """The fields of ``struct hil_cast``."""
 
@@ -1944,6 +1983,64 @@ class HilConv2dS8(Parameters):
     requantization: HilRequantization
     #: a column is an output channel, interleaved as columns_s8.h says
     weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilConv3dF32(Parameters):
+    """The fields of ``struct hil_conv3d_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_conv3d_f32"
+
+    #: volumes
+    batch: int
+    #: slices of a volume
+    in_d: int
+    #: rows of a slice
+    in_h: int
+    #: columns of a slice
+    in_w: int
+    #: channels
+    in_c: int
+    #: slices of the output
+    out_d: int
+    #: rows of the output
+    out_h: int
+    #: columns of the output
+    out_w: int
+    #: channels of the output
+    out_c: int
+    #: slices of the filter
+    filter_d: int
+    #: rows of the filter
+    filter_h: int
+    #: columns of the filter
+    filter_w: int
+    #: slices from one position of the filter to the next
+    stride_d: int
+    #: rows from one position of the filter to the next
+    stride_h: int
+    #: columns from one position of the filter to the next
+    stride_w: int
+    #: slices from one tap to the next
+    dilation_d: int
+    #: rows from one tap to the next
+    dilation_h: int
+    #: columns from one tap to the next
+    dilation_w: int
+    #: slices before the volume, which are zero
+    pad_front: int
+    #: rows above it
+    pad_top: int
+    #: columns left of it
+    pad_left: int
+    #: the least output
+    out_min: float
+    #: the largest output
+    out_max: float
+    #: of each output channel
+    bias: npt.NDArray[np.float32]
+    #: of each output channel: its taps, each with the input channels
+    weights: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -3156,6 +3253,42 @@ class HilResizeF32(Parameters):
     rows: npt.NDArray[np.float32]
     #: how far each output column is from that to the left
     columns: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilRfft2d(Parameters):
+    """The fields of ``struct hil_rfft2d``."""
+
+    KERNEL: ClassVar[str] = "hil_rfft2d"
+
+    #: that are transformed
+    images: int
+    #: rows of an image that there are
+    in_h: int
+    #: numbers of a row that there are
+    in_w: int
+    #: rows that are transformed
+    height: int
+    #: numbers of a row that are transformed
+    width: int
+    #: complex numbers that are kept of an image; none where it has one row
+    plane: int
+    #: the larger of height and width
+    longest: int
+    #: steps of both transforms
+    bits: int
+    #: of the longest: cosines and minus sines, each the sum of two floats
+    factors: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilComplexAbs(Parameters):
+    """The fields of ``struct hil_complex_abs``."""
+
+    KERNEL: ClassVar[str] = "hil_complex_abs"
+
+    #: complex numbers
+    size: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -14,11 +14,14 @@ from hilc.external import EXTERNAL
 from hilc.ops.accumulate import ADD_N, CUMSUM
 from hilc.ops.arithmetic import BINARY, CHOICE, DIV
 from hilc.ops.batch_matmul import BATCH_MATMUL
+from hilc.ops.bucketize import BUCKETIZE
 from hilc.ops.cast import CAST
 from hilc.ops.comparison import COMPARISON
+from hilc.ops.complex_numbers import COMPLEX_ABS, COMPLEX_PART, RFFT2D
 from hilc.ops.concat_split import CONCATENATION, PACK, SPLIT, SPLIT_V, UNPACK
 from hilc.ops.control_flow import IF, WHILE
 from hilc.ops.conv2d import CONV_2D
+from hilc.ops.conv3d import CONV_3D
 from hilc.ops.data_movement import PAD, PADV2, STRIDED_SLICE, TRANSPOSE
 from hilc.ops.depthwise_conv2d import DEPTHWISE_CONV_2D
 from hilc.ops.detection import DETECTION_POSTPROCESS
@@ -77,6 +80,7 @@ from hilc.ops.views import COPY, EXPAND_DIMS, RESHAPE, SQUEEZE
 
 _OPS: dict[str, OpDef] = {
     "CONV_2D": CONV_2D,
+    "CONV_3D": CONV_3D,
     "DEPTHWISE_CONV_2D": DEPTHWISE_CONV_2D,
     "FULLY_CONNECTED": FULLY_CONNECTED,
     "TRANSPOSE_CONV": TRANSPOSE_CONV,
@@ -108,6 +112,7 @@ _OPS: dict[str, OpDef] = {
     "HARD_SWISH": UNARY,
     "LEAKY_RELU": LEAKY_RELU,
     "ABS": FUNCTION,
+    "BUCKETIZE": BUCKETIZE,
     "CAST": CAST,
     "CEIL": FUNCTION,
     "COS": FUNCTION,
@@ -175,6 +180,10 @@ _OPS: dict[str, OpDef] = {
     "PACK": PACK,
     "UNPACK": UNPACK,
     "SPLIT": SPLIT,
+    "RFFT2D": RFFT2D,
+    "REAL": COMPLEX_PART,
+    "IMAG": COMPLEX_PART,
+    "COMPLEX_ABS": COMPLEX_ABS,
     "IF": IF,
     "WHILE": WHILE,
     "SVDF": SVDF,

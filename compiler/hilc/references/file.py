@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from hilc.errors import InputError
 from hilc.frontends.tflite.reader import for_reference, is_tflite, tensor_names
 from hilc.ir import Array, Graph, Tensor
@@ -46,7 +48,7 @@ class ModelFile:
         None is left out.
         """
         pairs = zip(self.indices, values, strict=True)
-        found = {name: value for name, value in pairs if value is not None}
+        found = {name: _real(value) for name, value in pairs if value is not None}
         for node, settled in self._settled:
             ours = settled(node, [found[name] for name in node.outputs])
             found.update(zip(node.outputs, ours, strict=True))
@@ -62,3 +64,8 @@ def _computed(graph: Graph) -> Iterator[Tensor]:
     """Yield the tensors that the file's operators compute, as the file has them."""
     for node in graph.nodes:
         yield from (tensor for tensor in graph.outs(node) if tensor.channels is None)
+
+
+def _real(value: Array) -> Array:
+    """Return complex numbers as the pairs that the graph has."""
+    return np.stack([value.real, value.imag], -1) if value.dtype == np.complex64 else value

@@ -66,6 +66,8 @@ from hilc.ir import (
     Tensor,
 )
 from hilc.ops.cast import CastAttributes
+from hilc.ops.complex_numbers import PARTS
+from hilc.ops.concat_split import ConcatenationAttributes
 from hilc.ops.control_flow import IfAttributes, WhileAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.quantize import QuantizeAttributes
@@ -84,6 +86,13 @@ _SCHEMA_VERSION = 3
 _MAX_RANK = 8
 #: Constants of four bits, and the type as which they are read.
 _PACKED, _UNPACKED = "int4", "int8"
+#: Complex numbers are pairs of floats between these operators.
+_COMPLEX = "complex64"
+_OF_COMPLEX = ("RFFT2D", "REAL", "IMAG", "COMPLEX_ABS")
+_COMPLEX_HINT = (
+    f"complex numbers are supported between {', '.join(_OF_COMPLEX)} and RESHAPE alone: let the "
+    "model take and give their real and imaginary parts"
+)
 #: What decodes constants.
 _DECODE = custom_name("TFLM_DECODE")
 #: Operators with weights, and perhaps a bias.
@@ -256,6 +265,8 @@ class _Importer:
         #: The subgraphs that are being read, this one included.
         self._callers = callers
         self._tensors: dict[int, Tensor] = {}
+        #: Names of tensors of complex numbers, which are pairs of floats here.
+        self._complex: set[str] = set()
         #: The variables that operators update, by their index, and the tensor with their value now.
         self._states: dict[int, str] = {}
         #: What operators remember without a variable.
@@ -274,6 +285,11 @@ class _Importer:
         outputs = self._indices(self.subgraph, "Outputs", "the model's outputs")
         fixed_sizes = tuple(size for index in inputs for size in self._fixed_sizes(index))
         tensors = {self.names[i]: self.tensor(i) for i in (*inputs, *outputs)}
+        for name in tensors:
+            if name in self._complex:
+                raise UnsupportedError(
+                    f"{name!r} is an input or an output, and complex", _COMPLEX_HINT
+                )
         nodes = []
         for i, (operator, code) in enumerate(zip(operators, codes, strict=True)):
             try:
@@ -522,6 +538,13 @@ class _Importer:
         for tensor in (*named, *(self.tensor(i) for i in outputs)):
             if tensor is not None:
                 tensors.setdefault(tensor.name, tensor)
+        if any(t is not None and t.name in self._complex for t in named) or any(
+            self.names[i] in self._complex for i in outputs
+        ):
+            if code == "RESHAPE":
+                return self._reshaped_pairs(index, named, self.tensor(outputs[0]), tensors)
+            if code not in _OF_COMPLEX:
+                raise UnsupportedError("it takes or gives complex numbers", _COMPLEX_HINT)
         variables = self._variables(row.states, inputs)
         remembered = {state.after for state in self._memories}
         for i in inputs:
@@ -694,6 +717,8 @@ class _Importer:
         name = self.names[index]
         code = table.Type()
         dtype = TYPE_NAMES.get(code, f"number {code}").lower()
+        if dtype == _COMPLEX:
+            return self._read_pairs(index)
         packed = dtype == _PACKED
         if packed:
             dtype = _UNPACKED
@@ -726,6 +751,33 @@ class _Importer:
                 f"{_PACKED} is supported for constants: export the model with int8 activations",
             )
         return Tensor(name, shape, dtype, quant, data)
+
+    def _read_pairs(self, index: int) -> Tensor:
+        """Return a tensor of complex numbers: pairs of floats."""
+        name = self.names[index]
+        if self._bytes(self.subgraph.Tensors(index).Buffer(), name) is not None:
+            raise UnsupportedError(f"the constant {name!r} is complex", _COMPLEX_HINT)
+        shape = [max(n, 1) for n in _ints(self.subgraph.Tensors(index), "Shape")]
+        self._complex.add(name)
+        return Tensor(name, (*shape, PARTS), "float32")
+
+    def _reshaped_pairs(
+        self, index: int, named: Sequence[Tensor | None], output: Tensor, tensors: dict[str, Tensor]
+    ) -> list[Node]:
+        """Return the nodes of a RESHAPE of complex numbers, whose pairs stay together."""
+        x, shape = named[0], named[1] if len(named) > 1 else None
+        if x is None or shape is None or x.name not in self._complex:
+            raise UnsupportedError("it makes complex numbers of others", _COMPLEX_HINT)
+        parts = Tensor(f"{output.name}:parts", (1,), "int32", data=np.full(1, PARTS, np.int32))
+        whole = Tensor(f"{output.name}:shape", (len(output.shape),), shape.dtype)
+        if shape.dtype != parts.dtype or parts.name in self.names or whole.name in self.names:
+            raise UnsupportedError(f"it takes the shape {shape.name!r}, {shape.dtype}")
+        tensors.update({parts.name: parts, whole.name: whole})
+        joined = ConcatenationAttributes(axis=0)
+        return [
+            Node("CONCATENATION", (shape.name, parts.name), (whole.name,), joined, index),
+            Node("RESHAPE", (x.name, whole.name), (output.name,), ReshapeAttributes(), index),
+        ]
 
     def _constant(self, index: int, dtype: np.dtype[Any], packed: bool = False) -> Array | None:
         """Return the data of a constant, of which ``packed`` has two in a byte; None for a computed

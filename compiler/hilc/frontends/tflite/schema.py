@@ -29,12 +29,14 @@ from hilc.ops.attributes import (
     field_types,
 )
 from hilc.ops.batch_matmul import BatchMatmulAttributes
+from hilc.ops.bucketize import BucketizeAttributes
 from hilc.ops.concat_split import (
     ConcatenationAttributes,
     PackAttributes,
     SplitAttributes,
     UnpackAttributes,
 )
+from hilc.ops.conv3d import Conv3DAttributes
 from hilc.ops.data_movement import StridedSliceAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.detection import DetectionAttributes
@@ -188,6 +190,26 @@ def _conv_2d(options: Any) -> ConvolutionAttributes:
         dilation_w=_positive(options, "DilationWFactor"),
         padding=_padding(options),
         activation=_activation(options),
+    )
+
+
+def _conv_3d(options: Any) -> Conv3DAttributes:
+    return Conv3DAttributes(
+        stride_d=_positive(options, "StrideD"),
+        stride_h=_positive(options, "StrideH"),
+        stride_w=_positive(options, "StrideW"),
+        dilation_d=_positive(options, "DilationDFactor"),
+        dilation_h=_positive(options, "DilationHFactor"),
+        dilation_w=_positive(options, "DilationWFactor"),
+        padding="SAME" if _padding(options) == "SAME" else "VALID",
+        activation=_activation(options),
+    )
+
+
+def _bucketize(options: Any) -> BucketizeAttributes:
+    none = options.BoundariesIsNone()
+    return BucketizeAttributes(
+        boundaries=() if none else tuple(options.BoundariesAsNumpy().tolist())
     )
 
 
@@ -405,6 +427,7 @@ _POOL = Operator((1, 1), "Pool2DOptions", _pooling)
 
 _OPERATORS: dict[str, Operator] = {
     "CONV_2D": Operator((2, 3), "Conv2DOptions", _conv_2d),
+    "CONV_3D": Operator((2, 3), "Conv3DOptions", _conv_3d),
     "DEPTHWISE_CONV_2D": Operator((2, 3), "DepthwiseConv2DOptions", _depthwise_conv_2d),
     "FULLY_CONNECTED": Operator((2, 3), "FullyConnectedOptions", _fully_connected),
     "TRANSPOSE_CONV": Operator((3, 4), "TransposeConvOptions", _transpose_conv),
@@ -473,6 +496,7 @@ _OPERATORS: dict[str, Operator] = {
     ),
     "ABS": Operator((1, 1)),
     "ADD_N": Operator((1, _MANY)),
+    "BUCKETIZE": Operator((1, 1), "BucketizeOptions", _bucketize),
     "BROADCAST_TO": Operator((2, 2)),
     "CAST": Operator((1, 1)),
     "CUMSUM": Operator((2, 2), "CumsumOptions", _cumsum),
@@ -527,6 +551,10 @@ _OPERATORS: dict[str, Operator] = {
     "UNPACK": Operator((1, 1), "UnpackOptions", _unpack),
     "IF": Operator((1, _MANY), "IfOptions", calls=("ThenSubgraphIndex", "ElseSubgraphIndex")),
     "WHILE": Operator((1, _MANY), "WhileOptions", calls=("CondSubgraphIndex", "BodySubgraphIndex")),
+    "RFFT2D": Operator((2, 2)),
+    "REAL": Operator((1, 1)),
+    "IMAG": Operator((1, 1)),
+    "COMPLEX_ABS": Operator((1, 1)),
     "VAR_HANDLE": Operator((0, 0), "VarHandleOptions", of_variables=True),
     "READ_VARIABLE": Operator((1, 1), of_variables=True),
     "ASSIGN_VARIABLE": Operator((2, 2), of_variables=True),
