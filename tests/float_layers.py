@@ -9,6 +9,7 @@ from kernel_layers import Shapes, conv, depthwise
 from linear_layers import ACTIVATIONS, Layer, make_layer
 
 from hilc.ir import Rounding
+from hilc.ops import OPS
 
 #: Depths of whole units, of fours and of eights, with a rest and without; rows and columns that are
 #: no multiple of a block; windows next to every side, strides and dilation.
@@ -49,11 +50,15 @@ SHAPES: tuple[Shapes, ...] = (
             (2, (9, 13), 12, (3, 3), 2, "RELU6"), (1, (1, 1), 3, (3, 3), 1, "RELU"),
             (1, (12, 12), 16, (5, 5), 1, "RELU"), (1, (9, 8), 4, (2, 4), 1, "RELU_N1_TO_1"),
             (1, (8, 10), 6, (1, 6), 1, "NONE"), (1, (10, 3), 4, (7, 1), 2, "RELU"),
+            (1, (5, 11), 7, (3, 3), 3, "RELU"), (1, (4, 14), 5, (2, 7), 2, "NONE"),
         )
     ),
     ("DEPTHWISE_CONV_2D", (1, 6, 7, 4), (1, 3, 3, 4), conv("VALID", depth_multiplier=1)),
     ("DEPTHWISE_CONV_2D", (1, 8, 9, 8), (1, 3, 3, 8), depthwise(1, dilation_h=2, dilation_w=2)),
     ("DEPTHWISE_CONV_2D", (1, 4, 4, 3), (1, 3, 3, 6), conv("SAME", depth_multiplier=2)),
+    # Wholly beside the image, and before its padding ends.
+    ("DEPTHWISE_CONV_2D", (1, 2, 2, 5), (1, 3, 3, 5), conv((5, 5, 6, 6), depth_multiplier=1)),
+    ("DEPTHWISE_CONV_2D", (1, 2, 2, 4), (1, 1, 2, 4), conv((1, 1, 4, 0), 9, depth_multiplier=1)),
 )  # fmt: skip
 
 #: What is no usual number: some sums are infinite or none, or too large for the type.
@@ -80,5 +85,9 @@ def float_layers(rng: np.random.Generator) -> list[Layer]:
         for special in (None, SPECIAL[i % len(SPECIAL)])
     ]
     layers += [replace(one, x=one.x * np.float32(1e-38)) for one in layers[::7]]
-    fused = [replace(one, node=replace(one.node, rounding=Rounding.SINGLE)) for one in layers]
+    fused = [
+        replace(one, node=replace(one.node, rounding=Rounding.SINGLE))
+        for one in layers
+        if (fuses := OPS[one.node.op].fuses_sums) is not None and fuses(one.node, one.ins)
+    ]
     return layers + fused

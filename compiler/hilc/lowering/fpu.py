@@ -25,6 +25,7 @@ from hilc.lowering.linear import (
 from hilc.lowering.parameters import (
     HilFpuColumnsF32,
     HilFpuConv2dF32,
+    HilFpuDepthwiseConv2dF32,
     HilFpuMatmulF32,
     HilFpuMatvecF32,
 )
@@ -69,7 +70,35 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    return iter(())
+    if form.multiplier > 1:
+        return
+    line, columns = ring_line(form)
+    window = form.window
+    yield HilFpuDepthwiseConv2dF32(
+        images=form.images,
+        window=window,
+        line=line,
+        lines=(window.filter_h - 1) * window.dilation_h + 1,
+        columns=columns,
+        out_min=form.floats.out_min,
+        out_max=form.floats.out_max,
+        stream=float_filters(form),
+    )
+
+
+def ring_line(form: DepthwiseConvolution) -> tuple[int, int]:
+    """Return the floats of a padded row, as ``fpu/ring_f32.h`` has it, and how many columns of the
+    image windows reach.
+    """
+    images, window = form.images, form.window
+    width = (images.out_w - 1) * window.stride_w + (window.filter_w - 1) * window.dilation_w + 1
+    pixel = images.in_c + -images.in_c % _FOUR
+    return width * pixel, max(0, min(images.in_w, width - window.pad_left))
+
+
+def float_filters(form: DepthwiseConvolution) -> npt.NDArray[np.float32]:
+    """Return the filters of four channels after those of four."""
+    return packed_floats(form, _FOUR, 0)
 
 
 def float_columns(form: LinearForm) -> HilFpuColumnsF32:

@@ -1203,6 +1203,28 @@ class HilFpuConv2dF32(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilFpuDepthwiseConv2dF32(Parameters):
+    """The fields of ``struct hil_fpu_depthwise_conv2d_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_fpu_depthwise_conv2d_f32"
+
+    images: HilImages
+    window: HilWindow
+    #: floats of a row in scratch
+    line: int
+    #: rows that a window spans
+    lines: int
+    #: of the image that windows reach, from the first
+    columns: int
+    #: the least output
+    out_min: float
+    #: the largest output
+    out_max: float
+    #: of fours of channels, as drawn above
+    stream: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilFpuMatmulF32(Parameters):
     """The fields of ``struct hil_fpu_matmul_f32``."""
 
@@ -3991,6 +4013,28 @@ class HilDepthwise3x3S16Mve(Parameters):
     weights: npt.NDArray[np.int8]
     #: of each channel: bias, multiplier
     scales: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDepthwiseConv2dF32Mve(Parameters):
+    """The fields of ``struct hil_depthwise_conv2d_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_depthwise_conv2d_f32_mve"
+
+    images: HilImages
+    window: HilWindow
+    #: floats of a row in scratch
+    line: int
+    #: rows that a window spans
+    lines: int
+    #: of the image that windows reach, from the first
+    columns: int
+    #: the least output
+    out_min: float
+    #: the largest output
+    out_max: float
+    #: per four channels [filter_h][filter_w][4 channels], the four biases
+    stream: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -125,12 +125,18 @@ def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
     return [in_step(x, out, multiplier)] if x.element.quantized else []
 
 
+def _fuses_sums(node: Node, ins: Sequence[Tensor | None]) -> bool:
+    ops, _, multiplier = layer_operands(node, ins)
+    return multiplier == 1 or ops.x.shape[3] == 1
+
+
 DEPTHWISE_CONV_2D = OpDef(
     _infer,
     _reference,
     _check,
     attributes=DepthwiseConv2DAttributes,
     roundings=frozenset(Rounding),
+    fuses_sums=_fuses_sums,
     bounds=_bounds,
     rows=WindowRows(_window),
     links=_links,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hilc.ir import Rounding
-from hilc.lowering.fpu import packed_floats
+from hilc.lowering.fpu import float_filters, packed_floats, ring_line
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -17,6 +17,7 @@ from hilc.lowering.linear import (
 )
 from hilc.lowering.parameters import (
     HilConv2dF32Mve,
+    HilDepthwiseConv2dF32Mve,
     HilMatmulF32Mve,
     HilMveColumnsF32,
     HilVectorF32Mve,
@@ -47,7 +48,20 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    return iter(())
+    if form.multiplier > 1:
+        return
+    line, columns = ring_line(form)
+    window = form.window
+    yield HilDepthwiseConv2dF32Mve(
+        images=form.images,
+        window=window,
+        line=line,
+        lines=(window.filter_h - 1) * window.dilation_h + 1,
+        columns=columns,
+        out_min=form.floats.out_min,
+        out_max=form.floats.out_max,
+        stream=float_filters(form),
+    )
 
 
 def float_rows(form: LinearForm) -> HilMveColumnsF32:

@@ -358,6 +358,23 @@ HIL_INLINE void hil_fpu_place_sixteens(float *to, const float *from, int32_t six
 
 #endif
 
+/* Copies floats by the registers of the unit. */
+HIL_INLINE void hil_fpu_copy(float *to, const float *from, int32_t count) {
+#if HIL_FPU_ASSEMBLY
+    for (; count >= 16; count -= 16) {
+        __asm__ volatile("vldmia %1!, {s0-s15}\n\t"
+                         "vstmia %0!, {s0-s15}\n\t"
+                         : "+r"(to), "+r"(from)
+                         :
+                         : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11",
+                           "s12", "s13", "s14", "s15", "memory");
+    }
+#endif
+    for (; count > 0; count--) {
+        *to++ = *from++;
+    }
+}
+
 /* Element `k` of a row, whose first one is at `lane`. */
 HIL_INLINE float *hil_fpu_placed(float *lane, int32_t k) { return lane + k / 2 * 8 + k % 2; }
 
