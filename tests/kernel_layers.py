@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from linear_layers import Layer, make_layer
 
+from hilc.ir import Rounding
 from hilc.lowering import candidates
 from hilc.lowering.kernels import KernelCall
 from hilc.ops.attributes import ActivationAttributes
@@ -331,6 +332,23 @@ def tamed(layer: Layer) -> Layer:
     ]
     out = replace(layer.out, quant=replace(layer.out.quant, scale=(0.04,)))
     return replace(layer, ins=(x, inputs[1], *biases), out=out)
+
+
+def to_even(layer: Layer) -> Layer:
+    """The layer with sums that are rounded once, ties to even."""
+    return replace(layer, node=replace(layer.node, rounding=Rounding.NEAREST_EVEN))
+
+
+def with_ties(layer: Layer) -> Layer:
+    """The same with scales that are powers of two, so that sums lie between two outputs."""
+    assert layer.out.quant is not None
+    tensors = [
+        replace(t, quant=replace(t.quant, scale=tuple(2.0**-5 for _ in t.quant.scale)))
+        if t is not None and t.quant is not None
+        else t
+        for t in (*layer.ins, layer.out)
+    ]
+    return to_even(replace(layer, ins=tuple(tensors[:-1]), out=tensors[-1]))
 
 
 def rectified(layer: Layer) -> Layer:

@@ -11,7 +11,7 @@ from hilc.errors import InputError
 from hilc.external import ExternalCodegen
 from hilc.frontends import Specialization, read_model
 from hilc.frontends.objects import file_of, name_of
-from hilc.ir import Array, Graph, Numerics
+from hilc.ir import Array, Graph, Numerics, Rounding
 from hilc.ops import OPS
 from hilc.target import Cpu
 from hilc.transforms import run_passes
@@ -103,6 +103,8 @@ def graph_digest(graph: Graph) -> str:
                 digest.update(graph_digest(called).encode())
         if node.numerics is not Numerics.TFLM:
             digest.update(node.numerics.value.encode())
+        if node.rounding is Rounding.NEAREST_EVEN:
+            digest.update(node.rounding.value.encode())
     for name, tensor in sorted(graph.tensors.items()):
         digest.update(repr((name, tensor.shape, tensor.dtype, tensor.quant)).encode())
         digest.update(b"" if tensor.data is None else tensor.data.tobytes())

@@ -24,7 +24,9 @@ from kernel_layers import (
     limit_layers,
     rectified,
     tamed,
+    to_even,
     usual_layer,
+    with_ties,
 )
 from kernel_runner import Case, run
 from linear_layers import Layer, grouped_layer, make_layer, random_layer
@@ -64,7 +66,11 @@ def linear_layers(rng: np.random.Generator) -> list[Layer]:
     for op, x, w, attrs in (*OF_HELIUM, *OF_OTHERS):
         layer = make_layer(rng, op, "int8", x, w, attrs)
         layers += [layer, tamed(layer), rectified(tamed(layer))]
-    layers += [usual_layer(rng) for _ in range(500)]
+    usual = [usual_layer(rng) for _ in range(500)]
+    # Every third by the arithmetic of ONNX, some of these with ties.
+    for i in range(0, len(usual), 3):
+        usual[i] = with_ties(usual[i]) if i % 4 == 0 else to_even(usual[i])
+    layers += usual
     layers += [random_layer(rng, op, "int8", True) for op in LINEAR for _ in range(200)]
     for dtype in ("int16", "float32"):
         layers += [random_layer(rng, op, dtype, True) for op in LINEAR for _ in range(30)]

@@ -38,6 +38,9 @@ CALLS = {
     "rounding_divide_by_pot": "hil_rounding_divide_by_pot(v[0], v[1])",
     "requantize": "hil_requantize(v[0], v[1], v[2])",
     "requantize_narrow": "hil_requantize_narrow(v[0], v[1], v[2], v[3])",
+    "requantize_half_up": "hil_requantize_half_up(v[0], v[1], v[2])",
+    "requantize_half_up_narrow": "hil_requantize_half_up_narrow(v[0], v[1], v[2], v[3])",
+    "requantize_even": "hil_requantize_even(v[0], v[1], v[2])",
     "clamp_s8": "hil_clamp_s8(v[0], v[1], v[2])",
 }
 _LEAST, _MOST = -(2**31), 2**31 - 1

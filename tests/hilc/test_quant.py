@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import runpy
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from vector_files import vector_file
 
+from hilc.ir import Rounding
 from hilc.numerics import requantize as quant
 
 VECTORS = json.loads(vector_file("quant.json").read_text(encoding="utf-8"))
@@ -41,6 +43,28 @@ def test_rounding_divide_by_pot():
 def test_requantize():
     x, multiplier, shift, expected = columns("requantize")
     np.testing.assert_array_equal(quant.requantize(x, multiplier, shift), expected)
+
+
+def test_requantize_once():
+    for name, rounding in (("half_up", Rounding.SINGLE), ("even", Rounding.NEAREST_EVEN)):
+        x, multiplier, shift, expected = columns(f"requantize_{name}")
+        np.testing.assert_array_equal(quant.requantize(x, multiplier, shift, rounding), expected)
+
+
+@pytest.mark.parametrize("real", [0.5, 2.0**-7, 0.75 * 2.0**-5, 0.3, 1.5, 4.0, 1e-9])
+def test_ties_are_what_tells_ties_to_even_from_half_up(real):
+    multiplier, shift = quant.quantize_multiplier(real)
+    for lowest, highest in ((-300, 300), (-63, 63), (5, 7), (-16, -16), (64, 64), (3, 3)):
+        sums = np.arange(lowest, highest + 1)
+        even, up = (
+            quant.requantize(sums, multiplier, shift, rounding)
+            for rounding in (Rounding.NEAREST_EVEN, Rounding.SINGLE)
+        )
+        exact = [Fraction(int(s) * multiplier) * Fraction(2) ** (shift - 31) for s in sums]
+        ties = np.array([value.denominator == 2 for value in exact])
+        assert quant.has_ties(multiplier, shift, lowest, highest) == ties.any()
+        assert not (even != up)[~ties].any()
+        assert (even[ties] % 2 == 0).all()
 
 
 def test_requantize_takes_one_multiplier_for_all_values():

@@ -54,6 +54,23 @@ def _requantize(x: int, multiplier: int, shift: int) -> int:
     return _rounding_divide_by_pot(high, max(-shift, 0))
 
 
+def _real_product(x: int, multiplier: int, shift: int) -> Fraction:
+    return Fraction(x * multiplier) * Fraction(2) ** (shift - 31)
+
+
+def _saturated(x: int) -> int:
+    return max(-(2**30), min(2**30, x))
+
+
+def _half_up(x: int, multiplier: int, shift: int) -> int:
+    return _saturated(math.floor(_real_product(x, multiplier, shift) + Fraction(1, 2)))
+
+
+def _even(x: int, multiplier: int, shift: int) -> int:
+    # round() of a fraction is to even.
+    return _saturated(round(_real_product(x, multiplier, shift)))
+
+
 def _quantize_multiplier(real: float) -> list[int]:
     if real == 0:
         return [0, 0]
@@ -102,6 +119,13 @@ def vectors() -> dict[str, list[list[int | str]]]:
         narrow.append(
             (near_tie(multiplier, exponent), multiplier, -exponent, rng.randrange(-128, 128))
         )
+    # Ties: few bits in the multiplier, so that the sums of a layer reach them.
+    ties = []
+    for _ in range(300):
+        bits, exponent = rng.randrange(1, 6), rng.randrange(1, 14)
+        multiplier = (2 ** (bits - 1) + rng.randrange(2 ** (bits - 1))) << (31 - bits)
+        near = near_tie(multiplier, exponent) if rng.random() < 0.5 else rng.randrange(-4096, 4096)
+        ties.append((near, multiplier, -exponent))
     factors = [*_FACTORS, *(math.ldexp(rng.random(), rng.randrange(-40, 35)) for _ in range(200))]
     return {
         "quantize_multiplier": [[f.hex(), *_quantize_multiplier(f)] for f in factors],
@@ -109,6 +133,9 @@ def vectors() -> dict[str, list[list[int | str]]]:
         "rounding_divide_by_pot": [[x, e, _rounding_divide_by_pot(x, e)] for x, e in by_pot],
         "requantize": [[*row, _requantize(*row)] for row in requantize],
         "requantize_narrow": [[*row, _requantize(*row[:3]) + row[3]] for row in narrow],
+        "requantize_half_up": [[*row, _half_up(*row)] for row in requantize],
+        "requantize_half_up_narrow": [[*row, _half_up(*row[:3]) + row[3]] for row in narrow],
+        "requantize_even": [[*row, _even(*row)] for row in (*requantize, *ties)],
     }
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array
+from hilc.ir import Array, Rounding
 from hilc.lowering.channels import Channels, channels_of, padded, sum_ends
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
@@ -52,6 +52,8 @@ _MAX_EVEN_SHIFT = 22
 _ANY = 2**62
 #: The largest shift to the right: a channel beyond it has an output that does not change.
 _MAX_SHIFT = 23
+#: In the place of a shift of all channels: HIL_V7M_OWN_SHIFTS, and _ONCE.
+_OWN_SHIFTS, _OWN_SHIFTS_ONCE = -1, -2
 #: What sums of a single row stay below.
 _VECTOR_LIMIT = 2**23
 #: Rows below which a kernel for single rows is better than one for three at a time.
@@ -69,7 +71,7 @@ _MAX_BLOCK = 6
 _BAND_BYTES = (448, 0)
 
 
-@lowers(*LINEAR, dtypes={"int8"}, requires={"mul32"}, lacks={"dsp"})
+@lowers(*LINEAR, dtypes={"int8"}, requires={"mul32"}, lacks={"dsp"}, roundings=Rounding)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer."""
     return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
@@ -91,7 +93,10 @@ def _matvec(form: MatrixProduct) -> list[Parameters]:
     largest = 128 * np.abs(weights.astype(np.int64)).sum(axis=1).max()
     if len(weights) > _VECTOR_PADDING * form.channels or largest >= _VECTOR_LIMIT:
         return []
-    even_shift, scales = _scales(channels)
+    scaled = _scales(channels)
+    if scaled is None:
+        return []
+    even_shift, scales = scaled
     parameters = HilV7mMatvecS8(
         rows=form.rows,
         depth=form.depth,
@@ -137,7 +142,10 @@ def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     if channels is None:
         return []
     line = (images.out_w - 1) * stride + 3
-    even_shift, scales = _scales(channels)
+    scaled = _scales(channels)
+    if scaled is None:
+        return []
+    even_shift, scales = scaled
 
     def parameters(band: int) -> HilV7mDepthwise3x3S8:
         return HilV7mDepthwise3x3S8(
@@ -159,12 +167,15 @@ def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     return [parameters(band) for band in bands]
 
 
-def _scales(channels: _Channels) -> tuple[int, Array]:
-    """Return the shift of all channels, or -1, and how the sums of each become outputs: with one
-    shift for all where that is exact.
+def _scales(channels: _Channels) -> tuple[int, Array] | None:
+    """Return the shift of all channels, or that each has its own, and how the sums of each become
+    outputs: with one shift for all where that is exact. None where no shift rounds ties to even.
     """
     even = channels.even_scales()
-    scales, shift = (channels.scales(), -1) if even is None else even
+    if even is None and channels.rounding is Rounding.NEAREST_EVEN:
+        return None
+    own = _OWN_SHIFTS if channels.rounding is Rounding.DOUBLE else _OWN_SHIFTS_ONCE
+    scales, shift = (channels.scales(), own) if even is None else even
     return shift, padded(scales, _BLOCK).reshape(-1)
 
 
@@ -195,9 +206,10 @@ def _columns(form: LinearForm) -> list[HilV7mColumns]:
     found = []
     for wide, raised in ((2, 0), (1, _RAISED)):
         channels = _channels(form.weights, outputs, raised)
-        if channels is not None:
+        scaled = None if channels is None else _scales(channels)
+        if channels is not None and scaled is not None:
             weights = padded(channels.weights, _BLOCK)
-            even_shift, scales = _scales(channels)
+            even_shift, scales = scaled
             columns = HilV7mColumns(
                 part=_part(weights, raised),
                 wide=wide,
@@ -227,10 +239,13 @@ class _Channels(Channels):
         return self.range.out_min >= self.range.out_zero_point
 
     def scales(self) -> npt.NDArray[np.int32]:
-        """``[channels, 4]`` as ``hil_v7m_output`` takes them."""
+        """``[channels, 4]`` as ``hil_v7m_output`` or ``hil_v7m_once_output`` takes them."""
         bias, shifts = self.bias, self.right
         units = 2 * self.range.out_zero_point + 1
-        if self.rectified:
+        if self.rounding is Rounding.SINGLE:
+            added = bias * self.multipliers + (units << (shifts + 30))
+            first, second, moves = added, added >> 32, shifts - 1
+        elif self.rectified:
             added = bias * self.multipliers + (1 << 30) + (units << (shifts + 30))
             first, second, moves = added, added >> 32, shifts - 1
         else:
@@ -243,7 +258,8 @@ class _Channels(Channels):
         bias, multipliers, shifts = (
             v[:, np.newaxis] for v in (self.bias, self.multipliers, self.right)
         )
-        values = requantize(sums + bias, multipliers, -shifts) + self.range.out_zero_point
+        values = requantize(sums + bias, multipliers, -shifts, self.rounding)
+        values = values + self.range.out_zero_point
         return np.clip(values, self.range.out_min, self.range.out_max)
 
     def even_scales(self) -> tuple[npt.NDArray[np.int32], int] | None:

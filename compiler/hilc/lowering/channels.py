@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import ELEMENT_TYPES, Array
+from hilc.ir import ELEMENT_TYPES, Array, Rounding
 from hilc.lowering.parameters import HilRequantization
+from hilc.lowering.rounds import rounding_of
 from hilc.numerics.requantize import requantize
 
 _LEAST, _MOST = ELEMENT_TYPES["int8"].bounds
@@ -28,6 +29,8 @@ class Channels:
     highest: npt.NDArray[np.int64]
     #: Whether the output was the same for every input, so that there are no weights.
     emptied: npt.NDArray[np.bool_]
+    #: The policy that gives the outputs of the layer's sums.
+    rounding: Rounding
 
 
 def channels_of(
@@ -43,11 +46,11 @@ def channels_of(
     bias = outputs.bias.astype(np.int64) - raised * weights.sum(axis=1)
     right = np.broadcast_to(-outputs.shifts.astype(np.int64), bias.shape)
     multipliers = np.broadcast_to(outputs.multipliers.astype(np.int64), bias.shape)
-    range_ = outputs.output_range
+    range_, rounding = outputs.output_range, rounding_of(outputs)
     ends = [bias + end for end in sum_ends(weights, raised)]
     least, most = (
         np.clip(
-            requantize(end, multipliers, -right) + range_.out_zero_point,
+            requantize(end, multipliers, -right, rounding) + range_.out_zero_point,
             range_.out_min,
             range_.out_max,
         )
@@ -65,6 +68,7 @@ def channels_of(
         lowest,
         highest,
         emptied,
+        rounding,
     )
 
 

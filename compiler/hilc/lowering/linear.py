@@ -14,9 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Tensor
+from hilc.lowering.channels import sum_ends
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import HilImages, HilOutputRange, HilRequantization, HilWindow
 from hilc.lowering.registry import Layer, once
+from hilc.lowering.rounds import rounds
+from hilc.numerics.requantize import has_ties
 from hilc.ops import conv2d, depthwise_conv2d, fully_connected, linear
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.geometry import Window
@@ -336,12 +339,16 @@ def _requantization_parameters(
     zero_point = quantization(layer.node, ops.x)[1]
     bias = fold_zero_point(ops.weight_data, ops.bias_data, zero_point, channel_axis)
     bound = accumulator_bound(ops.weight_data, bias, -ops.x.element.bounds[0], channel_axis)
+    narrow = bool(bound < _NARROW_LIMIT and requant.shifts.max() < 0)
+    matrix = np.moveaxis(ops.weight_data, channel_axis, 0).reshape(len(bias), -1)
+    lowest, highest = (bias + end for end in sum_ends(matrix))
+    ties = has_ties(requant.multipliers, requant.shifts, lowest, highest)
     return HilRequantization(
         output_range=HilOutputRange(
             out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high
         ),
         per_channel=int(requant.multipliers.size > 1),
-        narrow=int(bound < _NARROW_LIMIT and requant.shifts.max() < 0),
+        narrow=int(rounds(requant.rounding, bool(ties.any()), narrow)),
         bias=bias.astype(np.int32),
         multipliers=requant.multipliers,
         shifts=requant.shifts,

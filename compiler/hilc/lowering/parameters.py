@@ -73,7 +73,7 @@ class HilCompact(FieldGroup):
     #: the input that stands for 0.0
     in_zero_point: int
     output_range: HilOutputRange
-    #: 1: every |accumulator| < 2^30 and every shift < 0
+    #: how sums are rounded: HIL_ROUND_TWICE and others (quant.h)
     narrow: int
     #: of each channel, as the model has them
     weights: npt.NDArray[np.int8]
@@ -421,7 +421,7 @@ class HilRequantization(FieldGroup):
     output_range: HilOutputRange
     #: 1: each output channel has a multiplier and a shift; 0: one for all
     per_channel: int
-    #: 1: every |sum| < 2^30 and every shift < 0
+    #: how sums are rounded: HIL_ROUND_TWICE and others (quant.h)
     narrow: int
     #: of each output channel, the input's zero point folded in
     bias: npt.NDArray[np.int32]
@@ -689,7 +689,8 @@ class HilMvePixels(FieldGroup):
     chunks: int
     #: outputs of a pixel
     columns: int
-    #: 0: outputs have the whole range of int8, and what is below zero clamps
+    #: 0: outputs have the whole range of int8, and what is below zero clamps; and HIL_MVE_ANY_ONCE
+    #: where sums are rounded once
     any: int
     #: 1: where any is 0, products fit 16 bits and are narrowed before the shift
     first: int
@@ -728,7 +729,8 @@ class HilMveColumns(FieldGroup):
     row_step: int
     #: from the first output of a pair to its second
     column_step: int
-    #: 1: values below the zero point remain after the clamp
+    #: 1: values below the zero point remain after the clamp; HIL_MVE_LINEAR_ONCE: sums are rounded
+    #: once
     linear: int
     output_range: HilOutputRange
     #: blocks_s8.h draws it; an odd column is a pair with itself
@@ -762,7 +764,7 @@ class HilV7mColumns(FieldGroup):
     #: words of widened rows an element of depth: 2 or 1
     wide: int
     output_range: HilOutputRange
-    #: of hil_v7m_even_output, or -1 where columns have their own
+    #: of all columns, or HIL_V7M_OWN_SHIFTS, or _ONCE
     even_shift: int
     #: HIL_V7M_SCALE_WORDS a column, of whole blocks
     scales: npt.NDArray[np.int32]
@@ -3903,7 +3905,7 @@ class HilConv2d3x3S8Mve(Parameters):
     columns: int
     #: 1: outputs are clamped to less than int8, or out_w is no multiple of 4
     any: int
-    #: 1: values below the zero point remain after the clamp
+    #: as in HIL_MVE_COLUMNS_FIELDS
     linear: int
     output_range: HilOutputRange
     #: the head draws it
@@ -4076,7 +4078,7 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     plane_w: int
     #: 1: the table's turns have masks
     masked: int
-    #: 0: outputs have the whole range of int8, and what is below zero clamps
+    #: as in HIL_MVE_PIXELS_FIELDS
     any: int
     #: bytes of a copy of the table with addresses of tiles, which is faster; with stride 1 and
     #: neither masks nor bounds. 0: there is none
@@ -4334,7 +4336,7 @@ class HilV7mDepthwise3x3S8(Parameters):
     #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     output_range: HilOutputRange
-    #: the shift of hil_v7m_even_output, or -1 where channels have their own
+    #: of all channels, or HIL_V7M_OWN_SHIFTS, or _ONCE
     even_shift: int
     #: [in_c][3][3]
     weights: npt.NDArray[np.int8]
@@ -4370,7 +4372,7 @@ class HilV7mMatvecS8(Parameters):
     #: outputs of a row
     columns: int
     output_range: HilOutputRange
-    #: the shift of hil_v7m_even_output, or -1 where columns have their own
+    #: as in HIL_V7M_COLUMNS_FIELDS
     even_shift: int
     #: HIL_V7M_SCALE_WORDS a column
     scales: npt.NDArray[np.int32]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hilc.ir import Rounding
 from hilc.lowering.channels import channels_of
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
@@ -33,7 +34,7 @@ _BIAS_LIMIT = 2**25
 _SHIFT_BITS, _SHIFT_BIAS = 6, 32
 
 
-@lowers(*LINEAR, dtypes={"int8"}, rank=Rank.SMALL)
+@lowers(*LINEAR, dtypes={"int8"}, rank=Rank.SMALL, roundings=Rounding)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the smallest kernel of a linear layer."""
     return linear_calls(layer, rows=_matmul, convolution=_conv2d, depthwise=_depthwise)

@@ -1,11 +1,17 @@
 """Quantized arithmetic, stated once; ``runtime/include/hil/quant.h`` is its twin in C.
 
-How a product is rounded is a policy of the node (:class:`hilc.ir.Rounding`). That of 32-bit sums is
-gemmlowp's double rounding (``fixedpoint.h``), as TensorFlow Lite Micro applies it: a
-real factor is ``multiplier * 2**(shift - 31)``; the product is rounded by a doubling high
-multiply (half away from zero for products of one sign, half up for the others) and once more by a
-right shift that rounds half away from zero. Both twins are tested on one vector file,
-``tests/vectors/quant.json``.
+A real factor is ``multiplier * 2**(shift - 31)``, 31 bits; how the product with a sum is rounded is
+a policy of the node (:class:`hilc.ir.Rounding`):
+
+* gemmlowp's double rounding (``fixedpoint.h``), as TensorFlow Lite Micro applies it: the product is
+  rounded by a doubling high multiply (half away from zero for products of one sign, half up for the
+  others) and once more by a right shift that rounds half away from zero;
+* once, half up;
+* once, ties to even: the arithmetic ``qdq``, what QuantizeLinear of ONNX does to a real number. It
+  saturates.
+
+The last two differ in ties alone, which products with nearly all multipliers never are
+(:func:`has_ties`). Both twins are tested on one vector file, ``tests/vectors/quant.json``.
 """
 
 from __future__ import annotations
@@ -139,11 +145,20 @@ def _once(x: Int32Like, multiplier: Int64Array, right: Int64Array) -> Int64Array
 
 
 def _single(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | int) -> Int64Array:
-    return _once(x, np.asarray(multiplier, np.int64), 31 - np.asarray(shift, np.int64))
+    right = 31 - np.asarray(shift, np.int64)
+    product = np.asarray(x, np.int64) * np.asarray(multiplier, np.int64)
+    rounded: Int64Array = np.clip(
+        (product + (np.int64(1) << (right - 1))) >> right, -SATURATED, SATURATED
+    )
+    return rounded
 
 
 def _single_wide(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | int) -> Int64Array:
     return _once(x, reduced_multiplier(multiplier), reduced_shift(shift))
+
+
+#: Where requantization that saturates ends: a zero point may be added to it in 32 bits.
+SATURATED = 2**30
 
 
 def _nearest_even(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | int) -> Int64Array:
@@ -153,7 +168,31 @@ def _nearest_even(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | 
     half = np.int64(1) << (right - 1)
     remainder = product - (floor << right)
     up = (remainder > half) | ((remainder == half) & (floor % 2 != 0))
-    return _wrap_int32(floor + up)
+    rounded: Int64Array = np.clip(floor + up, -SATURATED, SATURATED)
+    return rounded
+
+
+def has_ties(
+    multiplier: Int32Like | int,
+    shift: Int32Like | int,
+    lowest: Int32Like | int,
+    highest: Int32Like | int,
+) -> npt.NDArray[np.bool_]:
+    """Return whether the product with a sum from ``lowest`` to ``highest`` lies half-way between
+    two numbers, which is all that tells ties to even from half up.
+
+    The sums of which it does are the odd multiples of one number.
+    """
+    factor = np.asarray(multiplier, np.int64)
+    # Of 31 - shift bits behind the point, an odd factor's product has the last one set.
+    zeros = np.frexp((factor & -factor).astype(np.float64))[1].astype(np.int64) - 1
+    first = np.int64(1) << np.clip(30 - np.asarray(shift, np.int64) - zeros, 0, 62)
+    whole = 30 - np.asarray(shift, np.int64) < zeros
+    # The first odd multiple that is not below the lowest sum.
+    steps = -((first - np.asarray(lowest, np.int64)) // (2 * first))
+    reached = first + 2 * first * steps <= np.asarray(highest, np.int64)
+    ties: npt.NDArray[np.bool_] = (factor != 0) & ~whole & reached
+    return ties
 
 
 def _double(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | int) -> Int64Array:

@@ -48,11 +48,11 @@ def requantization(node: Node, ops: linear.Operands, out: Tensor) -> linear.Requ
 
     With one scale for all weights TFLM multiplies it with the input's in double, TFLite in float32.
     Where no sum that can occur tells one from the other, the factor is TFLite's, so that the code
-    is the same by both.
+    is the same by both. By other policies of rounding it is the double.
     """
     factors = linear.channel_factors(node, ops)
     exact = linear.requantization(node, factors, out, ops.sums)
-    if len(factors) > 1:
+    if len(factors) > 1 or node.rounding is not Rounding.DOUBLE:
         return exact
     with np.errstate(over="ignore"):
         single = linear.requantization(node, [float(np.float32(factors[0]))], out, ops.sums)

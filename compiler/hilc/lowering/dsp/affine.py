@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array
+from hilc.ir import Array, Rounding
 from hilc.lowering.channels import Channels, channels_of
 from hilc.lowering.parameters import (
     HilRequantization,
@@ -25,9 +26,12 @@ class RightChannels(Channels):
 
     @property
     def plain(self) -> bool:
-        """Whether sums and shifts are such that kernels can round twice as the reference does."""
+        """Whether kernels can round sums twice as TensorFlow Lite does, which the layer asks
+        for.
+        """
         sums = max(self.highest.max(), -self.lowest.min())
-        return bool(sums < _SUM_LIMIT and self.right.max() <= MAX_SHIFT)
+        twice = self.rounding is Rounding.DOUBLE
+        return bool(twice and sums < _SUM_LIMIT and self.right.max() <= MAX_SHIFT)
 
     @property
     def shifts(self) -> npt.NDArray[np.int8]:
@@ -89,9 +93,9 @@ def affine_of(
 ) -> Affine | None:
     """Return the requantization in that form; None where it is not proven to be the same.
 
-    All channels share the least shift if that leaves the others' multipliers bits enough. Halves
-    are rounded away from zero, which no one line does for both signs unless one of them is clamped:
-    with ``signs`` negative sums may have an addend of their own.
+    All channels share the least shift if that leaves the others' multipliers bits enough. Rounding
+    twice takes halves away from zero, which no one line does for both signs unless one of them is
+    clamped: with ``signs`` negative sums may have an addend of their own.
     """
     if (outputs.output_range.out_min, outputs.output_range.out_max) != (-128, 127):
         return None
@@ -103,7 +107,7 @@ def affine_of(
         channels.lowest,
         channels.highest,
     )
-    key = (*(array.tobytes() for array in numbers), zero_point, signs)
+    key = (*(array.tobytes() for array in numbers), zero_point, signs, channels.rounding)
     if key not in _AFFINES:
         if len(_AFFINES) >= _AFFINES_KEPT:
             _AFFINES.clear()
@@ -222,14 +226,19 @@ def _thresholds(
     right = channels.right[:, np.newaxis]
     factors = channels.multipliers.astype(np.int64)[:, np.newaxis]
     low, high = channels.lowest[:, np.newaxis], channels.highest[:, np.newaxis]
-    # Halves are rounded away from zero.
-    rounded = (levels << right) - (1 << right - 1) + (levels <= 0)
-    guess = np.clip(-(((1 << 30) - (rounded << 31)) // np.maximum(factors, 1)), low, high + 1)
+    rounded = (levels << right) - (1 << right - 1)
+    if channels.rounding is Rounding.DOUBLE:
+        # Halves are rounded away from zero, and of the product before half up.
+        products = (rounded + (levels <= 0) << 31) - (1 << 30)
+    else:
+        products = rounded << 31
+    guess = np.clip(-(-products // np.maximum(factors, 1)), low, high + 1)
     found = np.full(guess.shape, 2**40)
+    outputs = partial(requantize, multiplier=factors, shift=-right, rounding=channels.rounding)
     for sums in (guess + 1, guess, guess - 1):
-        enough = (requantize(sums, factors, -right) >= levels) & (sums <= high) & (sums >= low)
+        enough = (outputs(sums) >= levels) & (sums <= high) & (sums >= low)
         found = np.where(enough, sums, found)
     found = np.minimum(found, high + 1)
-    before = (found > low) & (requantize(found - 1, factors, -right) >= levels)
-    after = (found <= high) & (requantize(found, factors, -right) < levels)
+    before = (found > low) & (outputs(found - 1) >= levels)
+    after = (found <= high) & (outputs(found) < levels)
     return None if (before | after).any() else found

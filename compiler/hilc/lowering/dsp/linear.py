@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from hilc.ir import Rounding
 from hilc.lowering.channels import padded
 from hilc.lowering.dsp.affine import affine_of, right_channels
 from hilc.lowering.dsp.convolution import conv2d
@@ -39,7 +40,7 @@ from hilc.lowering.registry import Layer, lowers
 _FEW_ROWS = 3
 
 
-@lowers(*LINEAR, dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
+@lowers(*LINEAR, dtypes={"int8"}, requires={"dsp"}, lacks={"mve"}, roundings=Rounding)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer."""
     return linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)

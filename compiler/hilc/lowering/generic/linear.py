@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hilc.ir import Rounding
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -34,7 +35,7 @@ _PIXEL_BLOCK = 4
 _WORD = 4
 
 
-@lowers(*LINEAR, dtypes={"int8"})
+@lowers(*LINEAR, dtypes={"int8"}, roundings=Rounding)
 def portable(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of any linear int8 layer on any core."""
     return linear_calls(
@@ -42,7 +43,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     )
 
 
-@lowers(*LINEAR, dtypes={"float32"})
+@lowers(*LINEAR, dtypes={"float32"}, roundings=Rounding)
 def floats(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of any linear float32 layer on any core."""
     return linear_calls(

@@ -8,10 +8,10 @@ from hilc.lowering.helium.packing import (
     CHUNK,
     DEEPEST,
     FARTHEST,
-    below_zero_point,
     bytes_of,
     columns_of,
     is_full,
+    linear_of,
     pixels_of,
 )
 from hilc.lowering.kernels import Parameters
@@ -184,7 +184,7 @@ def _three_by_three(form: Convolution) -> Parameters | None:
         in_zero_point=form.pad_value,
         columns=count,
         any=int(not is_full(outputs) or images.out_w % 4 != 0),
-        linear=below_zero_point(outputs),
+        linear=linear_of(outputs),
         output_range=outputs.output_range,
         stream=stream.reshape(-1),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hilc.lowering.helium.convolution import GATHERED
-from hilc.lowering.helium.packing import CHUNK, FARTHEST, below_zero_point, bytes_of, is_full
+from hilc.lowering.helium.packing import CHUNK, FARTHEST, any_of, bytes_of
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     DepthwiseConvolution,
@@ -61,7 +61,7 @@ def _within_gather(shape: tuple[int, ...]) -> bool:
 
 def _pays_addresses(p: HilDepthwiseConv2dS8Mve) -> bool:
     """Return whether the table may have addresses, and copying it costs less than they save."""
-    if p.masked or p.any or p.stride != 1:
+    if p.masked or p.any % 2 or p.stride != 1:
         return False
     parts = p.images.out_h // p.part_h
     saved = 2 * (parts * (p.part_turns - 1) + p.rest_turns + 2 * p.half_turns) * p.images.in_c
@@ -87,7 +87,7 @@ def _depthwise_planes(
     ):
         return None
     channel_count = shape[3]
-    any_clamp = bool(below_zero_point(outputs)) or not is_full(outputs)
+    any_clamp = any_of(outputs) % 2
     planes = min(planes, channel_count)
     # A gather takes sixteen pixels of one channel, other loads eight channels of one pixel.
     gathered = _within_gather(shape) and (planes <= _PLANES_OF_GATHERS or shape[2] >= CHUNK)
@@ -156,7 +156,7 @@ def _depthwise_planes(
         plane_h=plane_rows(band_h),
         plane_w=plane_w,
         masked=int(masked),
-        any=int(any_clamp),
+        any=any_of(outputs),
         addressed=0,
         in_zero_point=form.pad_value,
         output_range=outputs.output_range,

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hilc.ir import Rounding
 from hilc.lowering.helium.convolution import conv2d
 from hilc.lowering.helium.depthwise import depthwise
 from hilc.lowering.helium.packing import (
     CHUNK,
     DEEPEST,
     VECTOR_COLUMNS,
-    below_zero_point,
     bytes_of,
     columns_of,
     in_vectors,
+    linear_of,
     pixels_of,
     vector_weights,
 )
@@ -34,16 +35,19 @@ from hilc.lowering.parameters import (
     HilVectorS8Mve,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.rounds import rounding_of
 
 #: With fewer rows a vector at a time is quicker than four of which some are repeated.
 _FEW_ROWS = 2
 
 
-@lowers(*LINEAR, dtypes={"int8"}, requires={"mve"})
+@lowers(*LINEAR, dtypes={"int8"}, requires={"mve"}, roundings=Rounding)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer."""
-    # The blocks requantize as the specification does where all shifts are to the right.
-    if linear_form(layer).requantization.shifts.max() < 0:
+    # The blocks requantize as the specification does where all shifts are to the right, and no ties
+    # go to even.
+    outputs = linear_form(layer).requantization
+    if outputs.shifts.max() < 0 and rounding_of(outputs) is not Rounding.NEAREST_EVEN:
         yield from linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
 
 
@@ -94,7 +98,7 @@ def _vector(form: MatrixProduct) -> list[Parameters]:
         chunks=-(-depth // CHUNK),
         copied=int(depth % CHUNK != 0),
         uniform=int(uniform),
-        linear=below_zero_point(outputs),
+        linear=linear_of(outputs),
         output_range=outputs.output_range,
         stream=np.hstack([vector_weights(form.weights), words]).reshape(-1),
     )

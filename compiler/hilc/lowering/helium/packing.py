@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array
+from hilc.ir import Array, Rounding
 from hilc.lowering.channels import padded
 from hilc.lowering.parameters import (
     HilMveColumns,
     HilMvePixels,
     HilRequantization,
 )
+from hilc.lowering.rounds import rounding_of
 
 #: Bytes of a vector register: depths are padded to this many weights.
 CHUNK = 16
@@ -33,6 +34,25 @@ _NARROWED = (0, 2, 1, 3)
 def below_zero_point(outputs: HilRequantization) -> int:
     """1 where values below the zero point remain after the clamp."""
     return int(outputs.output_range.out_min < outputs.output_range.out_zero_point)
+
+
+#: Values of ``linear``, and a bit of ``any``, where sums are rounded once (``blocks_s8.h``).
+_LINEAR_ONCE = _ANY_ONCE = 2
+
+
+def linear_of(outputs: HilRequantization) -> int:
+    """Return which blocks requantize: those that correct signs, or round once, or neither."""
+    if rounding_of(outputs) is Rounding.SINGLE:
+        return _LINEAR_ONCE
+    return below_zero_point(outputs)
+
+
+def any_of(outputs: HilRequantization) -> int:
+    """Return whether outputs are anything but rectified ones over the whole range of int8, with a
+    bit more where sums are rounded once.
+    """
+    limited = bool(below_zero_point(outputs)) or not is_full(outputs)
+    return limited | (_ANY_ONCE if rounding_of(outputs) is Rounding.SINGLE else 0)
 
 
 def is_full(outputs: HilRequantization) -> bool:
@@ -113,7 +133,7 @@ def columns_of(
         odd=count % 2,
         row_step=row_step,
         column_step=column_step,
-        linear=below_zero_point(outputs),
+        linear=linear_of(outputs),
         output_range=outputs.output_range,
         stream=stream.reshape(-1),
     )
@@ -157,7 +177,7 @@ def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> Hil
     return HilMvePixels(
         chunks=chunks,
         columns=channels,
-        any=int(bool(below_zero_point(outputs)) or not is_full(outputs)),
+        any=any_of(outputs),
         first=int(first),
         output_range=outputs.output_range,
         stream=stream.reshape(-1),

@@ -45,11 +45,69 @@ HIL_INLINE int32_t hil_requantize_narrow(int32_t x, int32_t multiplier, int shif
     return ((away_from_zero >> (-1 - shift)) + (1 + 2 * addend)) >> 1;
 }
 
+/* x, or the end of 31 bits that it lies beyond: a zero point may be added to the result. */
+HIL_INLINE int32_t hil_saturate_31(int64_t x) {
+    const int32_t limit = INT32_C(1) << 30;
+    return x < -limit ? -limit : (x > limit ? limit : (int32_t)x);
+}
+
 /* x * multiplier / 2^shift, rounded once, half up, as the references bring 64-bit sums to the scale
  * of an output: |x| < 2^47, 0 <= multiplier < 2^15, 8 <= shift <= 46. What leaves 32 bits wraps
  * around, there as well. */
 HIL_INLINE int32_t hil_requantize_once(int64_t x, int32_t multiplier, int shift) {
     return (int32_t)((x * multiplier + (INT64_C(1) << (shift - 1))) >> shift);
+}
+
+/* x * multiplier * 2^(shift - 31), rounded once, half up, saturated to 31 bits; multiplier >= 0,
+ * -31 <= shift <= 30. */
+HIL_INLINE int32_t hil_requantize_half_up(int32_t x, int32_t multiplier, int shift) {
+    const int64_t product = (int64_t)x * multiplier;
+    const int64_t rounded = (product + (INT64_C(1) << (30 - shift))) >> (31 - shift);
+    return hil_saturate_31(rounded);
+}
+
+/* hil_requantize_half_up(x, multiplier, shift) + addend where |x| < 2^30 and shift < 0. The product
+ * of twice x rounded down and a shift that rounds half up are one rounding: what the first takes
+ * off is less than a unit, and the half that is added is a whole number of units. */
+HIL_INLINE int32_t hil_requantize_half_up_narrow(int32_t x, int32_t multiplier, int shift,
+                                                 int32_t addend) {
+    const int32_t product = (int32_t)((int64_t)(x * 2) * multiplier >> 32);
+    return ((product >> (-1 - shift)) + (1 + 2 * addend)) >> 1;
+}
+
+/* x * multiplier * 2^(shift - 31), rounded once, ties to even, saturated to 31 bits. Half a unit
+ * less the last place is added, and that place where the number below is odd: then a tie goes up.
+ */
+HIL_INLINE int32_t hil_requantize_even(int32_t x, int32_t multiplier, int shift) {
+    const int right = 31 - shift;
+    const int64_t product = (int64_t)x * multiplier;
+    const int64_t below_half = (INT64_C(1) << (right - 1)) - 1;
+    return hil_saturate_31((product + below_half + ((product >> right) & 1)) >> right);
+}
+
+/* How a kernel's sums are rounded; compiler/hilc/lowering/linear.py says which a layer may take.
+ * The first two round twice, the others once, all but the last half up. */
+#define HIL_ROUND_TWICE 0          /* hil_requantize */
+#define HIL_ROUND_TWICE_NARROW 1   /* hil_requantize_narrow: |sum| < 2^30, shift < 0 */
+#define HIL_ROUND_HALF_UP 2        /* hil_requantize_half_up */
+#define HIL_ROUND_HALF_UP_NARROW 3 /* hil_requantize_half_up_narrow: |sum| < 2^30, shift < 0 */
+#define HIL_ROUND_EVEN 4           /* hil_requantize_even */
+
+/* The sum requantized as `rounding` says, plus addend. */
+HIL_INLINE int32_t hil_requantize_by(int32_t rounding, int32_t sum, int32_t multiplier, int shift,
+                                     int32_t addend) {
+    switch (rounding) {
+    case HIL_ROUND_TWICE_NARROW:
+        return hil_requantize_narrow(sum, multiplier, shift, addend);
+    case HIL_ROUND_HALF_UP:
+        return hil_requantize_half_up(sum, multiplier, shift) + addend;
+    case HIL_ROUND_HALF_UP_NARROW:
+        return hil_requantize_half_up_narrow(sum, multiplier, shift, addend);
+    case HIL_ROUND_EVEN:
+        return hil_requantize_even(sum, multiplier, shift) + addend;
+    default:
+        return hil_requantize(sum, multiplier, shift) + addend;
+    }
 }
 
 /* Clamp to a range within int8: the full range, which fused ReLU mostly leaves, is one instruction

@@ -58,14 +58,43 @@ HIL_INLINE int8_t hil_v7m_output(const struct hil_v7m_scale *scale, int32_t sum,
     return hil_clamp_s8((int32_t)(scaled >> 32) >> scale->shift, low, high);
 }
 
-/* The same with one shift for all channels, for those of which the compiler has proven that it
- * gives the same result for every sum that there can be: first and second are the lower and the
+/* The same rounded once, half up: bias, zero point and half a unit of the result are what first and
+ * second add to the product, whatever its sign; shift is right - 1. */
+HIL_INLINE int8_t hil_v7m_once_output(const struct hil_v7m_scale *scale, int32_t sum, int32_t low,
+                                      int32_t high) {
+    const uint64_t addend = (uint64_t)(uint32_t)scale->second << 32 | (uint32_t)scale->first;
+    const int64_t scaled = (int64_t)addend + (int64_t)sum * scale->multiplier;
+    return hil_clamp_s8((int32_t)(scaled >> 32) >> scale->shift, low, high);
+}
+
+/* hil_v7m_output with one shift for all channels, for those of which the compiler has proven that
+ * it gives the same result for every sum that there can be: first and second are the lower and the
  * upper word of what is added to the product. */
 HIL_INLINE int8_t hil_v7m_even_output(const struct hil_v7m_scale *scale, int32_t sum, int32_t shift,
                                       int32_t low, int32_t high) {
-    const uint64_t addend = (uint64_t)(uint32_t)scale->second << 32 | (uint32_t)scale->first;
-    const int64_t scaled = (int64_t)addend + (int64_t)sum * scale->multiplier;
-    return hil_clamp_s8((int32_t)(scaled >> 32) >> shift, low, high);
+    const struct hil_v7m_scale shared = {
+        .first = scale->first,
+        .second = scale->second,
+        .multiplier = scale->multiplier,
+        .shift = shift,
+    };
+    return hil_v7m_once_output(&shared, sum, low, high);
+}
+
+/* The shifts of channels that have their own, in the place of one for all: sums are rounded twice,
+ * or once. */
+#define HIL_V7M_OWN_SHIFTS (-1)
+#define HIL_V7M_OWN_SHIFTS_ONCE (-2)
+
+/* The output of a sum by the layer's shift for all channels, or by the channel's own. */
+HIL_INLINE int8_t hil_v7m_output_by(int32_t even_shift, const struct hil_v7m_scale *scale,
+                                    int32_t sum, int32_t zero_point, int32_t low, int32_t high) {
+    if (even_shift >= 0) {
+        return hil_v7m_even_output(scale, sum, even_shift, low, high);
+    }
+    return even_shift == HIL_V7M_OWN_SHIFTS_ONCE
+               ? hil_v7m_once_output(scale, sum, low, high)
+               : hil_v7m_output(scale, sum, zero_point, low, high);
 }
 
 #endif

@@ -17,8 +17,8 @@
  * bias into one without weights where its output never changes, and refuses others. x - zero point
  * is within 255, a half-word. A sum is below 2^31 (`_check_quantized()`).
  *
- * Output: the double rounding of hil_requantize, or hil_requantize_narrow where |sum| < 2^30 and
- * all shifts are below 0 (`_requantization_parameters()`).
+ * Output: hil_requantize_by, as `_requantization_parameters()` chooses for the layer: the double
+ * rounding of hil_requantize, or a single one.
  *
  * Scratch: none.
  *
@@ -39,7 +39,7 @@
 #define HIL_COMPACT_FIELDS                                                                         \
     int32_t in_zero_point; /* the input that stands for 0.0 */                                     \
     HIL_OUTPUT_RANGE_FIELDS;                                                                       \
-    int32_t narrow;        /* 1: every |accumulator| < 2^30 and every shift < 0 */                 \
+    int32_t narrow;        /* how sums are rounded: HIL_ROUND_TWICE and others (quant.h) */        \
     const int8_t *weights; /* of each channel, as the model has them */                            \
     const int32_t *scales  /* [channels][2]: 64 * bias + shift + 32, multiplier */
 
@@ -49,8 +49,7 @@ HIL_INLINE int32_t hil_compact_bias(const int32_t *channel) { return channel[0] 
 HIL_INLINE int8_t hil_compact_output(int32_t sum, const int32_t *channel, int32_t narrow,
                                      int32_t zero_point, int32_t low, int32_t high) {
     const int shift = (channel[0] & 63) - 32;
-    const int32_t value = narrow ? hil_requantize_narrow(sum, channel[1], shift, zero_point)
-                                 : hil_requantize(sum, channel[1], shift) + zero_point;
+    const int32_t value = hil_requantize_by(narrow, sum, channel[1], shift, zero_point);
     return hil_clamp_s8(value, low, high);
 }
 

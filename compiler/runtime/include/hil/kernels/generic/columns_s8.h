@@ -24,8 +24,7 @@ struct hil_columns_s8 {
 HIL_INLINE int8_t hil_columns_s8_output(const struct hil_columns_s8 *p, int32_t accumulator,
                                         int32_t multiplier, int shift) {
     const int32_t value =
-        p->narrow ? hil_requantize_narrow(accumulator, multiplier, shift, p->out_zero_point)
-                  : hil_requantize(accumulator, multiplier, shift) + p->out_zero_point;
+        hil_requantize_by(p->narrow, accumulator, multiplier, shift, p->out_zero_point);
     return hil_clamp_s8(value, p->out_min, p->out_max);
 }
 

@@ -46,8 +46,9 @@ HIL_INLINE int8_t hil_conv2d_groups_s8_finish(const struct hil_conv2d_groups_s8 
         sum += row[i] * weights[i];
     }
     const int32_t factor = p->per_channel ? channel : 0;
-    const int32_t scaled = hil_requantize(sum, p->multipliers[factor], p->shifts[factor]);
-    return (int8_t)hil_clamp(scaled + p->out_zero_point, p->out_min, p->out_max);
+    const int32_t value = hil_requantize_by(p->narrow, sum, p->multipliers[factor],
+                                            p->shifts[factor], p->out_zero_point);
+    return (int8_t)hil_clamp(value, p->out_min, p->out_max);
 }
 
 HIL_INLINE void hil_conv2d_groups_s8(const struct hil_conv2d_groups_s8 *p, const int8_t *in,

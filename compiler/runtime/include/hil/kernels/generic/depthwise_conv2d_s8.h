@@ -89,8 +89,7 @@ HIL_INLINE void hil_depthwise_conv2d_s8_pixels(const struct hil_depthwise_conv2d
 #pragma GCC unroll 4
     for (int32_t i = 0; i < pixels; i++) {
         const int32_t value =
-            p->narrow ? hil_requantize_narrow(sums[i], c->multiplier, c->shift, p->out_zero_point)
-                      : hil_requantize(sums[i], c->multiplier, c->shift) + p->out_zero_point;
+            hil_requantize_by(p->narrow, sums[i], c->multiplier, c->shift, p->out_zero_point);
         out[i * out_c] = hil_clamp_s8(value, p->out_min, p->out_max);
     }
 }

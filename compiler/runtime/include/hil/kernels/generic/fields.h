@@ -47,7 +47,7 @@
 #define HIL_REQUANTIZATION_FIELDS                                                                  \
     HIL_OUTPUT_RANGE_FIELDS;                                                                       \
     int32_t per_channel; /* 1: each output channel has a multiplier and a shift; 0: one for all */ \
-    int32_t narrow;      /* 1: every |sum| < 2^30 and every shift < 0 */                           \
+    int32_t narrow;      /* how sums are rounded: HIL_ROUND_TWICE and others (quant.h) */          \
     const int32_t *bias; /* of each output channel, the input's zero point folded in */            \
     const int32_t *multipliers; /* in Q0.31 */                                                     \
     const int8_t *shifts        /* of the products, to the left; below 0 to the right */

@@ -39,8 +39,9 @@
  * up instead of away from zero. Where such values remain after the clamp (`linear`,
  * `below_zero_point()`), one is taken from negative products first: exact for shifts below 0
  * (`linear()`). Then saturation to 16 bits, the zero point, the clamp: what saturates lies beyond
- * int8 anyway. Wide: outputs are saturated to 16 bits. A shift to the left (`_groups()`) comes
- * before the product, as the reference has it, and takes nothing from negative ones.
+ * int8 anyway. The functions `_once` round once, half up, with vqdmulh instead of vqrdmulh. Wide:
+ * outputs are saturated to 16 bits. A shift to the left (`_groups()`) comes before the product, as
+ * the reference has it, and takes nothing from negative ones.
  *
  * Scratch: x, where it is gathered.
  *
@@ -173,6 +174,16 @@ HIL_INLINE int32_t hil_mve_skip(int32_t chunks, int32_t slot_bytes) {
     "vpop {d8-d15}\n"                                                                              \
     "pop {r0, r4-r11, pc}\n"
 
+/* What multiplies sums where they are rounded twice, and once: the shift behind it rounds half up,
+ * which is exact if the product was rounded down. */
+#define HIL_MVE_TWICE "vqrdmulh"
+#define HIL_MVE_ONCE "vqdmulh"
+
+/* The value of `linear` where sums are rounded once, whose signs need no correction. */
+#define HIL_MVE_LINEAR_ONCE 2
+/* The same as a bit of `any`, whose lowest one says that outputs may be any. */
+#define HIL_MVE_ANY_ONCE 2
+
 #define HIL_MVE_AWAY_FROM_ZERO(q, one)                                                             \
     "vpt.s32 lt, " q ", zr\n"                                                                      \
     "vsubt.i32 " q ", " q ", " one "\n"
@@ -188,7 +199,7 @@ HIL_INLINE int32_t hil_mve_skip(int32_t chunks, int32_t slot_bytes) {
 
 /* clang-format off */
 
-#define HIL_MVE_ROWS(correct)                                                                      \
+#define HIL_MVE_ROWS(multiply, correct)                                                                      \
     HIL_MVE_ENTER                                                                                  \
     HIL_MVE_ROWS_CHUNK("vmladav.s8")                                                               \
     "bx r5\n"                                                                                      \
@@ -202,8 +213,8 @@ HIL_INLINE int32_t hil_mve_skip(int32_t chunks, int32_t slot_bytes) {
     "ldmia r9!, {r0, r2, r4, r6, r8, r10, r12}\n"                                                  \
     "vadd.i32 q0, q0, r0\n"                                                                        \
     "vadd.i32 q1, q1, r2\n"                                                                        \
-    "vqrdmulh.s32 q0, q0, r4\n"                                                                    \
-    "vqrdmulh.s32 q1, q1, r6\n"                                                                    \
+    multiply ".s32 q0, q0, r4\n"                                                                    \
+    multiply ".s32 q1, q1, r6\n"                                                                    \
     correct                                                                                        \
     "vrshl.s32 q0, r8\n"                                                                           \
     "vrshl.s32 q1, r10\n"                                                                          \
@@ -213,12 +224,21 @@ HIL_INLINE int32_t hil_mve_skip(int32_t chunks, int32_t slot_bytes) {
 
 /* clang-format on */
 
-/* Four rows of x by pairs of columns. */
-HIL_MVE_FUNCTION(hil_mve_rows_s8) { __asm__(HIL_MVE_ROWS("")); }
+HIL_MVE_FUNCTION(hil_mve_rows_s8) { __asm__(HIL_MVE_ROWS(HIL_MVE_TWICE, "")); }
+
+HIL_MVE_FUNCTION(hil_mve_rows_s8_once) { __asm__(HIL_MVE_ROWS(HIL_MVE_ONCE, "")); }
 
 HIL_MVE_FUNCTION(hil_mve_rows_s8_linear) {
-    __asm__(HIL_MVE_ROWS("mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0")
-                             HIL_MVE_AWAY_FROM_ZERO("q1", "r0")));
+    __asm__(HIL_MVE_ROWS(HIL_MVE_TWICE, "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0")
+                                            HIL_MVE_AWAY_FROM_ZERO("q1", "r0")));
+}
+
+/* Four rows of x by pairs of columns. */
+HIL_INLINE void hil_mve_rows(int32_t linear, const int8_t *x, const int8_t *stream, int8_t *out,
+                             const struct hil_mve_block *block) {
+    (linear == HIL_MVE_LINEAR_ONCE ? hil_mve_rows_s8_once
+     : linear                      ? hil_mve_rows_s8_linear
+                                   : hil_mve_rows_s8)(x, stream, out, block);
 }
 
 #define HIL_MVE_VECTOR_COLUMN(multiply, sum, q)                                                    \
@@ -254,22 +274,19 @@ HIL_MVE_FUNCTION(hil_mve_rows_s8_linear) {
 
 /* clang-format on */
 
-#define HIL_MVE_VECTOR(correct)                                                                    \
+#define HIL_MVE_VECTOR(multiply, correct)                                                          \
     HIL_MVE_VECTOR_SUMS                                                                            \
     "vldrw.32 q2, [r9], #16\n"                                                                     \
-    "vldrw.32 q3, [r9], #16\n"                                                                     \
-    "vqrdmulh.s32 q0, q0, q2\n"                                                                    \
-    "vqrdmulh.s32 q1, q1, q3\n"                                                                    \
+    "vldrw.32 q3, [r9], #16\n" multiply ".s32 q0, q0, q2\n" multiply ".s32 q1, q1, q3\n"           \
     "vldrw.32 q2, [r9], #16\n"                                                                     \
     "vldrw.32 q3, [r9], #16\n" correct "vrshl.s32 q0, q0, q2\n"                                    \
     "vrshl.s32 q1, q1, q3\n" HIL_MVE_STORE "adds r11, #8\n" HIL_MVE_NEXT
 
 /* The same with one multiplier and one shift behind the biases. */
-#define HIL_MVE_VECTOR_UNIFORM(correct)                                                            \
+#define HIL_MVE_VECTOR_UNIFORM(multiply, correct)                                                  \
     HIL_MVE_VECTOR_SUMS                                                                            \
-    "ldrd r4, r6, [r9], #8\n"                                                                      \
-    "vqrdmulh.s32 q0, q0, r4\n"                                                                    \
-    "vqrdmulh.s32 q1, q1, r4\n" correct "vrshl.s32 q0, r6\n"                                       \
+    "ldrd r4, r6, [r9], #8\n" multiply ".s32 q0, q0, r4\n" multiply ".s32 q1, q1, r4\n" correct    \
+    "vrshl.s32 q0, r6\n"                                                                           \
     "vrshl.s32 q1, r6\n" HIL_MVE_STORE "adds r11, #8\n" HIL_MVE_NEXT
 
 /* The same to 16 bits, with what is added to sums below 0, -1 or 0, and what sums are shifted to
@@ -294,17 +311,39 @@ HIL_MVE_FUNCTION(hil_mve_rows_s8_linear) {
 #define HIL_MVE_VECTOR_CORRECT                                                                     \
     "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0") HIL_MVE_AWAY_FROM_ZERO("q1", "r0")
 
-/* A vector x by groups of eight columns. */
-HIL_MVE_FUNCTION(hil_mve_vector_s8) { __asm__(HIL_MVE_VECTOR("")); }
+HIL_MVE_FUNCTION(hil_mve_vector_s8) { __asm__(HIL_MVE_VECTOR(HIL_MVE_TWICE, "")); }
 
-HIL_MVE_FUNCTION(hil_mve_vector_s8_linear) { __asm__(HIL_MVE_VECTOR(HIL_MVE_VECTOR_CORRECT)); }
+HIL_MVE_FUNCTION(hil_mve_vector_s8_once) { __asm__(HIL_MVE_VECTOR(HIL_MVE_ONCE, "")); }
 
-HIL_MVE_FUNCTION(hil_mve_vector_s8_uniform) { __asm__(HIL_MVE_VECTOR_UNIFORM("")); }
+HIL_MVE_FUNCTION(hil_mve_vector_s8_linear) {
+    __asm__(HIL_MVE_VECTOR(HIL_MVE_TWICE, HIL_MVE_VECTOR_CORRECT));
+}
+
+HIL_MVE_FUNCTION(hil_mve_vector_s8_uniform) { __asm__(HIL_MVE_VECTOR_UNIFORM(HIL_MVE_TWICE, "")); }
+
+HIL_MVE_FUNCTION(hil_mve_vector_s8_uniform_once) {
+    __asm__(HIL_MVE_VECTOR_UNIFORM(HIL_MVE_ONCE, ""));
+}
 
 HIL_MVE_FUNCTION(hil_mve_vector_s8_wide) { __asm__(HIL_MVE_VECTOR_WIDE); }
 
 HIL_MVE_FUNCTION(hil_mve_vector_s8_uniform_linear) {
-    __asm__(HIL_MVE_VECTOR_UNIFORM(HIL_MVE_VECTOR_CORRECT));
+    __asm__(HIL_MVE_VECTOR_UNIFORM(HIL_MVE_TWICE, HIL_MVE_VECTOR_CORRECT));
+}
+
+/* A vector x by groups of eight columns, of which all have one multiplier and shift or each has. */
+HIL_INLINE void hil_mve_vector(int32_t uniform, int32_t linear, const int8_t *x,
+                               const int8_t *stream, int8_t *out,
+                               const struct hil_mve_block *block) {
+    if (uniform) {
+        (linear == HIL_MVE_LINEAR_ONCE ? hil_mve_vector_s8_uniform_once
+         : linear                      ? hil_mve_vector_s8_uniform_linear
+                                       : hil_mve_vector_s8_uniform)(x, stream, out, block);
+    } else {
+        (linear == HIL_MVE_LINEAR_ONCE ? hil_mve_vector_s8_once
+         : linear                      ? hil_mve_vector_s8_linear
+                                       : hil_mve_vector_s8)(x, stream, out, block);
+    }
 }
 
 #endif

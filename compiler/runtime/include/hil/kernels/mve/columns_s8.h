@@ -44,7 +44,8 @@
     int32_t odd;         /* 1: one more column behind the pairs */                                 \
     int32_t row_step;    /* from a row's outputs to the next row's */                              \
     int32_t column_step; /* from the first output of a pair to its second */                       \
-    int32_t linear;      /* 1: values below the zero point remain after the clamp */               \
+    int32_t linear;      /* 1: values below the zero point remain after the clamp;                 \
+                          * HIL_MVE_LINEAR_ONCE: sums are rounded once */                          \
     HIL_OUTPUT_RANGE_FIELDS;                                                                       \
     const int8_t *stream /* blocks_s8.h draws it; an odd column is a pair with itself */
 
@@ -90,18 +91,10 @@ HIL_INLINE void hil_mve_columns_rows(struct hil_mve_columns *c, int32_t rows) {
 /* Four rows, x[chunks][4][16], times all columns. */
 HIL_INLINE void hil_mve_columns_s8(const struct hil_mve_columns *c, const int8_t *x, int8_t *out) {
     if (c->pairs.steps > 0) {
-        if (c->linear) {
-            hil_mve_rows_s8_linear(x, c->stream, out, &c->pairs);
-        } else {
-            hil_mve_rows_s8(x, c->stream, out, &c->pairs);
-        }
+        hil_mve_rows(c->linear, x, c->stream, out, &c->pairs);
     }
     if (c->odd_stream != NULL) {
-        if (c->linear) {
-            hil_mve_rows_s8_linear(x, c->odd_stream, out + c->odd_at, &c->odd);
-        } else {
-            hil_mve_rows_s8(x, c->odd_stream, out + c->odd_at, &c->odd);
-        }
+        hil_mve_rows(c->linear, x, c->odd_stream, out + c->odd_at, &c->odd);
     }
 }
 

@@ -165,15 +165,14 @@ HIL_MVE_AT(hil_mve_windows, high, 88);
     chunks(pass, "vmladav.s8", back) chunks(pass, "vmladava.s8", back)                             \
         chunks(pass, "vmladava.s8", back)
 
-#define HIL_MVE_WINDOWS_SCALE(correct, clamp, store)                                               \
+#define HIL_MVE_WINDOWS_SCALE(multiply, correct, clamp, store)                                     \
     "stmia r3, {r0, r2, r4, r6, r8, r10, r12, lr}\n"                                               \
     "ldmia r9!, {r0, r2, r4, r6, r8, r10, r12}\n"                                                  \
     "vldrw.32 q0, [r3]\n"                                                                          \
     "vldrw.32 q1, [r3, #16]\n"                                                                     \
     "vadd.i32 q0, q0, r0\n"                                                                        \
-    "vadd.i32 q1, q1, r2\n"                                                                        \
-    "vqrdmulh.s32 q0, q0, r4\n"                                                                    \
-    "vqrdmulh.s32 q1, q1, r6\n" correct "vrshl.s32 q0, r8\n"                                       \
+    "vadd.i32 q1, q1, r2\n" multiply ".s32 q0, q0, r4\n" multiply ".s32 q1, q1, r6\n" correct      \
+    "vrshl.s32 q0, r8\n"                                                                           \
     "vrshl.s32 q1, r10\n"                                                                          \
     "vldrh.u16 q2, [r3, #56]\n"                                                                    \
     "vqmovnb.s32 q0, q0\n"                                                                         \
@@ -213,22 +212,27 @@ HIL_MVE_AT(hil_mve_windows, high, 88);
     "vstrbt.16 q0, [r11, q2]\n"
 
 /* A function that is all assembly, of whose effects the compiler must assume nothing. */
-#define HIL_MVE_WINDOWS_FUNCTION(name, sums, correct, clamp, store)                                \
+#define HIL_MVE_WINDOWS_FUNCTION(name, sums, multiply, correct, clamp, store)                      \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
         int8_t *out __attribute__((unused)),                                                       \
         struct hil_mve_windows *windows __attribute__((unused))) {                                 \
-        __asm__(HIL_MVE_WINDOWS_ENTER sums HIL_MVE_WINDOWS_SCALE(correct, clamp, store));          \
+        __asm__(                                                                                   \
+            HIL_MVE_WINDOWS_ENTER sums HIL_MVE_WINDOWS_SCALE(multiply, correct, clamp, store));    \
     }
 
 /* Outputs over the whole range of int8 whose values below the zero point clamp, all stored; and any
- * others. */
+ * others. Sums rounded once need no such distinction. */
 #define HIL_MVE_WINDOWS_FUNCTIONS(name, sums)                                                      \
-    HIL_MVE_WINDOWS_FUNCTION(name, sums, "", HIL_MVE_WINDOWS_SATURATE,                             \
+    HIL_MVE_WINDOWS_FUNCTION(name, sums, HIL_MVE_TWICE, "", HIL_MVE_WINDOWS_SATURATE,              \
                              HIL_MVE_WINDOWS_STORE_WHOLE)                                          \
-    HIL_MVE_WINDOWS_FUNCTION(name##_linear, sums, HIL_MVE_WINDOWS_CORRECT,                         \
+    HIL_MVE_WINDOWS_FUNCTION(name##_linear, sums, HIL_MVE_TWICE, HIL_MVE_WINDOWS_CORRECT,          \
                              HIL_MVE_WINDOWS_SATURATE, HIL_MVE_WINDOWS_STORE_WHOLE)                \
-    HIL_MVE_WINDOWS_FUNCTION(name##_any, sums, HIL_MVE_WINDOWS_CORRECT, HIL_MVE_WINDOWS_CLAMP,     \
+    HIL_MVE_WINDOWS_FUNCTION(name##_any, sums, HIL_MVE_TWICE, HIL_MVE_WINDOWS_CORRECT,             \
+                             HIL_MVE_WINDOWS_CLAMP, HIL_MVE_WINDOWS_STORE_MASKED)                  \
+    HIL_MVE_WINDOWS_FUNCTION(name##_once, sums, HIL_MVE_ONCE, "", HIL_MVE_WINDOWS_SATURATE,        \
+                             HIL_MVE_WINDOWS_STORE_WHOLE)                                          \
+    HIL_MVE_WINDOWS_FUNCTION(name##_any_once, sums, HIL_MVE_ONCE, "", HIL_MVE_WINDOWS_CLAMP,       \
                              HIL_MVE_WINDOWS_STORE_MASKED)
 
 HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_1_16, HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_16,
@@ -248,7 +252,9 @@ typedef void hil_mve_windows_function(const int8_t *x, const int8_t *stream, int
                                       struct hil_mve_windows *windows);
 
 #define HIL_MVE_WINDOWS_OF(depth, any, linear)                                                     \
-    ((any)      ? hil_mve_windows_##depth##_any                                                    \
+    ((linear) == HIL_MVE_LINEAR_ONCE                                                               \
+         ? ((any) ? hil_mve_windows_##depth##_any_once : hil_mve_windows_##depth##_once)           \
+     : (any)    ? hil_mve_windows_##depth##_any                                                    \
      : (linear) ? hil_mve_windows_##depth##_linear                                                 \
                 : hil_mve_windows_##depth)
 
@@ -276,7 +282,7 @@ window = {filter_h = "3", filter_w = "3"}
 [cost.counts]
 tile = "batch * out_h * ((out_w + 3) // 4)"
 pair = "tile * (columns // 2)"
-linear_pair = "pair * linear"
+linear_pair = "pair * (linear == 1)"
 filter_chunk = "pair * (3 * in_c // 16)"
 strided_chunk = "filter_chunk * stride"
 [cost.on.cortex-m55]
@@ -295,7 +301,7 @@ struct hil_conv2d_3x3_s8_mve {
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     int32_t columns;       /* filters, even */
     int32_t any;    /* 1: outputs are clamped to less than int8, or out_w is no multiple of 4 */
-    int32_t linear; /* 1: values below the zero point remain after the clamp */
+    int32_t linear; /* as in HIL_MVE_COLUMNS_FIELDS */
     HIL_OUTPUT_RANGE_FIELDS;
     const int8_t *stream; /* the head draws it */
 };

@@ -143,7 +143,7 @@ copied_tile = "row * (out_w // group - direct)"
 eight_tile = "tile * eight"
 sixteens_tile = "tile * (1 - eight)"
 sixteen = "sixteens_tile * (columns // 16)"
-clamped = "(eight_tile + sixteen) * any"
+clamped = "(eight_tile + sixteen) * (any % 2)"
 late_narrowed = "(eight_tile + sixteen) * (1 - first)"
 [cost.on.cortex-m55]
 call = 60

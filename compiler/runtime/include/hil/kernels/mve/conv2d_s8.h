@@ -20,7 +20,7 @@ gathered_row = "4 * tile * filter_h"
 gathered_chunk = "4 * tile * chunks"
 pair = "tile * (pairs + odd)"
 pair_chunk = "pair * chunks"
-linear_pair = "pair * linear"
+linear_pair = "pair * (linear == 1)"
 [cost.on.cortex-m55]
 call = 80
 tile = 60

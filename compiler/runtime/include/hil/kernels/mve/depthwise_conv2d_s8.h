@@ -38,8 +38,8 @@
  * (`_check_quantized()`). Offsets of outputs and patches are 16 bits: `_depthwise_planes()`
  * shortens bands until both fit 65535.
  *
- * Output: as in blocks_s8.h, one multiplier and one shift a channel; `any` corrects signs and
- * clamps.
+ * Output: as in blocks_s8.h, one multiplier and one shift a channel; `any` corrects signs, unless
+ * sums are rounded once, and clamps.
  *
  * Scratch: the planes of a band; with `addressed` also a copy of the table that holds addresses.
  *
@@ -179,16 +179,15 @@ HIL_MVE_AT(hil_mve_tiles, patches, 72);
 #define HIL_MVE_TILES_CORRECT                                                                      \
     "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q6", "r0") HIL_MVE_AWAY_FROM_ZERO("q7", "r0")
 
-#define HIL_MVE_TILES_SCALE_OF(a, b, correct)                                                      \
+#define HIL_MVE_TILES_SCALE_OF(a, b, multiply, correct)                                            \
     "vadd.i32 " a ", " a ", r5\n"                                                                  \
-    "vadd.i32 " b ", " b ", r5\n"                                                                  \
-    "vqrdmulh.s32 " a ", " a ", r7\n"                                                              \
-    "vqrdmulh.s32 " b ", " b ", r7\n" correct "vrshl.s32 " a ", r8\n"                              \
+    "vadd.i32 " b ", " b ", r5\n" multiply ".s32 " a ", " a ", r7\n" multiply ".s32 " b ", " b     \
+    ", r7\n" correct "vrshl.s32 " a ", r8\n"                                                       \
     "vrshl.s32 " b ", r8\n"                                                                        \
     "vqmovnb.s32 " a ", " a "\n"                                                                   \
     "vqmovnt.s32 " a ", " b "\n"                                                                   \
     "vqadd.s16 " a ", " a ", r9\n"
-#define HIL_MVE_TILES_SCALE(correct) HIL_MVE_TILES_SCALE_OF("q6", "q7", correct)
+#define HIL_MVE_TILES_SCALE(multiply, correct) HIL_MVE_TILES_SCALE_OF("q6", "q7", multiply, correct)
 
 /* The whole range of int8, and any other. */
 #define HIL_MVE_TILES_SATURATE "vqmovnb.s16 q6, q6\n"
@@ -211,7 +210,7 @@ HIL_MVE_AT(hil_mve_tiles, patches, 72);
 
 /* Four tiles of 2x1 outputs, of which the moved filters are not needed: their sums are in q1 and
  * q3. */
-#define HIL_MVE_TILES_HALVES(moved, based)                                                         \
+#define HIL_MVE_TILES_HALVES(multiply, moved, based)                                               \
     "ldr r0, [sp, #76]\n"                                                                          \
     "ldrd r2, r11, [r0, #64]\n"                                                                    \
     "cmp r2, #0\n"                                                                                 \
@@ -224,10 +223,10 @@ HIL_MVE_AT(hil_mve_tiles, patches, 72);
     "vldrh.u16 q7, [r2, q4]\n" HIL_MVE_TILES_HALF_SUMS(                                            \
         "q1") "vldrh.u16 q6, [r4, q4]\n"                                                           \
               "vldrh.u16 q7, [r12, q4]\n" HIL_MVE_TILES_HALF_SUMS("q3")                            \
-                  HIL_MVE_TILES_SCALE_OF("q1", "q3", "") "vqmovnb.s16 q1, q1\n"                    \
-                                                         "vstrb.16 q1, [r3, q5]\n"                 \
-                                                         "le lr, 5b\n"                             \
-                                                         "6:\n"
+                  HIL_MVE_TILES_SCALE_OF("q1", "q3", multiply, "") "vqmovnb.s16 q1, q1\n"          \
+                                                                   "vstrb.16 q1, [r3, q5]\n"       \
+                                                                   "le lr, 5b\n"                   \
+                                                                   "6:\n"
 #define HIL_MVE_TILES_HALVES_BASED                                                                 \
     "add r0, r1\n"                                                                                 \
     "add r2, r1\n"                                                                                 \
@@ -264,20 +263,20 @@ HIL_MVE_AT(hil_mve_tiles, patches, 72);
     "vpop {d8-d15}\n"                                                                              \
     "pop {r0-r11, pc}\n"
 
-#define HIL_MVE_TILES_1(entry, correct, clamp, store, halves)                                      \
+#define HIL_MVE_TILES_1(multiply, entry, correct, clamp, store, halves)                            \
     HIL_MVE_TILES_ENTER                                                                            \
     "vldrh.u16 q4, [r3, #72]\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_SHIFTED HIL_MVE_TILES_PART("") \
         HIL_MVE_TILES_TURN(entry) HIL_MVE_TILES_STRIDE_1                                           \
-        HIL_MVE_TILES_SCALE(correct)                                                               \
+        HIL_MVE_TILES_SCALE(multiply, correct)                                                     \
     clamp store HIL_MVE_TILES_NEXT(halves)
 
-#define HIL_MVE_TILES_1_ADDRESSED(entry, correct, clamp, store, halves)                            \
+#define HIL_MVE_TILES_1_ADDRESSED(multiply, entry, correct, clamp, store, halves)                  \
     HIL_MVE_TILES_ENTER HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_SHIFTED HIL_MVE_TILES_PART(            \
         HIL_MVE_TILES_MOVED)                                                                       \
-    HIL_MVE_TILES_ADDRESSES HIL_MVE_TILES_STRIDE_1 HIL_MVE_TILES_SCALE(correct)                    \
+    HIL_MVE_TILES_ADDRESSES HIL_MVE_TILES_STRIDE_1 HIL_MVE_TILES_SCALE(multiply, correct)          \
     clamp store HIL_MVE_TILES_NEXT(halves)
 
-#define HIL_MVE_TILES_2(entry, correct, clamp, store, halves)                                      \
+#define HIL_MVE_TILES_2(multiply, entry, correct, clamp, store, halves)                            \
     HIL_MVE_TILES_ENTER                                                                            \
     "adds r3, #72\n"                                                                               \
     "vldrh.u16 q1, [r3], #16\n"                                                                    \
@@ -285,40 +284,57 @@ HIL_MVE_AT(hil_mve_tiles, patches, 72);
     "vldrh.u16 q3, [r3], #16\n"                                                                    \
     "vldrh.u16 q4, [r3], #16\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_PART("")                       \
         HIL_MVE_TILES_TURN(entry) HIL_MVE_TILES_STRIDE_2                                           \
-        HIL_MVE_TILES_SCALE(correct)                                                               \
+        HIL_MVE_TILES_SCALE(multiply, correct)                                                     \
     clamp store HIL_MVE_TILES_NEXT(halves)
 
 /* A function that is all assembly, of whose effects the compiler must assume nothing. */
-#define HIL_MVE_TILES_FUNCTION(name, stride, entry, correct, clamp, store, halves)                 \
+#define HIL_MVE_TILES_FUNCTION(name, stride, multiply, entry, correct, clamp, store, halves)       \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *planes __attribute__((unused)),                                              \
         const int8_t *stream __attribute__((unused)), int8_t *out __attribute__((unused)),         \
         struct hil_mve_tiles *tiles __attribute__((unused))) {                                     \
-        __asm__(stride(entry, correct, clamp, store, halves));                                     \
+        __asm__(stride(multiply, entry, correct, clamp, store, halves));                           \
     }
 
 /* For each stride: whole tiles and masked ones; outputs over the whole range of int8 whose values
- * below the zero point clamp, and any others. */
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1, HIL_MVE_TILES_1, HIL_MVE_TILES_WHOLE, "",
-                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE, "")
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_masked, HIL_MVE_TILES_1, HIL_MVE_TILES_MASKED, "",
-                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_MASKED, "")
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_any, HIL_MVE_TILES_1, HIL_MVE_TILES_MASKED,
-                       HIL_MVE_TILES_CORRECT, HIL_MVE_TILES_CLAMP, HIL_MVE_TILES_STORE_ANY, "")
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2, HIL_MVE_TILES_2, HIL_MVE_TILES_WHOLE, "",
-                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE, "")
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_masked, HIL_MVE_TILES_2, HIL_MVE_TILES_MASKED, "",
-                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_MASKED, "")
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_any, HIL_MVE_TILES_2, HIL_MVE_TILES_MASKED,
-                       HIL_MVE_TILES_CORRECT, HIL_MVE_TILES_CLAMP, HIL_MVE_TILES_STORE_ANY, "")
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_odd, HIL_MVE_TILES_1, HIL_MVE_TILES_WHOLE, "",
-                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE,
-                       HIL_MVE_TILES_HALVES("", HIL_MVE_TILES_HALVES_BASED))
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_addressed, HIL_MVE_TILES_1_ADDRESSED, "", "",
-                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE, "")
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_odd_addressed, HIL_MVE_TILES_1_ADDRESSED, "", "",
-                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE,
-                       HIL_MVE_TILES_HALVES(HIL_MVE_TILES_MOVED, ""))
+ * below the zero point clamp, and any others; sums rounded twice, and once, which needs no
+ * correction of signs. */
+#define HIL_MVE_TILES_FUNCTIONS(suffix, multiply, correct)                                         \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1##suffix, HIL_MVE_TILES_1, multiply,                     \
+                           HIL_MVE_TILES_WHOLE, "", HIL_MVE_TILES_SATURATE,                        \
+                           HIL_MVE_TILES_STORE_WHOLE, "")                                          \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_masked##suffix, HIL_MVE_TILES_1, multiply,              \
+                           HIL_MVE_TILES_MASKED, "", HIL_MVE_TILES_SATURATE,                       \
+                           HIL_MVE_TILES_STORE_MASKED, "")                                         \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_any##suffix, HIL_MVE_TILES_1, multiply,                 \
+                           HIL_MVE_TILES_MASKED, correct, HIL_MVE_TILES_CLAMP,                     \
+                           HIL_MVE_TILES_STORE_ANY, "")                                            \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2##suffix, HIL_MVE_TILES_2, multiply,                     \
+                           HIL_MVE_TILES_WHOLE, "", HIL_MVE_TILES_SATURATE,                        \
+                           HIL_MVE_TILES_STORE_WHOLE, "")                                          \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_masked##suffix, HIL_MVE_TILES_2, multiply,              \
+                           HIL_MVE_TILES_MASKED, "", HIL_MVE_TILES_SATURATE,                       \
+                           HIL_MVE_TILES_STORE_MASKED, "")                                         \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_any##suffix, HIL_MVE_TILES_2, multiply,                 \
+                           HIL_MVE_TILES_MASKED, correct, HIL_MVE_TILES_CLAMP,                     \
+                           HIL_MVE_TILES_STORE_ANY, "")                                            \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_odd##suffix, HIL_MVE_TILES_1, multiply,                 \
+                           HIL_MVE_TILES_WHOLE, "", HIL_MVE_TILES_SATURATE,                        \
+                           HIL_MVE_TILES_STORE_WHOLE,                                              \
+                           HIL_MVE_TILES_HALVES(multiply, "", HIL_MVE_TILES_HALVES_BASED))         \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_addressed##suffix, HIL_MVE_TILES_1_ADDRESSED, multiply, \
+                           "", "", HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE, "")          \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_odd_addressed##suffix, HIL_MVE_TILES_1_ADDRESSED,       \
+                           multiply, "", "", HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE,    \
+                           HIL_MVE_TILES_HALVES(multiply, HIL_MVE_TILES_MOVED, ""))
+
+HIL_MVE_TILES_FUNCTIONS(, HIL_MVE_TWICE, HIL_MVE_TILES_CORRECT)
+HIL_MVE_TILES_FUNCTIONS(_once, HIL_MVE_ONCE, "")
+
+typedef void hil_mve_tiles_function(const int8_t *planes, const int8_t *stream, int8_t *out,
+                                    struct hil_mve_tiles *tiles);
+
+#define HIL_MVE_TILES_OF(name, any) (((any)&HIL_MVE_ANY_ONCE) ? name##_once : name)
 
 /*@kernel
 name = "hil_depthwise_conv2d_s8_mve"
@@ -339,7 +355,7 @@ turn = "part * part_turns + tile * rest_turns"
 plain_turn = "turn * (addressed == 0)"
 masked_turn = "turn * masked"
 strided_turn = "turn * (stride - 1)"
-clamped_turn = "turn * any"
+clamped_turn = "turn * (any % 2)"
 gathered_row = "channel * gathered * in_h"
 gathered_sixteen = "gathered_row * ((in_w + 15) // 16)"
 pixel = "channel * (1 - gathered) * in_h * in_w"
@@ -374,16 +390,16 @@ struct hil_depthwise_conv2d_s8_mve {
     int32_t band_h;   /* output rows of a band, whole parts unless there is but one band */
     int32_t tile_w;   /* output columns at a time: all, or, where band_h is 1, a divisor of out_w */
     int32_t part_h;   /* output rows of the table */
-    int32_t part_turns; /* turns of the table */
-    int32_t rest_turns; /* turns behind them, for out_h % part_h rows */
-    int32_t half_turns; /* behind those, of four tiles of 2x1 outputs of an odd last column; 0:
-                         * there are none */
-    int32_t plane_h;    /* input rows of a band, as far as patches reach */
-    int32_t plane_w;    /* input columns of a tile, even, as far as patches reach */
-    int32_t masked;     /* 1: the table's turns have masks */
-    int32_t any;        /* 0: outputs have the whole range of int8, and what is below zero clamps */
-    int32_t addressed;  /* bytes of a copy of the table with addresses of tiles, which is faster;
-                         * with  stride 1 and neither masks nor bounds. 0: there is none */
+    int32_t part_turns;    /* turns of the table */
+    int32_t rest_turns;    /* turns behind them, for out_h % part_h rows */
+    int32_t half_turns;    /* behind those, of four tiles of 2x1 outputs of an odd last column; 0:
+                            * there are none */
+    int32_t plane_h;       /* input rows of a band, as far as patches reach */
+    int32_t plane_w;       /* input columns of a tile, even, as far as patches reach */
+    int32_t masked;        /* 1: the table's turns have masks */
+    int32_t any;           /* as in HIL_MVE_PIXELS_FIELDS */
+    int32_t addressed;     /* bytes of a copy of the table with addresses of tiles, which is faster;
+                            * with  stride 1 and neither masks nor bounds. 0: there is none */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_OUTPUT_RANGE_FIELDS;
     const int8_t *table;  /* turns of int32 places of two tiles in a plane, where masked a mask
@@ -498,28 +514,30 @@ HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_depthwise_conv2d_s8_mve
     tiles->turns = turns;
     tiles->parts = parts;
     tiles->table = table;
+    hil_mve_tiles_function *function;
     if (p->stride == 1) {
-        if (p->any) {
-            hil_mve_tiles_1_any(planes, stream, out, tiles);
+        if (p->any & 1) {
+            function = HIL_MVE_TILES_OF(hil_mve_tiles_1_any, p->any);
         } else if (p->masked) {
-            hil_mve_tiles_1_masked(planes, stream, out, tiles);
+            function = HIL_MVE_TILES_OF(hil_mve_tiles_1_masked, p->any);
         } else if (p->addressed) {
             /* The planes' distance takes the place of their address. */
-            const int8_t *const distance = (const int8_t *)(intptr_t)(planes - tiles->planes);
-            (p->half_turns > 0 ? hil_mve_tiles_1_odd_addressed
-                               : hil_mve_tiles_1_addressed)(distance, stream, out, tiles);
+            planes = (const int8_t *)(intptr_t)(planes - tiles->planes);
+            function = p->half_turns > 0 ? HIL_MVE_TILES_OF(hil_mve_tiles_1_odd_addressed, p->any)
+                                         : HIL_MVE_TILES_OF(hil_mve_tiles_1_addressed, p->any);
         } else if (p->half_turns > 0) {
-            hil_mve_tiles_1_odd(planes, stream, out, tiles);
+            function = HIL_MVE_TILES_OF(hil_mve_tiles_1_odd, p->any);
         } else {
-            hil_mve_tiles_1(planes, stream, out, tiles);
+            function = HIL_MVE_TILES_OF(hil_mve_tiles_1, p->any);
         }
-    } else if (p->any) {
-        hil_mve_tiles_2_any(planes, stream, out, tiles);
+    } else if (p->any & 1) {
+        function = HIL_MVE_TILES_OF(hil_mve_tiles_2_any, p->any);
     } else if (p->masked) {
-        hil_mve_tiles_2_masked(planes, stream, out, tiles);
+        function = HIL_MVE_TILES_OF(hil_mve_tiles_2_masked, p->any);
     } else {
-        hil_mve_tiles_2(planes, stream, out, tiles);
+        function = HIL_MVE_TILES_OF(hil_mve_tiles_2, p->any);
     }
+    function(planes, stream, out, tiles);
 }
 
 /* `rows` rows of outputs from row y and column x of the input on. */

@@ -18,7 +18,7 @@ tile = "(rows + 3) // 4"
 chunk = "tile * chunks"
 pair = "tile * (pairs + odd)"
 pair_chunk = "pair * chunks"
-linear_pair = "pair * linear"
+linear_pair = "pair * (linear == 1)"
 [cost.on.cortex-m55]
 call = 80
 tile = 50
@@ -87,17 +87,6 @@ struct hil_vector_s8_mve {
     const int8_t *stream; /* blocks_s8.h draws it, columns filled up to groups of eight */
 };
 
-HIL_INLINE void hil_mve_vector_groups(const struct hil_vector_s8_mve *p, const int8_t *x,
-                                      const int8_t *stream, int8_t *out,
-                                      const struct hil_mve_block *block) {
-    if (p->uniform) {
-        (p->linear ? hil_mve_vector_s8_uniform_linear : hil_mve_vector_s8_uniform)(x, stream, out,
-                                                                                   block);
-    } else {
-        (p->linear ? hil_mve_vector_s8_linear : hil_mve_vector_s8)(x, stream, out, block);
-    }
-}
-
 HIL_INLINE void hil_vector_s8_mve(const struct hil_vector_s8_mve *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
     int8_t *const copy = (int8_t *)scratch;
@@ -123,11 +112,11 @@ HIL_INLINE void hil_vector_s8_mve(const struct hil_vector_s8_mve *p, const int8_
         }
         if (whole > 0) {
             block.steps = whole;
-            hil_mve_vector_groups(p, x, p->stream, out, &block);
+            hil_mve_vector(p->uniform, p->linear, x, p->stream, out, &block);
         }
         if (rest > 0) {
             block.steps = 1;
-            hil_mve_vector_groups(p, x, p->stream + whole * group_bytes, last, &block);
+            hil_mve_vector(p->uniform, p->linear, x, p->stream + whole * group_bytes, last, &block);
             for (int32_t i = 0; i < rest; i++) {
                 out[8 * whole + i] = last[i];
             }

@@ -53,6 +53,8 @@
  * second away from zero, so:
  *   plain, _first   need no correction: negative results clamp to the zero point, -128
  *   _any            take 1 from negative products first, which makes vrshl round away from zero
+ * The functions `_once` round once, half up: vqdmulh in the place of vqrdmulh rounds the product
+ * down, and what vrshl then rounds is what it would round without. No sign needs a correction.
  * _first saturates products to uint16 before the shift: exact where no product exceeds 16 bits or
  * where 65535 still gives 127, which `_narrow_first()` proves from the largest sum of each channel.
  *
@@ -154,26 +156,25 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
                                        "bne.w 3b\n"
 
 /* Requantizes four columns of both pixels. */
-#define HIL_MVE_PIXELS_SCALE(at, next, correct, narrow, x, y)                                      \
+#define HIL_MVE_PIXELS_SCALE(multiply, at, next, correct, narrow, x, y)                            \
     "vldrw.32 q0, [r5, #" at "]\n"                                                                 \
     "vldrw.32 q1, [r5, #" next "]\n"                                                               \
     "vldrw.32 q2, [r9], #16\n"                                                                     \
-    "vldrw.32 q3, [r9], #16\n"                                                                     \
-    "vqrdmulh.s32 q0, q0, q2\n"                                                                    \
-    "vqrdmulh.s32 q1, q1, q2\n" correct "vrshl.s32 q0, q0, q3\n"                                   \
+    "vldrw.32 q3, [r9], #16\n" multiply ".s32 q0, q0, q2\n" multiply ".s32 q1, q1, q2\n" correct   \
+    "vrshl.s32 q0, q0, q3\n"                                                                       \
     "vrshl.s32 q1, q1, q3\n" narrow ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
 
 /* Where the sums of fours lie, those of the one pixel and of the other. */
 #define HIL_MVE_PIXELS_SUMS "-128", "-112", "-96", "-80", "-64", "-48", "-32", "-16"
 
 /* All sixteen columns of both pixels, in q4 and q5. */
-#define HIL_MVE_PIXELS_NARROW(correct, bytes, ...)                                                 \
-    HIL_MVE_PIXELS_NARROW_AT(correct, bytes, __VA_ARGS__)
-#define HIL_MVE_PIXELS_NARROW_AT(correct, bytes, a, a2, b, b2, c, c2, d, d2)                       \
-    HIL_MVE_PIXELS_SCALE(a, a2, correct, "vqmovnb", "q4", "q5")                                    \
-    HIL_MVE_PIXELS_SCALE(b, b2, correct, "vqmovnt", "q4", "q5")                                    \
-    HIL_MVE_PIXELS_SCALE(c, c2, correct, "vqmovnb", "q6", "q7")                                    \
-    HIL_MVE_PIXELS_SCALE(d, d2, correct, "vqmovnt", "q6", "q7")                                    \
+#define HIL_MVE_PIXELS_NARROW(multiply, correct, bytes, ...)                                       \
+    HIL_MVE_PIXELS_NARROW_AT(multiply, correct, bytes, __VA_ARGS__)
+#define HIL_MVE_PIXELS_NARROW_AT(multiply, correct, bytes, a, a2, b, b2, c, c2, d, d2)             \
+    HIL_MVE_PIXELS_SCALE(multiply, a, a2, correct, "vqmovnb", "q4", "q5")                          \
+    HIL_MVE_PIXELS_SCALE(multiply, b, b2, correct, "vqmovnt", "q4", "q5")                          \
+    HIL_MVE_PIXELS_SCALE(multiply, c, c2, correct, "vqmovnb", "q6", "q7")                          \
+    HIL_MVE_PIXELS_SCALE(multiply, d, d2, correct, "vqmovnt", "q6", "q7")                          \
     "ldr r0, [sp, #204]\n"                                                                         \
     "ldrd r2, r4, [r0, #8]\n" bytes
 
@@ -186,23 +187,23 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
 
 /* The same for outputs over the whole range of int8 whose values below the zero point clamp, where
  * no product has more than 16 bits before it is shifted: these are shifted eight at a time. */
-#define HIL_MVE_PIXELS_PRODUCTS(at, next, narrow, x, y)                                            \
+#define HIL_MVE_PIXELS_PRODUCTS(multiply, at, next, narrow, x, y)                                  \
     "vldrw.32 q0, [r5, #" at "]\n"                                                                 \
     "vldrw.32 q1, [r5, #" next "]\n"                                                               \
-    "vldrw.32 q2, [r9], #16\n"                                                                     \
-    "vqrdmulh.s32 q0, q0, q2\n"                                                                    \
-    "vqrdmulh.s32 q1, q1, q2\n" narrow ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
+    "vldrw.32 q2, [r9], #16\n" multiply ".s32 q0, q0, q2\n" multiply ".s32 q1, q1, q2\n" narrow    \
+    ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
 #define HIL_MVE_PIXELS_SHIFT(x, y)                                                                 \
     "vldrh.u16 q2, [r9], #16\n"                                                                    \
     "vrshl.u16 " x ", " x ", q2\n"                                                                 \
     "vrshl.u16 " y ", " y ", q2\n"
-#define HIL_MVE_PIXELS_NARROW_FIRST(...) HIL_MVE_PIXELS_NARROW_FIRST_AT(__VA_ARGS__)
-#define HIL_MVE_PIXELS_NARROW_FIRST_AT(a, a2, b, b2, c, c2, d, d2)                                 \
-    HIL_MVE_PIXELS_PRODUCTS(a, a2, "vqmovunb", "q4", "q5")                                         \
-    HIL_MVE_PIXELS_PRODUCTS(b, b2, "vqmovunt", "q4", "q5")                                         \
+#define HIL_MVE_PIXELS_NARROW_FIRST(multiply, ...)                                                 \
+    HIL_MVE_PIXELS_NARROW_FIRST_AT(multiply, __VA_ARGS__)
+#define HIL_MVE_PIXELS_NARROW_FIRST_AT(multiply, a, a2, b, b2, c, c2, d, d2)                       \
+    HIL_MVE_PIXELS_PRODUCTS(multiply, a, a2, "vqmovunb", "q4", "q5")                               \
+    HIL_MVE_PIXELS_PRODUCTS(multiply, b, b2, "vqmovunt", "q4", "q5")                               \
     HIL_MVE_PIXELS_SHIFT("q4", "q5")                                                               \
-    HIL_MVE_PIXELS_PRODUCTS(c, c2, "vqmovunb", "q6", "q7")                                         \
-    HIL_MVE_PIXELS_PRODUCTS(d, d2, "vqmovunt", "q6", "q7")                                         \
+    HIL_MVE_PIXELS_PRODUCTS(multiply, c, c2, "vqmovunb", "q6", "q7")                               \
+    HIL_MVE_PIXELS_PRODUCTS(multiply, d, d2, "vqmovunt", "q6", "q7")                               \
     HIL_MVE_PIXELS_SHIFT("q6", "q7")                                                               \
     "ldr r0, [sp, #204]\n"                                                                         \
     "ldrd r2, r4, [r0, #8]\n" HIL_MVE_PIXELS_BYTES("vqmovn", "u16")
@@ -240,6 +241,8 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
  * clamp, and of any others. */
 #define HIL_MVE_PIXELS_CORRECT                                                                     \
     "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0") HIL_MVE_AWAY_FROM_ZERO("q1", "r0")
+/* Sums rounded once need no correction of signs. */
+#define HIL_MVE_PIXELS_UNSIGNED ""
 #define HIL_MVE_PIXELS_CLAMP                                                                       \
     "vqadd.s16 q4, q4, r4\n"                                                                       \
     "vqadd.s16 q5, q5, r4\n"                                                                       \
@@ -265,12 +268,19 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
     HIL_MVE_PIXELS_FUNCTIONS(name##_whole, HIL_MVE_PIXELS_ENTER, "", sixteen,                      \
                              HIL_MVE_PIXELS_STORE_WHOLE, HIL_MVE_PIXELS_SUMS)
 #define HIL_MVE_PIXELS_FUNCTIONS(name, enter, again, sixteen, store, ...)                          \
-    HIL_MVE_PIXELS_NAKED(name, enter sixteen HIL_MVE_PIXELS_NARROW(                                \
-                                   "", HIL_MVE_PIXELS_BYTES("vqmovun", "s16"), __VA_ARGS__) store) \
-    HIL_MVE_PIXELS_NAKED(name##_any,                                                               \
+    HIL_MVE_PIXELS_ROUNDED(name, , HIL_MVE_TWICE, HIL_MVE_PIXELS_CORRECT, enter, again, sixteen,   \
+                           store, __VA_ARGS__)                                                     \
+    HIL_MVE_PIXELS_ROUNDED(name, _once, HIL_MVE_ONCE, HIL_MVE_PIXELS_UNSIGNED, enter, again,       \
+                           sixteen, store, __VA_ARGS__)
+#define HIL_MVE_PIXELS_ROUNDED(name, suffix, multiply, correct, enter, again, sixteen, store, ...) \
+    HIL_MVE_PIXELS_NAKED(name##suffix, enter sixteen HIL_MVE_PIXELS_NARROW(                        \
+                                           multiply, "", HIL_MVE_PIXELS_BYTES("vqmovun", "s16"),   \
+                                           __VA_ARGS__) store)                                     \
+    HIL_MVE_PIXELS_NAKED(name##_any##suffix,                                                       \
                          enter again sixteen HIL_MVE_PIXELS_NARROW(                                \
-                             HIL_MVE_PIXELS_CORRECT, HIL_MVE_PIXELS_CLAMP, __VA_ARGS__) store)     \
-    HIL_MVE_PIXELS_NAKED(name##_first, enter sixteen HIL_MVE_PIXELS_NARROW_FIRST(__VA_ARGS__) store)
+                             multiply, correct, HIL_MVE_PIXELS_CLAMP, __VA_ARGS__) store)          \
+    HIL_MVE_PIXELS_NAKED(name##_first##suffix,                                                     \
+                         enter sixteen HIL_MVE_PIXELS_NARROW_FIRST(multiply, __VA_ARGS__) store)
 #define HIL_MVE_PIXELS_NAKED(name, code)                                                           \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
@@ -378,7 +388,8 @@ HIL_INLINE void hil_mve_pixels_eight(hil_mve_pixels_function *function,
 #define HIL_MVE_PIXELS_FIELDS                                                                      \
     int32_t chunks;  /* of 16 weights, a column's depth rounded up; at most 8 */                   \
     int32_t columns; /* outputs of a pixel */                                                      \
-    int32_t any;     /* 0: outputs have the whole range of int8, and what is below zero clamps */  \
+    int32_t any;     /* 0: outputs have the whole range of int8, and what is below zero clamps;    \
+                      * and HIL_MVE_ANY_ONCE where sums are rounded once */                        \
     int32_t first; /* 1: where any is 0, products fit 16 bits and are narrowed before the shift */ \
     HIL_OUTPUT_RANGE_FIELDS;                                                                       \
     const int8_t *stream /* the head draws it; columns of weights 0 fill the last 16 */
@@ -391,7 +402,11 @@ HIL_INLINE void hil_mve_pixels_eight(hil_mve_pixels_function *function,
         .low = (p)->out_min, .high = (p)->out_max,                                                 \
     }
 
-#define HIL_MVE_PIXELS_OF(name, any, first) ((any) ? name##_any : (first) ? name##_first : name)
+#define HIL_MVE_PIXELS_OF(name, any, first)                                                        \
+    (((any)&HIL_MVE_ANY_ONCE) ? HIL_MVE_PIXELS_KIND(name, _once, (any)&1, first)                   \
+                              : HIL_MVE_PIXELS_KIND(name, , any, first))
+#define HIL_MVE_PIXELS_KIND(name, suffix, any, first)                                              \
+    ((any) ? name##_any##suffix : (first) ? name##_first##suffix : name##suffix)
 
 #define HIL_MVE_PIXELS_CASE(name)                                                                  \
     return columns % 16 != 0 ? HIL_MVE_PIXELS_OF(name, any, first)                                 \
@@ -465,7 +480,7 @@ tile = "(rows + 1) // 2"
 staged_tile = "tile * staged"
 staged_chunk = "staged_tile * chunks"
 sixteen = "tile * ((columns + 15) // 16)"
-clamped = "sixteen * any"
+clamped = "sixteen * (any % 2)"
 late_narrowed = "sixteen * (1 - first)"
 chunk = "sixteen * chunks"
 fourth_chunk = "sixteen * (chunks > 3)"
@@ -529,7 +544,7 @@ window = {filter_h = "1", filter_w = "1"}
 row = "batch * out_h"
 tile = "row * ((out_w + 1) // 2)"
 sixteen = "tile * ((columns + 15) // 16)"
-clamped = "sixteen * any"
+clamped = "sixteen * (any % 2)"
 late_narrowed = "sixteen * (1 - first)"
 chunk = "sixteen * chunks"
 fourth_chunk = "sixteen * (chunks > 3)"
@@ -594,7 +609,7 @@ strip_chunk = "strip_row * (strip_bytes // 16)"
 tile = "line * ((lines * out_w + 1 + 2 * eight) // (2 + 2 * eight))"
 eight_tile = "tile * eight"
 sixteen = "tile * (1 - eight) * ((columns + 15) // 16)"
-clamped = "(eight_tile + sixteen) * any"
+clamped = "(eight_tile + sixteen) * (any % 2)"
 late_narrowed = "(eight_tile + sixteen) * (1 - first)"
 chunk = "sixteen * chunks"
 fourth_chunk = "sixteen * (chunks > 3)"

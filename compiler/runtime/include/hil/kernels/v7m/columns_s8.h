@@ -36,9 +36,9 @@
  * The sums of parts add up in int32; the whole, bias included, is below 2^30 (`_channels()`), the
  * 128 * sum of weights that raised values add is in the bias.
  *
- * Output: hil_v7m_output rounds twice as the reference does; hil_v7m_even_output has one shift for
- * all channels, where `even_scales()` has proven for each channel that each output begins at the
- * same sum.
+ * Output: hil_v7m_output rounds twice as TensorFlow Lite does, hil_v7m_once_output once, half up;
+ * hil_v7m_even_output has one shift for all channels, where `even_scales()` has proven for each
+ * channel that each output begins at the same sum.
  *
  * Scratch: 8 or 4 bytes an element of depth.
  *
@@ -61,7 +61,7 @@
     int32_t part; /* elements of depth after which sums are taken out of their words */            \
     int32_t wide; /* words of widened rows an element of depth: 2 or 1 */                          \
     HIL_OUTPUT_RANGE_FIELDS;                                                                       \
-    int32_t even_shift;    /* of hil_v7m_even_output, or -1 where columns have their own */        \
+    int32_t even_shift;    /* of all columns, or HIL_V7M_OWN_SHIFTS, or _ONCE */                   \
     const int32_t *scales; /* HIL_V7M_SCALE_WORDS a column, of whole blocks */                     \
     const int8_t *weights  /* [blocks of four columns][depth][4] */
 
@@ -263,9 +263,7 @@ HIL_INLINE struct hil_v7m_sums hil_v7m_sums(uint32_t first, uint32_t second) {
 
 HIL_INLINE int8_t hil_v7m_columns_s8_output(const struct hil_v7m_columns_s8 *p,
                                             const struct hil_v7m_scale *scale, int32_t sum) {
-    return p->even_shift >= 0
-               ? hil_v7m_even_output(scale, sum, p->even_shift, p->out_min, p->out_max)
-               : hil_v7m_output(scale, sum, p->out_zero_point, p->out_min, p->out_max);
+    return hil_v7m_output_by(p->even_shift, scale, sum, p->out_zero_point, p->out_min, p->out_max);
 }
 
 /* Three widened rows times all columns. */

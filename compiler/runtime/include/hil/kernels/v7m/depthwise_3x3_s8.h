@@ -85,7 +85,7 @@ struct hil_v7m_depthwise_3x3_s8 {
     int32_t block;         /* outputs at a time, 1 to 6; at most out_w */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_OUTPUT_RANGE_FIELDS;
-    int32_t even_shift; /* the shift of hil_v7m_even_output, or -1 where channels have their own */
+    int32_t even_shift;    /* of all channels, or HIL_V7M_OWN_SHIFTS, or _ONCE */
     const int8_t *weights; /* [in_c][3][3] */
     const int32_t *scales; /* HIL_V7M_SCALE_WORDS a channel */
 };
@@ -250,10 +250,8 @@ HIL_INLINE void hil_v7m_depthwise_block(const struct hil_v7m_depthwise_3x3_s8 *p
     const struct hil_v7m_depthwise_sums sums = hil_v7m_depthwise_sums(p, weights, block, lines);
 #pragma GCC unroll 6
     for (int32_t i = 0; i < block; i++) {
-        out[i * p->in_c] =
-            p->even_shift >= 0
-                ? hil_v7m_even_output(scale, sums.s[i], p->even_shift, p->out_min, p->out_max)
-                : hil_v7m_output(scale, sums.s[i], p->out_zero_point, p->out_min, p->out_max);
+        out[i * p->in_c] = hil_v7m_output_by(p->even_shift, scale, sums.s[i], p->out_zero_point,
+                                             p->out_min, p->out_max);
     }
 }
 

@@ -71,7 +71,7 @@ struct hil_v7m_matvec_s8 {
     int32_t depth;   /* elements of a row */
     int32_t columns; /* outputs of a row */
     HIL_OUTPUT_RANGE_FIELDS;
-    int32_t even_shift; /* the shift of hil_v7m_even_output, or -1 where columns have their own */
+    int32_t even_shift;     /* as in HIL_V7M_COLUMNS_FIELDS */
     const int32_t *scales;  /* HIL_V7M_SCALE_WORDS a column */
     const uint8_t *weights; /* 128 more than they are, in blocks of eight columns: [depth][8] */
 };
@@ -217,11 +217,8 @@ HIL_INLINE void hil_v7m_matvec_s8(const struct hil_v7m_matvec_s8 *p, const int8_
             for (int32_t i = 0; i < 8; i++) {
                 if (p->columns % 8 == 0 || i < left) {
                     const struct hil_v7m_scale scale = hil_v7m_scale(scales);
-                    out[column + i] = p->even_shift >= 0
-                                          ? hil_v7m_even_output(&scale, sums[i], p->even_shift,
-                                                                p->out_min, p->out_max)
-                                          : hil_v7m_output(&scale, sums[i], p->out_zero_point,
-                                                           p->out_min, p->out_max);
+                    out[column + i] = hil_v7m_output_by(p->even_shift, &scale, sums[i],
+                                                        p->out_zero_point, p->out_min, p->out_max);
                     scales += HIL_V7M_SCALE_WORDS;
                 }
             }
