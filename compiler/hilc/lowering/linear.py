@@ -342,7 +342,8 @@ def _requantization_parameters(
     narrow = bool(bound < _NARROW_LIMIT and requant.shifts.max() < 0)
     matrix = np.moveaxis(ops.weight_data, channel_axis, 0).reshape(len(bias), -1)
     lowest, highest = (bias + end for end in sum_ends(matrix))
-    ties = has_ties(requant.multipliers, requant.shifts, lowest, highest)
+    shifts = requant.shifts.astype(np.int32)
+    ties = has_ties(requant.multipliers, shifts, lowest, highest)
     return HilRequantization(
         output_range=HilOutputRange(
             out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high

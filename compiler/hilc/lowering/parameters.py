@@ -856,6 +856,30 @@ class HilDspAveragePoolS8(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspScaledPoolS8(Parameters):
+    """The fields of ``struct hil_dsp_scaled_pool_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_scaled_pool_s8"
+
+    #: filter_h * filter_w is at most HIL_DSP_POOL_TAPS
+    pool_windows: HilPoolWindows
+    #: minus the input's zero point of all pixels of a window
+    offset: int
+    #: of the sum, in Q0.31
+    multiplier: int
+    #: of the product, to the left; below 0 to the right
+    shift: int
+    #: of that: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilDspConv2dPairsS8(Parameters):
     """The fields of ``struct hil_dsp_conv2d_pairs_s8``."""
 
@@ -1733,6 +1757,8 @@ class HilBatchMatmulS8(Parameters):
     multiplier: int
     #: of the products, to the left; below 0 to the right
     shift: int
+    #: of those: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -1776,6 +1802,52 @@ class HilSubS8(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilLineSumS8(Parameters):
+    """The fields of ``struct hil_line_sum_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_line_sum_s8"
+
+    binary: HilBinary
+    #: factor of the first operand
+    first: int
+    #: factor of the second operand
+    second: int
+    #: added to both products, within int32 for every pair
+    addend: int
+    #: to the right, of the sum
+    shift: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilEvenSumS8(Parameters):
+    """The fields of ``struct hil_even_sum_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_even_sum_s8"
+
+    binary: HilBinary
+    #: the first operand's value that stands for 0.0
+    a_zero_point: int
+    #: the second operand's value that stands for 0.0
+    b_zero_point: int
+    #: of the first operand less its zero point
+    a_factor: int
+    #: of the second one
+    b_factor: int
+    #: shift of the sum, 1 to 62
+    right: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilMulS8(Parameters):
     """The fields of ``struct hil_mul_s8``."""
 
@@ -1792,6 +1864,8 @@ class HilMulS8(Parameters):
     multiplier: int
     #: of that, to the left; below 0 to the right
     shift: int
+    #: of that: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
     #: the least output
     low: int
     #: the largest output
@@ -2721,6 +2795,8 @@ class HilMeanS8(Parameters):
     multiplier: int
     #: of the product, to the left; below 0 to the right
     shift: int
+    #: of that: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
     #: the output that stands for 0.0
     out_zero_point: int
 
@@ -2988,6 +3064,32 @@ class HilAveragePoolS8(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilAveragePoolEvenS8(Parameters):
+    """The fields of ``struct hil_average_pool_even_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_average_pool_even_s8"
+
+    pool: HilPool
+    #: the input that stands for 0.0
+    in_zero_point: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: 1: windows reach beyond the image
+    padded: int
+    #: of a sum: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+    #: of the sum, in Q0.31; where padded of that of each number of pixels that a window may cover,
+    #: from 1 on
+    multipliers: npt.NDArray[np.int32]
+    #: of the products, to the left; below 0 to the right
+    shifts: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilMaxPoolS8(Parameters):
     """The fields of ``struct hil_max_pool_s8``."""
 
@@ -3109,6 +3211,8 @@ class HilQuantizeF32S8(Parameters):
     scale: float
     #: the integer that stands for 0.0
     zero_point: int
+    #: 1: ties to even; 0: away from zero
+    to_even: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -3123,6 +3227,8 @@ class HilQuantizeF32U8(Parameters):
     scale: float
     #: the integer that stands for 0.0
     zero_point: int
+    #: 1: ties to even; 0: away from zero
+    to_even: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -3137,6 +3243,8 @@ class HilQuantizeF32S16(Parameters):
     scale: float
     #: the integer that stands for 0.0
     zero_point: int
+    #: 1: ties to even; 0: away from zero
+    to_even: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -3199,6 +3307,8 @@ class HilRequantizeWide(Parameters):
     multiplier: int
     #: of the product, to the left; below 0 to the right
     shift: int
+    #: of that: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
     #: the least output
     low: int
     #: the largest output
@@ -3458,6 +3568,28 @@ class HilSoftmaxS8(Parameters):
     #: distances to the row's maximum below this one have an exponential
     near: int
     #: of minus the distance, in Q0.31; of others nothing is left
+    exponentials: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSoftmaxEvenS8(Parameters):
+    """The fields of ``struct hil_softmax_even_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_softmax_even_s8"
+
+    #: that each add up to one
+    rows: int
+    #: elements of a row
+    depth: int
+    #: distances to the row's maximum below this one have an exponential
+    near: int
+    #: of the share, in Q0.31: one over the output's scale
+    multiplier: int
+    #: shift of the sum that the product is divided by
+    left: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: of minus the distance, in Q1.30; of others nothing is left
     exponentials: npt.NDArray[np.int32]
 
 
@@ -4293,6 +4425,29 @@ class HilAveragePoolS8Mve(Parameters):
     pool_windows: HilPoolWindows
     #: 2^24 over the window's size, rounded up
     reciprocal: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilScaledPoolS8Mve(Parameters):
+    """The fields of ``struct hil_scaled_pool_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_scaled_pool_s8_mve"
+
+    pool_windows: HilPoolWindows
+    #: minus the input's zero point of all pixels of a window
+    offset: int
+    #: of the sum, in Q0.31
+    multiplier: int
+    #: of the product, to the left; below 0 to the right
+    shift: int
+    #: of that: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
+    #: the output that stands for 0.0
+    out_zero_point: int
     #: the least output
     low: int
     #: the largest output

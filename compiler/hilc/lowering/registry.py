@@ -116,7 +116,7 @@ def lowers(
     requires: Collection[str] = (),
     lacks: Collection[str] = (),
     rank: Rank | None = None,
-    roundings: Collection[Rounding] = (Rounding.DOUBLE,),
+    roundings: Iterable[Rounding] = (Rounding.DOUBLE,),
 ) -> Callable[[Builder], Builder]:
     """Register a builder for ``operators``.
 

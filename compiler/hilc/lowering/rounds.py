@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from hilc.ir import Rounding
+from hilc.ir import Node, Rounding, Tensor
 from hilc.lowering.parameters import HilRequantization
+from hilc.numerics.requantize import FixedPoint, has_ties
+from hilc.ops.operands import quantization
 
 
 class Rounds(IntEnum):
@@ -30,6 +32,18 @@ def rounds(rounding: Rounding, ties: bool, narrow: bool) -> Rounds:
         case Rounding.NEAREST_EVEN if ties:
             return Rounds.EVEN
     return Rounds.HALF_UP_NARROW if narrow else Rounds.HALF_UP
+
+
+def sum_rounds(node: Node, x: Tensor, count: int, scale: FixedPoint) -> Rounds:
+    """Return how kernels round sums of ``count`` int8 numbers, less their zero points.
+
+    By TensorFlow Lite's policy that is in the long form, which serves every shift.
+    """
+    (low, high), zero_point = x.element.bounds, quantization(node, x)[1]
+    ends = (low - zero_point) * count, (high - zero_point) * count
+    once = node.rounding is not Rounding.DOUBLE
+    narrow = once and scale.shift < 0 and max(map(abs, ends)) < 2**30
+    return rounds(node.rounding, bool(has_ties(*scale, *ends)), narrow)
 
 
 def rounding_of(outputs: HilRequantization) -> Rounding:

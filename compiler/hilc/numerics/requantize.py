@@ -17,7 +17,7 @@ The last two differ in ties alone, which products with nearly all multipliers ne
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -162,14 +162,39 @@ SATURATED = 2**30
 
 
 def _nearest_even(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | int) -> Int64Array:
-    right = 31 - np.asarray(shift, np.int64)
     product = np.asarray(x, np.int64) * np.asarray(multiplier, np.int64)
-    floor = product >> right
-    half = np.int64(1) << (right - 1)
-    remainder = product - (floor << right)
+    return round_even(product, 31 - np.asarray(shift, np.int64))
+
+
+def round_even(x: Int64Array, right: Int64Array | int) -> Int64Array:
+    """Return x / 2**right, ties to even, saturated; 1 <= right <= 62."""
+    bits = np.asarray(right, np.int64)
+    floor = x >> bits
+    half = np.int64(1) << (bits - 1)
+    remainder = x - (floor << bits)
     up = (remainder > half) | ((remainder == half) & (floor % 2 != 0))
     rounded: Int64Array = np.clip(floor + up, -SATURATED, SATURATED)
     return rounded
+
+
+class Factors(NamedTuple):
+    """Real factors as whole numbers over one power of two, ``factor / 2**right``."""
+
+    factors: tuple[int, ...]
+    right: int
+
+
+#: Bits of the largest of several factors, and the largest shift behind a sum of products.
+_FACTOR_BITS, _MOST_RIGHT = 30, 62
+
+
+def common_factors(reals: Sequence[float]) -> Factors:
+    """Return factors with one shift, exact where they have few bits."""
+    largest = max(abs(real) for real in reals)
+    right = _MOST_RIGHT if largest == 0 else _FACTOR_BITS - math.frexp(largest)[1]
+    right = min(right, _MOST_RIGHT)
+    # Half to even, as round() does: the last of thirty bits.
+    return Factors(tuple(round(math.ldexp(real, right)) for real in reals), right)
 
 
 def has_ties(

@@ -37,6 +37,7 @@ from hilc.ops.filter_bank import (
 from hilc.ops.fully_connected import FULLY_CONNECTED
 from hilc.ops.functions import FUNCTION, GELU
 from hilc.ops.gather import DYNAMIC_UPDATE_SLICE, EMBEDDING_LOOKUP, GATHER, GATHER_ND, ONE_HOT
+from hilc.ops.lookup import LOOKUP
 from hilc.ops.lstm import LSTM
 from hilc.ops.mean import MEAN
 from hilc.ops.normalization import L2_NORMALIZATION, LOG_SOFTMAX
@@ -207,9 +208,11 @@ _OPS: dict[str, OpDef] = {
     # Other custom operators.
     "CIRCULAR_BUFFER": CIRCULAR_BUFFER,
     "DETECTION_POSTPROCESS": DETECTION_POSTPROCESS,
-    # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second.
+    # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second,
+    # hilc.transforms.fuse_quantized the third.
     "COPY": COPY,
     EXTERNAL: EXTERNAL_NODE,
+    "LOOKUP": LOOKUP,
 }
 
 #: Operators by name. Those of TFLite have the name that its schema gives them.

@@ -164,6 +164,6 @@ BATCH_MATMUL = OpDef(
     _reference,
     _check,
     attributes=BatchMatmulAttributes,
-    roundings=frozenset({Rounding.DOUBLE, Rounding.SINGLE}),
+    roundings=frozenset(Rounding),
     by_numerics=_by_numerics,
 )

@@ -2,7 +2,8 @@
 
 Of integers ADD and SUB bring both operands to twice the larger input scale with extra bits (20 for
 int8, 15 for int16), add, and requantize the sum: three roundings. MUL requantizes the product of
-the offset values once.
+the offset values once. By the policy of ties to even they round once as well: the sum of two
+products with real factors.
 """
 
 from __future__ import annotations
@@ -13,11 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hilc.ir import Array, Node, Numerics, Tensor
-from hilc.numerics.requantize import FixedPoint, requantize
+from hilc.ir import Array, Node, Numerics, Rounding, Tensor
+from hilc.numerics.requantize import (
+    Factors,
+    FixedPoint,
+    common_factors,
+    requantize,
+    round_even,
+)
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
     ARITHMETIC,
     multiplier,
@@ -89,9 +96,22 @@ def sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
     return scales
 
 
+def sum_factors(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Factors:
+    """Return the factors of a sum or difference that is rounded once, ties to even."""
+    a_scale, b_scale, out_scale = (quantization(node, t)[0] for t in (a, b, out))
+    sign = -1 if node.op == "SUB" else 1
+    found = common_factors((a_scale / out_scale, sign * b_scale / out_scale))
+    if found.right < 1:
+        undefined(
+            node, f"has output scale {out_scale}, more than 2^29 times finer than its inputs'"
+        )
+    return found
+
+
 def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> FixedPoint:
     # From left to right, TFLite for int8 in single precision: the multiplier depends on it.
-    in_double = a.element.symmetric or node.numerics is not Numerics.LITERT
+    exact = node.rounding is Rounding.NEAREST_EVEN
+    in_double = a.element.symmetric or exact or node.numerics is not Numerics.LITERT
     real = np.float64 if in_double else np.float32
     a_scale, b_scale, out_scale = (real(quantization(node, t)[0]) for t in (a, b, out))
     with np.errstate(all="ignore"):
@@ -111,7 +131,12 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
     if out.element.quantized:
         require_symmetric(node, out)
         output_clamp(node, out)
-        (product_scale if node.op == "MUL" else sum_scales)(node, a, b, out)
+        if node.op == "MUL":
+            product_scale(node, a, b, out)
+        elif node.rounding is Rounding.NEAREST_EVEN:
+            sum_factors(node, a, b, out)
+        else:
+            sum_scales(node, a, b, out)
 
 
 def reference(
@@ -131,7 +156,11 @@ def reference(
     offset_x = x.astype(np.int64) - quantization(node, a)[1]
     offset_y = y.astype(np.int64) - quantization(node, b)[1]
     if node.op == "MUL":
-        result = requantize(offset_x * offset_y, *product_scale(node, a, b, out))
+        scale = product_scale(node, a, b, out)
+        result = requantize(offset_x * offset_y, *scale, node.rounding)
+    elif node.rounding is Rounding.NEAREST_EVEN:
+        (first, second), right = sum_factors(node, a, b, out)
+        result = round_even(first * offset_x + second * offset_y, right)
     else:
         scales, raised = sum_scales(node, a, b, out), out.element.headroom
         scaled_x = requantize(offset_x << raised, *scales.a)
@@ -155,6 +184,7 @@ SUB = MUL = OpDef(
     reference,
     _check,
     attributes=ActivationAttributes,
+    roundings=TWICE_OR_EVEN,
     by_numerics=_by_numerics,
     bounds=corners,
     rows=BroadcastRows(),

@@ -4,7 +4,9 @@ Inputs: the tensor and the constant axes.
 
 int8 divides by the count within the multiplier: it is raised by as many bits as leave it and
 its shift in range, divided by the count and truncated; the sum is then rescaled once. SUM is that
-without the division. LiteRT 1.2 computes another SUM of quantized numbers, which is not supported.
+without the division. By the policy of ties to even the count divides the real factor, which is
+then rounded to 31 bits. LiteRT 1.2 computes another SUM of quantized numbers, which is not
+supported.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from math import prod
 
 import numpy as np
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops.attributes import ReductionAttributes
-from hilc.ops.opdef import OpDef, Signature, one_definition
+from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature, one_definition
 from hilc.ops.operands import (
     ARITHMETIC,
     constant_ints,
@@ -80,7 +82,10 @@ def divisor(node: Node, count: int) -> float:
 
 
 def mean_scale(node: Node, x: Tensor, out: Tensor, count: int) -> FixedPoint:
-    scale = multiplier(node, quantization(node, x)[0] / quantization(node, out)[0])
+    real = quantization(node, x)[0] / quantization(node, out)[0]
+    if node.rounding is Rounding.NEAREST_EVEN:
+        return multiplier(node, real if node.op == "SUM" else real / count)
+    scale = multiplier(node, real)
     if node.op == "SUM":
         return scale
     raised = min(count.bit_length() - 1, 32, 31 + scale.shift)
@@ -124,7 +129,8 @@ def _reference(
         total = np.cumsum(moved, axis=0, dtype=np.float32)[-1]
         return [(total / np.float32(divisor(node, count))).reshape(out.shape)]
     total_q = x.sum(axes, dtype=np.int64) - quantization(node, source)[1] * count
-    mean = requantize(total_q, *mean_scale(node, source, out, count)) + quantization(node, out)[1]
+    scale = mean_scale(node, source, out, count)
+    mean = requantize(total_q, *scale, node.rounding) + quantization(node, out)[1]
     return [np.clip(mean, *out.element.bounds).astype(out.dtype).reshape(out.shape)]
 
 
@@ -133,7 +139,10 @@ def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
     x = operand(node, ins, 0)
     return (
         x.shape[1]
-        if len(x.shape) == 4 and x.shape[0] == 1 and reduced_axes(node, ins) == (1, 2)
+        if len(x.shape) == 4
+        and x.shape[0] == 1
+        and reduced_axes(node, ins) == (1, 2)
+        and node.rounding is Rounding.DOUBLE
         else None
     )
 
@@ -148,6 +157,7 @@ MEAN = OpDef(
     _reference,
     _check,
     attributes=ReductionAttributes,
+    roundings=TWICE_OR_EVEN,
     bounds=ascending,
     whole_height=whole_height,
     links=_links,

@@ -38,6 +38,10 @@ class Control:
     run: Callable[[Node, Sequence[Array | None], RunGraph], list[Array]]
 
 
+#: The policies of operators that round as TensorFlow Lite does, or once, ties to even.
+TWICE_OR_EVEN = frozenset({Rounding.DOUBLE, Rounding.NEAREST_EVEN})
+
+
 def nothing_to_check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     """Accept every output: the ``check`` of operators whose outputs may carry any quantization."""
 

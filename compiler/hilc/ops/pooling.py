@@ -1,7 +1,8 @@
 """AVERAGE_POOL_2D, MAX_POOL_2D and, of floats, L2_POOL_2D over NHWC images.
 
 The window never counts what lies outside the image. int8 keeps its quantization: the average of the
-stored values, rounded half away from zero, is the stored average.
+stored values, rounded half away from zero, is the stored average. By the policy of ties to even an
+average goes to the quantization of the output, and is rounded once.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Node, Rounding, Tensor
+from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops import geometry
 from hilc.ops.attributes import ActivationAttributes, WindowAttributes
 from hilc.ops.geometry import Window, patches
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
     ARITHMETIC,
     float_range,
     invalid,
+    multiplier,
     operand,
     output_clamp,
+    quantization,
     require_counts,
     require_dtype,
     require_same_quantization,
@@ -61,9 +65,27 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    if outs[0].element.quantized:
-        require_same_quantization(node, operand(node, ins, 0), outs[0])
-        output_clamp(node, outs[0])
+    if not outs[0].element.quantized:
+        return
+    x = operand(node, ins, 0)
+    output_clamp(node, outs[0])
+    if is_scaled(node):
+        average_scales(node, x, outs[0])
+    else:
+        require_same_quantization(node, x, outs[0])
+
+
+def is_scaled(node: Node) -> bool:
+    """Return whether averages of integers go to a quantization of their own."""
+    return node.op == "AVERAGE_POOL_2D" and node.rounding is Rounding.NEAREST_EVEN
+
+
+def average_scales(node: Node, x: Tensor, out: Tensor) -> list[FixedPoint]:
+    """Return the factor of a sum of each number of pixels that a window may cover, from one on."""
+    real = quantization(node, x)[0] / quantization(node, out)[0]
+    window = pooling_window(node, x)
+    size = window.h.filter_size * window.w.filter_size
+    return [multiplier(node, real / count) for count in range(1, size + 1)]
 
 
 def pooling_clamp(node: Node, out: Tensor) -> tuple[float, float]:
@@ -88,7 +110,13 @@ def _reference(
         pooled = patches(x, window, lowest).max((3, 4))
     else:
         inside = patches(np.ones((1, *x.shape[1:3], 1), np.int64), window, 0).sum((3, 4))
-        if out.element.quantized:
+        if is_scaled(node) and out.element.quantized:
+            zero_point, scales = quantization(node, source)[1], average_scales(node, source, out)
+            offset = patches(x.astype(np.int64) - zero_point, window, 0).sum((3, 4))
+            factors, shifts = np.array(scales, np.int64).T[:, inside - 1]
+            pooled = requantize(offset, factors, shifts, node.rounding)
+            pooled += quantization(node, out)[1]
+        elif out.element.quantized:
             total = patches(x.astype(np.int64), window, 0).sum((3, 4))
             # Half away from zero.
             pooled = np.sign(total) * ((np.abs(total) + inside // 2) // inside)
@@ -107,7 +135,8 @@ def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
     """Return the height of one image all of which each window covers; None where that is not so."""
     x = operand(node, ins, 0)
     h = pooling_window(node, x).h
-    return x.shape[1] if x.shape[0] == 1 and h.filter_size == x.shape[1] == h.span else None
+    whole = x.shape[0] == 1 and h.filter_size == x.shape[1] == h.span
+    return x.shape[1] if whole and not is_scaled(node) else None
 
 
 def _rows_window(node: Node, ins: Sequence[Tensor | None]) -> Window:
@@ -124,4 +153,4 @@ MAX_POOL_2D = OpDef(
     links=channelwise,
 )
 L2_POOL_2D = replace(MAX_POOL_2D, bounds=None)
-AVERAGE_POOL_2D = replace(MAX_POOL_2D, whole_height=whole_height)
+AVERAGE_POOL_2D = replace(MAX_POOL_2D, roundings=TWICE_OR_EVEN, whole_height=whole_height)

@@ -6,6 +6,8 @@ int32 unchecked, which C leaves undefined: on x86 all of these become the same e
 
 From one quantization of bytes to another every byte has one answer: a table, as in
 :mod:`hilc.ops.unary`. Wider integers are requantized one by one.
+
+By the policy of ties to even QUANTIZE is QuantizeLinear of ONNX.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Rounding, Tensor
 from hilc.numerics.requantize import FixedPoint, requantize
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
     multiplier,
     operand,
@@ -81,7 +83,7 @@ def byte_table(node: Node, source: Tensor, target: Tensor) -> Array:
             f"has input scale {in_scale} and output scale {out_scale}",
         )
     every_byte = np.arange(256, dtype=np.uint8).view(source.dtype)
-    scaled = requantize(every_byte.astype(np.int64) - in_zero, *ratio)
+    scaled = requantize(every_byte.astype(np.int64) - in_zero, *ratio, node.rounding)
     return np.clip(scaled + out_zero, *target.element.bounds).astype(target.dtype)
 
 
@@ -131,11 +133,15 @@ def _quantize(
     if source.element.may_have_scale:
         # Wraps around at the ends of 32 bits, as the reference does.
         steps = (x.astype(np.int64) - quantization(node, source)[1]).astype(np.int32)
-        y = requantize(steps, *wide_ratio(node, source, outs[0])) + zero_point
+        ratio = wide_ratio(node, source, outs[0])
+        y = requantize(steps, *ratio, node.rounding) + zero_point
         return [np.clip(y, low, high).astype(outs[0].dtype)]
     with np.errstate(all="ignore"):
         scaled = (x / np.float32(scale)).astype(np.float64)
-    rounded = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled) + zero_point
+    if node.rounding is Rounding.NEAREST_EVEN:
+        rounded = np.rint(scaled) + zero_point
+    else:
+        rounded = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled) + zero_point
     # NaN becomes the smallest, as in the kernel; the reference's conversion of it, and of what is
     # beyond int32, is undefined in C.
     numbers = np.nan_to_num(rounded, nan=float(low))
@@ -167,6 +173,7 @@ QUANTIZE = OpDef(
     _quantize,
     _check_quantize,
     attributes=QuantizeAttributes,
+    roundings=TWICE_OR_EVEN,
     passes_on=always,
     bounds=mapped,
     rows=SameRows(),

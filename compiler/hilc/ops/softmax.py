@@ -3,6 +3,9 @@
 int8 follows gemmlowp: the difference to the row's maximum in Q5.26, its exponential in Q0.31, the
 sum with 12 integer bits, and a reciprocal by three Newton steps. A row has at most 256 differences,
 so their exponentials are a table made here. int16 interpolates (:mod:`hilc.ops.interpolated`).
+
+By the policy of ties to even int8 takes the exponentials in Q1.30, of real numbers, adds them up
+exactly, and rounds a share once, to an output of any scale.
 """
 
 from __future__ import annotations
@@ -13,10 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ir import Array, Attributes, Node, Rounding, Tensor
 from hilc.numerics.fixed_point import exp_of_negative, leading_zeros, reciprocal
 from hilc.numerics.libm import expf
 from hilc.numerics.requantize import (
+    SATURATED,
     FixedPoint,
     doubling_high_mul,
     quantize_multiplier,
@@ -28,9 +32,10 @@ from hilc.ops.interpolated import (
     softmax,
     softmax_scale,
 )
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
     invalid,
+    multiplier,
     operand,
     quantization,
     require_counts,
@@ -75,9 +80,9 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
                 node,
                 f"normalizes {x.shape[-1]} classes, more than the {most} that {x.dtype} defines",
             )
-        if x.element.tabled:
+        if x.element.tabled and node.rounding is Rounding.DOUBLE:
             exponentials(node, x, beta)
-        else:
+        elif not x.element.tabled:
             softmax_scale(node, x, beta)
     return [(x.shape, x.dtype)]
 
@@ -89,6 +94,9 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
         check_fraction(node, outs[0])
         return
     scale, zero_point = quantization(node, outs[0])
+    if node.rounding is Rounding.NEAREST_EVEN:
+        share_scale(node, outs[0])
+        return
     lowest = outs[0].element.bounds[0]
     if zero_point != lowest or abs(scale - 1 / 256) > 0.001 / 256:
         unsupported(
@@ -96,6 +104,44 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
             f"has output scale {scale} and zero point {zero_point}",
             f"{outs[0].dtype} probabilities have scale 1/256 and zero point {lowest}",
         )
+
+
+#: Bits of an exponential of one, and of what a share is divided by.
+_ONE_BITS, _DIVISOR_BITS = 30, 63
+
+
+def share_scale(node: Node, out: Tensor) -> tuple[int, int]:
+    """Return one over the output's scale, in Q0.31, and the left shift of what it is divided by."""
+    scale = quantization(node, out)[0]
+    factor, shift = multiplier(node, 1 / scale)
+    left = 31 - shift
+    if left < 0 or (out.shape[-1] << _ONE_BITS + left).bit_length() > _DIVISOR_BITS:
+        unsupported(
+            node,
+            f"has output scale {scale} for {out.shape[-1]} classes",
+            "give it a scale near 1/256",
+        )
+    return factor, left
+
+
+def even_exponentials(node: Node, x: Tensor, beta: float) -> npt.NDArray[np.int32]:
+    """Return exp(-scale * beta * d) in Q1.30 for each distance d to the maximum."""
+    distance = np.arange(256) * (quantization(node, x)[0] * float(np.float32(beta)))
+    powers: npt.NDArray[np.int32] = np.rint(np.exp(-distance) * 2.0**_ONE_BITS).astype(np.int32)
+    return powers
+
+
+def _even_shares(node: Node, x: Tensor, out: Tensor, value: Array) -> Array:
+    powers = even_exponentials(node, x, SoftmaxAttributes.of(node).beta).astype(np.int64)
+    wide = value.astype(np.int64)
+    shares = powers[wide.max(-1, keepdims=True) - wide]
+    factor, left = share_scale(node, out)
+    divisor = shares.sum(-1, keepdims=True) << left
+    quotient, remainder = np.divmod(shares * factor, divisor)
+    up = (2 * remainder > divisor) | ((2 * remainder == divisor) & (quotient % 2 != 0))
+    steps = np.minimum(quotient + up, SATURATED) + quantization(node, out)[1]
+    shown: Array = np.clip(steps, *out.element.bounds).astype(out.dtype)
+    return shown
 
 
 def difference_scale(node: Node, x: Tensor, beta: float) -> tuple[FixedPoint, int]:
@@ -142,6 +188,8 @@ def _reference(
     if not source.element.tabled:
         beta = SoftmaxAttributes.of(node).beta
         return [softmax(x, softmax_scale(node, source, beta))]
+    if node.rounding is Rounding.NEAREST_EVEN:
+        return [_even_shares(node, source, outs[0], x)]
     widened = x.astype(np.int64)
     by_distance = exponentials(node, source, SoftmaxAttributes.of(node).beta)
     powers = by_distance[widened.max(-1, keepdims=True) - widened].astype(np.int64)
@@ -156,4 +204,4 @@ def _reference(
     return [np.minimum(shares + low, high).astype(outs[0].dtype)]
 
 
-SOFTMAX = OpDef(_infer, _reference, _check, attributes=SoftmaxAttributes)
+SOFTMAX = OpDef(_infer, _reference, _check, attributes=SoftmaxAttributes, roundings=TWICE_OR_EVEN)

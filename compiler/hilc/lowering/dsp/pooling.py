@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hilc.lowering.generic.pooling import pool_windows
+from hilc.ir import Rounding
+from hilc.lowering.generic.pooling import pool_windows, scaled_average
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilDspAveragePoolS8,
+    HilDspScaledPoolS8,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.pooling import pooling_clamp, pooling_window
@@ -30,3 +32,28 @@ def average_pool(layer: Layer) -> Iterator[KernelCall]:
         high=int(high),
     )
     yield KernelCall(parameters)
+
+
+@lowers(
+    *("AVERAGE_POOL_2D", "MEAN"),
+    dtypes={"int8"},
+    requires={"dsp"},
+    lacks={"mve"},
+    roundings={Rounding.NEAREST_EVEN},
+)
+def scaled_pool(layer: Layer) -> Iterator[KernelCall]:
+    """Averages that are rounded once, over windows inside the image or all of it."""
+    found = scaled_average(layer, _POOL_TAPS)
+    if found is not None:
+        yield KernelCall(
+            HilDspScaledPoolS8(
+                pool_windows=found.windows,
+                offset=found.offset,
+                multiplier=found.multiplier,
+                shift=found.shift,
+                rounding=found.rounding,
+                out_zero_point=found.out_zero_point,
+                low=found.low,
+                high=found.high,
+            )
+        )

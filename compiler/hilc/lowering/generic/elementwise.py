@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
 
+import numpy as np
+
+from hilc.ir import Rounding
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
     HilAddF32,
@@ -11,6 +16,8 @@ from hilc.lowering.parameters import (
     HilAddS16,
     HilBinary,
     HilBinaryF32,
+    HilEvenSumS8,
+    HilLineSumS8,
     HilMulF32,
     HilMulS8,
     HilMulS16,
@@ -21,9 +28,12 @@ from hilc.lowering.parameters import (
     HilSumS16,
 )
 from hilc.lowering.registry import Layer, lowers, once
+from hilc.lowering.rounds import rounds
 from hilc.lowering.strides import broadcast_strides, nest, walk
+from hilc.numerics.requantize import has_ties
 from hilc.ops.attributes import ActivationAttributes
-from hilc.ops.elementwise import product_scale, sum_scales
+from hilc.ops.elementwise import product_scale, reference, sum_factors, sum_scales
+from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import (
     ARITHMETIC,
     float_range,
@@ -35,7 +45,7 @@ _FLOATS = {"ADD": HilAddF32, "SUB": HilSubF32, "MUL": HilMulF32}
 _SUMS = {"ADD": HilAddS8, "SUB": HilSubS8}
 
 
-@lowers("ADD", "SUB", "MUL", dtypes=ARITHMETIC)
+@lowers("ADD", "SUB", "MUL", dtypes=ARITHMETIC, roundings=TWICE_OR_EVEN)
 def portable(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of any two tensors on any core, broadcast by its steps."""
     node = layer.node
@@ -47,12 +57,18 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     if layer.out.element.symmetric:
         yield KernelCall(_symmetric(layer), (0, 1))
         return
+    if node.op != "MUL" and node.rounding is Rounding.NEAREST_EVEN:
+        yield KernelCall(_even_sum(layer), (0, 1))
+        return
     if node.op != "MUL":
         yield KernelCall(_SUMS[node.op](sum_s8=sum_parameters(layer)), (0, 1))
         return
     a, b, out = layer.operand(0), layer.operand(1), layer.out
-    multiplier, shift = product_scale(node, a, b, out)
+    scale = multiplier, shift = product_scale(node, a, b, out)
     low, high = output_clamp(node, out)
+    ends = [end - quantization(node, t)[1] for t in (a, b) for end in t.element.bounds]
+    products = [first * second for first in ends[:2] for second in ends[2:]]
+    ties = bool(has_ties(*scale, min(products), max(products)))
     parameters = HilMulS8(
         binary=binary_walk(layer),
         a_zero_point=quantization(node, a)[1],
@@ -60,10 +76,77 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         out_zero_point=quantization(node, out)[1],
         multiplier=multiplier,
         shift=shift,
+        rounding=int(rounds(node.rounding, ties, narrow=shift < 0)),
         low=low,
         high=high,
     )
     yield KernelCall(parameters, (0, 1))
+
+
+def _even_sum(layer: Layer) -> Parameters:
+    """Return the sum or difference that is rounded once: by a line, where one serves."""
+    node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
+    low, high = output_clamp(node, out)
+    line = sum_line(layer)
+    if line is not None:
+        return HilLineSumS8(binary=binary_walk(layer), **vars(line), low=low, high=high)
+    (first, second), right = sum_factors(node, a, b, out)
+    return HilEvenSumS8(
+        binary=binary_walk(layer),
+        a_zero_point=quantization(node, a)[1],
+        b_zero_point=quantization(node, b)[1],
+        a_factor=first,
+        b_factor=second,
+        right=right,
+        out_zero_point=quantization(node, out)[1],
+        low=low,
+        high=high,
+    )
+
+
+@dataclass(frozen=True)
+class SumLine:
+    """A sum of two int8 numbers as ``(a * first + b * second + addend) >> shift``, clamped."""
+
+    first: int
+    second: int
+    addend: int
+    shift: int
+
+
+@once
+def sum_line(layer: Layer) -> SumLine | None:
+    """Return the line of a sum or difference that gives its output for every pair of numbers; None
+    where none is found.
+    """
+    node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
+    numbers = np.arange(-128, 128, dtype=np.int8)
+    pairs = np.broadcast_arrays(numbers[:, np.newaxis], numbers)
+    (wanted,) = reference(node, (a, b), (out,), pairs)
+    expected, (low, high) = wanted.astype(np.int64), output_clamp(node, out)
+    values = numbers.astype(np.int64)
+    first, second = (quantization(node, t)[0] / quantization(node, out)[0] for t in (a, b))
+    factors = first, -second if node.op == "SUB" else second
+    finest = min(22, 23 - int(np.ceil(np.log2(max(2**-16, *map(abs, factors))))))
+    for shift in range(finest, max(0, finest - 3), -1):
+        nearest = [round(factor * 2**shift) for factor in factors]
+        for tried in sorted(product(*map(_around, nearest)), key=_off(nearest)):
+            sums = tried[0] * values[:, np.newaxis] + tried[1] * values
+            least = np.where(expected > low, (expected << shift) - sums, -(2**31)).max()
+            most = np.where(expected < high, (expected + 1 << shift) - 1 - sums, 2**31 - 1).min()
+            addend = int(least + most) // 2
+            if least <= most and abs(addend) + np.abs(sums).max() < 2**31:
+                return SumLine(tried[0], tried[1], addend, shift)
+    return None
+
+
+def _around(value: int) -> range:
+    return range(value - 3, value + 4)
+
+
+def _off(nearest: list[int]) -> Callable[[tuple[int, ...]], int]:
+    """Return the largest distance of numbers from these."""
+    return lambda tried: sum(abs(t - n) for t, n in zip(tried, nearest, strict=True))
 
 
 def _symmetric(layer: Layer) -> Parameters:

@@ -43,7 +43,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     )
 
 
-@lowers(*LINEAR, dtypes={"float32"}, roundings=Rounding)
+@lowers(*LINEAR, dtypes={"float32"})
 def floats(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of any linear float32 layer on any core."""
     return linear_calls(

@@ -17,8 +17,10 @@ from hilc.lowering.parameters import (
     HilMeanS16,
 )
 from hilc.lowering.registry import Layer, adds_rows, lowers
+from hilc.lowering.rounds import Rounds, sum_rounds
 from hilc.lowering.strides import contiguous_strides, nest, walk
 from hilc.ops.mean import divisor, mean_scale, reduced_axes
+from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import (
     ARITHMETIC,
     operand,
@@ -48,7 +50,7 @@ def walk_of_values(layer: Layer) -> HilMean:
     )
 
 
-@lowers("MEAN", "SUM", dtypes=ARITHMETIC)
+@lowers("MEAN", "SUM", dtypes=ARITHMETIC, roundings=TWICE_OR_EVEN)
 def portable(layer: Layer) -> KernelCall:
     """Return the mean or the sum over any axes."""
     node, x, out, mean = layer.node, layer.operand(0), layer.out, walk_of_values(layer)
@@ -63,9 +65,18 @@ def portable(layer: Layer) -> KernelCall:
         offset=-quantization(node, x)[1] * count,
         multiplier=multiplier,
         shift=shift,
+        rounding=int(mean_rounds(layer)),
         out_zero_point=quantization(node, out)[1],
     )
     return KernelCall(parameters)
+
+
+def mean_rounds(layer: Layer) -> Rounds:
+    """Return how sums of int8 that a MEAN or SUM divides are rounded."""
+    node, x, out = layer.node, layer.operand(0), layer.out
+    count = x.size // out.size
+    scale = mean_scale(node, x, out, count)
+    return sum_rounds(node, x, count, scale)
 
 
 @adds_rows("SUM")

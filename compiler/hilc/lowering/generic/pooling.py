@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from hilc.ir import Node, Tensor
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
+    HilAveragePoolEvenS8,
     HilAveragePoolF32,
     HilAveragePoolS8,
     HilAveragePoolS16,
@@ -22,9 +26,12 @@ from hilc.lowering.parameters import (
     HilPoolWindows,
 )
 from hilc.lowering.registry import Layer, adds_rows, lowers
+from hilc.lowering.rounds import Rounds, sum_rounds
 from hilc.ops.geometry import Window
-from hilc.ops.operands import ARITHMETIC, operand
-from hilc.ops.pooling import pooling_clamp, pooling_window
+from hilc.ops.mean import mean_scale, reduced_axes
+from hilc.ops.opdef import TWICE_OR_EVEN
+from hilc.ops.operands import ARITHMETIC, operand, quantization
+from hilc.ops.pooling import average_scales, is_scaled, pooling_clamp, pooling_window
 
 _AVERAGES = {"int8": HilAveragePoolS8, "int16": HilAveragePoolS16}
 _MAXIMA = {"int8": HilMaxPoolS8, "int16": HilMaxPoolS16}
@@ -36,7 +43,7 @@ _OF_FLOATS = {
 _ROWS = {"int8": HilAverageRowsS8, "int16": HilAverageRowsS16}
 
 
-@lowers("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D", dtypes=ARITHMETIC)
+@lowers("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D", dtypes=ARITHMETIC, roundings=TWICE_OR_EVEN)
 def portable(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of any windows on any core."""
     x, average = layer.operand(0), layer.node.op == "AVERAGE_POOL_2D"
@@ -48,12 +55,88 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         pad_left=window.w.pad_before,
     )
     parameters: Parameters
+    if is_scaled(layer.node) and layer.dtype == "int8":
+        yield KernelCall(_scaled_average(layer, pool, window, (int(low), int(high))))
+        return
     if layer.out.element.quantized:
         of_integers = (_AVERAGES if average else _MAXIMA)[layer.dtype]
         parameters = of_integers(pool=pool, low=int(low), high=int(high))
     else:
         parameters = _OF_FLOATS[layer.node.op](pool=pool, low=low, high=high)
     yield KernelCall(parameters)
+
+
+def _scaled_average(
+    layer: Layer, pool: HilPool, place: Window, clamp: tuple[int, int]
+) -> Parameters:
+    """Return averages that go to the output's quantization, rounded once."""
+    node, x, out = layer.node, layer.operand(0), layer.out
+    scales = average_scales(node, x, out)
+    kinds = {sum_rounds(node, x, i + 1, scale) for i, scale in enumerate(scales)}
+    if not place.padded:
+        scales, kinds = scales[-1:], {sum_rounds(node, x, len(scales), scales[-1])}
+    return HilAveragePoolEvenS8(
+        pool=pool,
+        in_zero_point=quantization(node, x)[1],
+        out_zero_point=quantization(node, out)[1],
+        padded=int(place.padded),
+        rounding=int(kinds.pop() if len(kinds) == 1 else Rounds.EVEN),
+        low=clamp[0],
+        high=clamp[1],
+        multipliers=np.array([scale.multiplier for scale in scales], np.int32),
+        shifts=np.array([scale.shift for scale in scales], np.int8),
+    )
+
+
+@dataclass(frozen=True)
+class ScaledAverage:
+    """Averages of windows inside of the image, which go to the output's quantization."""
+
+    windows: HilPoolWindows
+    offset: int
+    multiplier: int
+    shift: int
+    rounding: int
+    out_zero_point: int
+    low: int
+    high: int
+
+
+def scaled_average(layer: Layer, most: int) -> ScaledAverage | None:
+    """Return what a layer of AVERAGE_POOL_2D, or of MEAN over images, computes by ties to even.
+
+    None where its windows are of more than ``most`` pixels, or reach beyond the image.
+    """
+    node, x, out = layer.node, layer.operand(0), layer.out
+    if node.op == "MEAN":
+        if len(x.shape) != 4 or reduced_axes(node, layer.ins) != (1, 2):
+            return None
+        batches, height, width, channels = x.shape
+        size, (low, high) = height * width, out.element.bounds
+        scale = mean_scale(node, x, out, size)
+        windows = HilPoolWindows(
+            batches=batches, in_h=height, in_w=width, channels=channels, out_h=1, out_w=1,
+            filter_h=height, filter_w=width, stride_h=1, stride_w=1,
+        )  # fmt: skip
+    else:
+        place = pooling_window(node, x)
+        if place.padded:
+            return None
+        scales = average_scales(node, x, out)
+        size, scale = len(scales), scales[-1]
+        low, high = (int(end) for end in pooling_clamp(node, out))
+        windows = pool_windows(x, place)
+    if size > most:
+        return None
+    return ScaledAverage(
+        windows,
+        -quantization(node, x)[1] * size,
+        *scale,
+        int(sum_rounds(node, x, size, scale)),
+        quantization(node, out)[1],
+        low,
+        high,
+    )
 
 
 def pool_windows(x: Tensor, window: Window) -> HilPoolWindows:

@@ -23,6 +23,7 @@ from hilc.lowering.parameters import (
     HilTransposed,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.rounds import rounds
 from hilc.lowering.strides import broadcast_strides, contiguous_strides, nest, walk
 from hilc.numerics.requantize import reduced_multiplier, reduced_shift
 from hilc.ops import batch_matmul, linear, transpose_conv
@@ -109,7 +110,7 @@ def _batch_strides(tensor: Tensor, batch: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(stride * rows * columns for stride in strides)
 
 
-@lowers("BATCH_MATMUL", dtypes=ARITHMETIC, roundings=_BOTH)
+@lowers("BATCH_MATMUL", dtypes=ARITHMETIC, roundings=Rounding)
 def batches(layer: Layer) -> KernelCall:
     """Return the kernel of products of matrices on any core."""
     node, out = layer.node, layer.out
@@ -154,5 +155,6 @@ def batches(layer: Layer) -> KernelCall:
         ),
         multiplier=multiplier,
         shift=shift,
+        rounding=int(rounds(node.rounding, ties=True, narrow=False)),
     )
     return KernelCall(parameters, (0, 1), macs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hilc.ir import Rounding
 from hilc.lowering.generic.unary import table_call
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
@@ -16,7 +17,10 @@ from hilc.lowering.parameters import (
     HilRequantizeWide,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.rounds import rounds
 from hilc.numerics.requantize import INT32_MAX, INT32_MIN
+from hilc.ops.lookup import by_byte
+from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import (
     quantization,
 )
@@ -30,7 +34,13 @@ _TO_FLOATS = {
 }
 
 
-@lowers("QUANTIZE")
+@lowers("LOOKUP", roundings=Rounding)
+def lookup(layer: Layer) -> KernelCall:
+    """Return the kernel of a table that the model holds."""
+    return table_call(by_byte(layer.node, layer.ins).view(np.int8), layer.out.size)
+
+
+@lowers("QUANTIZE", roundings=TWICE_OR_EVEN)
 def quantize(layer: Layer) -> KernelCall:
     """Return the call from floats to integers, or from one scale to another."""
     node = layer.node
@@ -40,7 +50,10 @@ def quantize(layer: Layer) -> KernelCall:
     scale, zero_point = quantization(node, layer.out)
     if not x.element.may_have_scale:
         from_floats = _FROM_FLOATS[layer.out.dtype]
-        return KernelCall(from_floats(size=x.size, scale=scale, zero_point=zero_point))
+        to_even = int(node.rounding is Rounding.NEAREST_EVEN)
+        return KernelCall(
+            from_floats(size=x.size, scale=scale, zero_point=zero_point, to_even=to_even)
+        )
     multiplier, shift = wide_ratio(node, x, layer.out)
     low, high = layer.out.element.bounds
     parameters = HilRequantizeWide(
@@ -50,6 +63,7 @@ def quantize(layer: Layer) -> KernelCall:
         in_zero_point=quantization(node, x)[1],
         multiplier=multiplier,
         shift=shift,
+        rounding=int(rounds(node.rounding, ties=True, narrow=False)),
         # What is scaled to int32 needs no clamp.
         low=max(low - zero_point, INT32_MIN),
         high=min(high - zero_point, INT32_MAX),
@@ -58,7 +72,7 @@ def quantize(layer: Layer) -> KernelCall:
     return KernelCall(parameters)
 
 
-@lowers("DEQUANTIZE")
+@lowers("DEQUANTIZE", roundings=Rounding)
 def dequantize(layer: Layer) -> KernelCall:
     """Return the call from integers to floats."""
     node = layer.node

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
+from hilc.ir import Rounding
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilSoftmaxF32, HilSoftmaxS8, HilSoftmaxS16
+from hilc.lowering.parameters import HilSoftmaxEvenS8, HilSoftmaxF32, HilSoftmaxS8, HilSoftmaxS16
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.interpolate import EXPONENTIALS, RECIPROCALS
 from hilc.numerics.requantize import (
     rounding_divide_by_pot,
 )
 from hilc.ops.interpolated import softmax_scale
-from hilc.ops.operands import ARITHMETIC
-from hilc.ops.softmax import SUM_BITS, SoftmaxAttributes, exponentials
+from hilc.ops.opdef import TWICE_OR_EVEN
+from hilc.ops.operands import ARITHMETIC, quantization
+from hilc.ops.softmax import (
+    SUM_BITS,
+    SoftmaxAttributes,
+    even_exponentials,
+    exponentials,
+    share_scale,
+)
 
 
-@lowers("SOFTMAX", dtypes=ARITHMETIC)
+@lowers("SOFTMAX", dtypes=ARITHMETIC, roundings=TWICE_OR_EVEN)
 def portable(layer: Layer) -> KernelCall:
     """Return the call over rows, by a table of exponentials or of floats."""
     node = layer.node
@@ -36,6 +44,21 @@ def portable(layer: Layer) -> KernelCall:
                 shift=shift,
                 exponentials=EXPONENTIALS,
                 reciprocals=RECIPROCALS,
+            )
+        )
+    if node.rounding is Rounding.NEAREST_EVEN:
+        powers = even_exponentials(node, x, SoftmaxAttributes.of(node).beta)
+        near = 1 + int(np.flatnonzero(powers)[-1])
+        factor, left = share_scale(node, layer.out)
+        return KernelCall(
+            HilSoftmaxEvenS8(
+                rows=rows,
+                depth=depth,
+                near=near,
+                multiplier=factor,
+                left=left,
+                out_zero_point=quantization(node, layer.out)[1],
+                exponentials=powers[:near],
             )
         )
     powers = exponentials(node, x, SoftmaxAttributes.of(node).beta)

@@ -87,7 +87,7 @@ def _depthwise_planes(
     ):
         return None
     channel_count = shape[3]
-    any_clamp = any_of(outputs) % 2
+    any_clamp = bool(any_of(outputs) % 2)
     planes = min(planes, channel_count)
     # A gather takes sixteen pixels of one channel, other loads eight channels of one pixel.
     gathered = _within_gather(shape) and (planes <= _PLANES_OF_GATHERS or shape[2] >= CHUNK)

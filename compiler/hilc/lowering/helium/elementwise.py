@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hilc.ir import Array
-from hilc.lowering.generic.elementwise import sum_parameters
+from hilc.ir import Array, Rounding
+from hilc.lowering.generic.elementwise import sum_line, sum_parameters
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilScaledSumS8Mve,
@@ -14,6 +14,8 @@ from hilc.lowering.parameters import (
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import requantize
+from hilc.ops.opdef import TWICE_OR_EVEN
+from hilc.ops.operands import output_clamp
 
 #: Where the search for factors of sums looks around the nearest factors.
 _NEARBY = np.array(
@@ -24,11 +26,13 @@ _NEARBY = np.array(
 )
 
 
-@lowers("ADD", "SUB", dtypes={"int8"}, requires={"mve"})
+@lowers("ADD", "SUB", dtypes={"int8"}, requires={"mve"}, roundings=TWICE_OR_EVEN)
 def sums(layer: Layer) -> list[KernelCall]:
     """Return the sum or difference of tensors of one shape."""
     if layer.operand(0).shape != layer.operand(1).shape:
         return []
+    if layer.node.rounding is Rounding.NEAREST_EVEN:
+        return _even_sums(layer)
     scales = sum_parameters(layer)
     if scales.out_shift >= 0:
         return []
@@ -63,6 +67,24 @@ def sums(layer: Layer) -> list[KernelCall]:
         )
         calls.insert(0, KernelCall(scaled, (0, 1)))
     return calls
+
+
+def _even_sums(layer: Layer) -> list[KernelCall]:
+    """Return the sum that is rounded once, where a line gives it."""
+    node, out, line = layer.node, layer.out, sum_line(layer)
+    if line is None:
+        return []
+    low, high = output_clamp(node, out)
+    parameters = HilScaledSumS8Mve(
+        size=out.size,
+        a_factor=line.first,
+        b_factor=line.second,
+        constant=line.addend,
+        shift=line.shift,
+        low=low,
+        high=high,
+    )
+    return [KernelCall(parameters, (0, 1))]
 
 
 def _scaled_sum(subtract: bool, scales: HilSumS8) -> tuple[int, int, int, int] | None:

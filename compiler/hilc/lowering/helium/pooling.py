@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hilc.lowering.generic.pooling import pool_windows
+from hilc.ir import Rounding
+from hilc.lowering.generic.pooling import pool_windows, scaled_average
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilAveragePoolS8Mve,
+    HilScaledPoolS8Mve,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.pooling import pooling_clamp, pooling_window
@@ -39,3 +41,27 @@ def average_pool(layer: Layer) -> Iterator[KernelCall]:
         high=int(high),
     )
     yield KernelCall(parameters)
+
+
+@lowers(
+    *("AVERAGE_POOL_2D", "MEAN"),
+    dtypes={"int8"},
+    requires={"mve"},
+    roundings={Rounding.NEAREST_EVEN},
+)
+def scaled_pool(layer: Layer) -> Iterator[KernelCall]:
+    """Averages that are rounded once, over windows inside the image or all of it."""
+    found = scaled_average(layer, _LARGEST_POOL)
+    if found is not None:
+        yield KernelCall(
+            HilScaledPoolS8Mve(
+                pool_windows=found.windows,
+                offset=found.offset,
+                multiplier=found.multiplier,
+                shift=found.shift,
+                rounding=found.rounding,
+                out_zero_point=found.out_zero_point,
+                low=found.low,
+                high=found.high,
+            )
+        )

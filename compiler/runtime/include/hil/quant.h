@@ -75,14 +75,16 @@ HIL_INLINE int32_t hil_requantize_half_up_narrow(int32_t x, int32_t multiplier, 
     return ((product >> (-1 - shift)) + (1 + 2 * addend)) >> 1;
 }
 
-/* x * multiplier * 2^(shift - 31), rounded once, ties to even, saturated to 31 bits. Half a unit
- * less the last place is added, and that place where the number below is odd: then a tie goes up.
- */
-HIL_INLINE int32_t hil_requantize_even(int32_t x, int32_t multiplier, int shift) {
-    const int right = 31 - shift;
-    const int64_t product = (int64_t)x * multiplier;
+/* x / 2^right, ties to even, saturated to 31 bits; 1 <= right <= 62. Half a unit less the last
+ * place is added, and that place where the number below is odd: then a tie goes up. */
+HIL_INLINE int32_t hil_round_even(int64_t x, int right) {
     const int64_t below_half = (INT64_C(1) << (right - 1)) - 1;
-    return hil_saturate_31((product + below_half + ((product >> right) & 1)) >> right);
+    return hil_saturate_31((x + below_half + ((x >> right) & 1)) >> right);
+}
+
+/* x * multiplier * 2^(shift - 31), rounded once, ties to even, saturated to 31 bits. */
+HIL_INLINE int32_t hil_requantize_even(int32_t x, int32_t multiplier, int shift) {
+    return hil_round_even((int64_t)x * multiplier, 31 - shift);
 }
 
 /* How a kernel's sums are rounded; compiler/hilc/lowering/linear.py says which a layer may take.

@@ -64,6 +64,7 @@ struct hil_batch_matmul_s8 {
     HIL_OUTPUT_RANGE_FIELDS;
     int32_t multiplier; /* in Q0.31 */
     int32_t shift;      /* of the products, to the left; below 0 to the right */
+    int32_t rounding;   /* of those: HIL_ROUND_TWICE and others (quant.h) */
 };
 
 HIL_INLINE int32_t hil_batch_matmul_s8_sum(const struct hil_batch_matmul_s8 *p, const int8_t *a,
@@ -78,8 +79,9 @@ HIL_INLINE int32_t hil_batch_matmul_s8_sum(const struct hil_batch_matmul_s8 *p, 
 }
 
 HIL_INLINE int8_t hil_batch_matmul_s8_finish(const struct hil_batch_matmul_s8 *p, int32_t sum) {
-    const int32_t scaled = hil_requantize(sum, p->multiplier, p->shift);
-    return (int8_t)hil_clamp(scaled + p->out_zero_point, p->out_min, p->out_max);
+    const int32_t value =
+        hil_requantize_by(p->rounding, sum, p->multiplier, p->shift, p->out_zero_point);
+    return (int8_t)hil_clamp(value, p->out_min, p->out_max);
 }
 
 HIL_INLINE void hil_batch_matmul_s8(const struct hil_batch_matmul_s8 *p, const int8_t *a,

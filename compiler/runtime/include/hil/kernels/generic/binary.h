@@ -157,6 +157,90 @@ HIL_INLINE void hil_sub_s8(const struct hil_sub_s8 *p, const int8_t *a, const in
     HIL_BINARY_WALK(p, a, b, out, hil_sub_s8_element);
 }
 
+/* Sums and differences that are rounded once: a line of both values, where the compiler has
+ * compared one with what is wanted for all pairs of values, or products of 64 bits, whose ties go
+ * to even. */
+/*@kernel
+name = "hil_line_sum_s8"
+requires = []
+inputs = ["int8_t", "int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "elementwise"
+code = 90
+[cost.counts]
+row = "rows"
+element = "rows * length"
+[cost.on.cortex-m3]
+call = 20
+element = 12
+[cost.on.cortex-m0]
+factor = 1.5
+[cost.on.rv32imac]
+factor = 1.5
+@*/
+struct hil_line_sum_s8 {
+    HIL_BINARY_FIELDS;
+    int32_t first;  /* factor of the first operand */
+    int32_t second; /* factor of the second operand */
+    int32_t addend; /* added to both products, within int32 for every pair */
+    int32_t shift;  /* to the right, of the sum */
+    int32_t low;    /* the least output */
+    int32_t high;   /* the largest output */
+};
+
+HIL_INLINE int8_t hil_line_sum_s8_element(const struct hil_line_sum_s8 *p, int8_t a, int8_t b) {
+    const int32_t sum = a * p->first + (b * p->second + p->addend);
+    return hil_clamp_s8(sum >> p->shift, p->low, p->high);
+}
+
+HIL_INLINE void hil_line_sum_s8(const struct hil_line_sum_s8 *p, const int8_t *a, const int8_t *b,
+                                int8_t *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_line_sum_s8_element);
+}
+
+/*@kernel
+name = "hil_even_sum_s8"
+requires = []
+inputs = ["int8_t", "int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "elementwise"
+code = 140
+[cost.counts]
+row = "rows"
+element = "rows * length"
+[cost.on.cortex-m3]
+call = 20
+element = 30
+[cost.on.cortex-m0]
+factor = 6
+[cost.on.rv32imac]
+factor = 1.5
+@*/
+struct hil_even_sum_s8 {
+    HIL_BINARY_FIELDS;
+    int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
+    int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
+    int32_t a_factor;       /* of the first operand less its zero point */
+    int32_t b_factor;       /* of the second one */
+    int32_t right;          /* shift of the sum, 1 to 62 */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
+    int32_t low;            /* the least output */
+    int32_t high;           /* the largest output */
+};
+
+HIL_INLINE int8_t hil_even_sum_s8_element(const struct hil_even_sum_s8 *p, int8_t a, int8_t b) {
+    const int64_t sum =
+        (int64_t)(a - p->a_zero_point) * p->a_factor + (int64_t)(b - p->b_zero_point) * p->b_factor;
+    return hil_clamp_s8(hil_round_even(sum, p->right) + p->out_zero_point, p->low, p->high);
+}
+
+HIL_INLINE void hil_even_sum_s8(const struct hil_even_sum_s8 *p, const int8_t *a, const int8_t *b,
+                                int8_t *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_even_sum_s8_element);
+}
+
 /*@kernel
 name = "hil_mul_s8"
 requires = []
@@ -189,13 +273,15 @@ struct hil_mul_s8 {
     int32_t out_zero_point; /* the output that stands for 0.0 */
     int32_t multiplier;     /* of the product, in Q0.31 */
     int32_t shift;          /* of that, to the left; below 0 to the right */
+    int32_t rounding;       /* of that: HIL_ROUND_TWICE and others (quant.h) */
     int32_t low;            /* the least output */
     int32_t high;           /* the largest output */
 };
 
 HIL_INLINE int8_t hil_mul_s8_element(const struct hil_mul_s8 *p, int8_t a, int8_t b) {
     const int32_t product = (a - p->a_zero_point) * (b - p->b_zero_point);
-    const int32_t scaled = hil_binary_s8_scale(product, p->multiplier, p->shift, p->out_zero_point);
+    const int32_t scaled =
+        hil_requantize_by(p->rounding, product, p->multiplier, p->shift, p->out_zero_point);
     return hil_clamp_s8(scaled, p->low, p->high);
 }
 

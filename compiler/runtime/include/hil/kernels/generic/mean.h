@@ -79,12 +79,14 @@ struct hil_mean_s8 {
     int32_t offset;         /* minus the zero point of all values of one output */
     int32_t multiplier;     /* of the sum, in Q0.31 */
     int32_t shift;          /* of the product, to the left; below 0 to the right */
+    int32_t rounding;       /* of that: HIL_ROUND_TWICE and others (quant.h) */
     int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
 HIL_INLINE int8_t hil_mean_s8_finish(const struct hil_mean_s8 *p, int32_t total) {
-    const int32_t mean = hil_requantize(total, p->multiplier, p->shift);
-    return hil_clamp_s8(mean + p->out_zero_point, INT8_MIN, INT8_MAX);
+    const int32_t mean =
+        hil_requantize_by(p->rounding, total, p->multiplier, p->shift, p->out_zero_point);
+    return hil_clamp_s8(mean, INT8_MIN, INT8_MAX);
 }
 
 HIL_INLINE void hil_mean_s8(const struct hil_mean_s8 *p, const int8_t *in, int8_t *out) {

@@ -11,11 +11,11 @@
 /* The integer for a number, from low to high. Clamped before the conversion, which C defines for
  * numbers in int32 only: what is beyond saturates, NaN becomes low. The reference converts first,
  * so that its result for these depends on its host. */
-HIL_INLINE int32_t hil_quantized(float x, float scale, int32_t zero_point, int32_t low,
-                                 int32_t high) {
+HIL_INLINE int32_t hil_quantized(float x, float scale, int32_t zero_point, int32_t to_even,
+                                 int32_t low, int32_t high) {
     const float least = (float)(low - zero_point);
     const float most = (float)(high - zero_point);
-    const float steps = roundf(x / scale);
+    const float steps = to_even ? rintf(x / scale) : roundf(x / scale);
     const float clamped = steps > least ? (steps < most ? steps : most) : least;
     return (int32_t)clamped + zero_point;
 }
@@ -47,12 +47,14 @@ struct hil_quantize_f32_s8 {
     int32_t size;       /* elements */
     float scale;        /* the difference of two neighbouring integers */
     int32_t zero_point; /* the integer that stands for 0.0 */
+    int32_t to_even;    /* 1: ties to even; 0: away from zero */
 };
 
 HIL_INLINE void hil_quantize_f32_s8(const struct hil_quantize_f32_s8 *p, const float *in,
                                     int8_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
-        out[i] = (int8_t)hil_quantized(in[i], p->scale, p->zero_point, INT8_MIN, INT8_MAX);
+        out[i] =
+            (int8_t)hil_quantized(in[i], p->scale, p->zero_point, p->to_even, INT8_MIN, INT8_MAX);
     }
 }
 
@@ -83,12 +85,13 @@ struct hil_quantize_f32_u8 {
     int32_t size;       /* elements */
     float scale;        /* the difference of two neighbouring integers */
     int32_t zero_point; /* the integer that stands for 0.0 */
+    int32_t to_even;    /* 1: ties to even; 0: away from zero */
 };
 
 HIL_INLINE void hil_quantize_f32_u8(const struct hil_quantize_f32_u8 *p, const float *in,
                                     uint8_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
-        out[i] = (uint8_t)hil_quantized(in[i], p->scale, p->zero_point, 0, UINT8_MAX);
+        out[i] = (uint8_t)hil_quantized(in[i], p->scale, p->zero_point, p->to_even, 0, UINT8_MAX);
     }
 }
 
@@ -119,12 +122,14 @@ struct hil_quantize_f32_s16 {
     int32_t size;       /* elements */
     float scale;        /* the difference of two neighbouring integers */
     int32_t zero_point; /* the integer that stands for 0.0 */
+    int32_t to_even;    /* 1: ties to even; 0: away from zero */
 };
 
 HIL_INLINE void hil_quantize_f32_s16(const struct hil_quantize_f32_s16 *p, const float *in,
                                      int16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
-        out[i] = (int16_t)hil_quantized(in[i], p->scale, p->zero_point, INT16_MIN, INT16_MAX);
+        out[i] = (int16_t)hil_quantized(in[i], p->scale, p->zero_point, p->to_even, INT16_MIN,
+                                        INT16_MAX);
     }
 }
 
@@ -272,6 +277,7 @@ struct hil_requantize_wide {
     int32_t in_zero_point;  /* the input that stands for 0.0 */
     int32_t multiplier;     /* of the input less its zero point, in Q0.31 */
     int32_t shift;          /* of the product, to the left; below 0 to the right */
+    int32_t rounding;       /* of that: HIL_ROUND_TWICE and others (quant.h) */
     int32_t low;            /* the least output */
     int32_t high;           /* the largest output */
     int32_t out_zero_point; /* the output that stands for 0.0 */
@@ -285,7 +291,7 @@ HIL_INLINE void hil_requantize_wide(const struct hil_requantize_wide *p, const v
                                              : ((const hil_any_s32 *)in)[i];
         /* Wraps around at the ends of 32 bits, as the reference does. */
         const int32_t steps = (int32_t)((uint32_t)x - (uint32_t)p->in_zero_point);
-        const int32_t scaled = hil_requantize(steps, p->multiplier, p->shift);
+        const int32_t scaled = hil_requantize_by(p->rounding, steps, p->multiplier, p->shift, 0);
         const int32_t y = hil_clamp(scaled, p->low, p->high) + p->out_zero_point;
         if (p->out_bytes == 1) {
             ((int8_t *)out)[i] = (int8_t)y;

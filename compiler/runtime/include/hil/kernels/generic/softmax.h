@@ -74,6 +74,67 @@ HIL_INLINE void hil_softmax_s8(const struct hil_softmax_s8 *p, const int8_t *in,
 }
 
 /*@kernel
+name = "hil_softmax_even_s8"
+requires = []
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "elementwise"
+code = 300
+[cost.counts]
+row = "rows"
+element = "rows * depth"
+[cost.on.cortex-m3]
+call = 50
+row = 50
+element = 120
+[cost.on.cortex-m0]
+factor = 4
+@*/
+struct hil_softmax_even_s8 {
+    int32_t rows;           /* that each add up to one */
+    int32_t depth;          /* elements of a row */
+    int32_t near;           /* distances to the row's maximum below this one have an exponential */
+    int32_t multiplier;     /* of the share, in Q0.31: one over the output's scale */
+    int32_t left;           /* shift of the sum that the product is divided by */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
+    const int32_t *exponentials; /* of minus the distance, in Q1.30; of others nothing is left */
+};
+
+/* The exponential over the sum, times one over the output's scale, is rounded once, ties to even.
+ */
+HIL_INLINE void hil_softmax_even_s8(const struct hil_softmax_even_s8 *p, const int8_t *in,
+                                    int8_t *out) {
+    for (int32_t row = 0; row < p->rows; row++) {
+        int8_t max = INT8_MIN;
+        for (int32_t i = 0; i < p->depth; i++) {
+            max = in[i] > max ? in[i] : max;
+        }
+        uint64_t sum = 0;
+        for (int32_t i = 0; i < p->depth; i++) {
+            const int32_t distance = max - in[i];
+            sum += distance < p->near ? (uint32_t)p->exponentials[distance] : 0;
+        }
+        const uint64_t divisor = sum << p->left;
+        for (int32_t i = 0; i < p->depth; i++) {
+            const int32_t distance = max - in[i];
+            int32_t steps = 0;
+            if (distance < p->near) {
+                const uint64_t product =
+                    (uint64_t)(uint32_t)p->exponentials[distance] * (uint32_t)p->multiplier;
+                const uint64_t quotient = product / divisor;
+                const uint64_t twice = 2 * (product - quotient * divisor);
+                const uint64_t up = twice > divisor || (twice == divisor && quotient % 2 != 0);
+                steps = hil_saturate_31((int64_t)(quotient + up));
+            }
+            out[i] = hil_clamp_s8(steps + p->out_zero_point, INT8_MIN, INT8_MAX);
+        }
+        in += p->depth;
+        out += p->depth;
+    }
+}
+
+/*@kernel
 name = "hil_softmax_f32"
 requires = []
 inputs = ["float"]

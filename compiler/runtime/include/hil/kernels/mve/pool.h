@@ -64,68 +64,127 @@ HIL_INLINE int32x4_t hil_mve_average(const struct hil_average_pool_s8_mve *p, in
     return vminq_s32(vmaxq_s32(average, vdupq_n_s32(p->low)), vdupq_n_s32(p->high));
 }
 
-/* The averages of the channels of `mask`, at most four, over the window that begins at `pixel`. */
-HIL_INLINE void hil_mve_average_four(const struct hil_average_pool_s8_mve *p, const int8_t *pixel,
-                                     mve_pred16_t mask, int8_t *out) {
+/* The sums of the channels of `mask`, at most four, over a window that begins at `pixel`. */
+HIL_INLINE int32x4_t hil_mve_sums_four(const int8_t *pixel, int32_t filter_h, int32_t filter_w,
+                                       int32_t line, int32_t pixel_step, mve_pred16_t mask) {
     int32x4_t total = vdupq_n_s32(0);
-    for (int32_t y = p->filter_h; y > 0; y--) {
+    for (int32_t y = filter_h; y > 0; y--) {
         const int8_t *x = pixel;
-        for (int32_t left = p->filter_w; left > 0; left--) {
+        for (int32_t left = filter_w; left > 0; left--) {
             total = vaddq_s32(total, vldrbq_z_s32(x, mask));
-            x += p->channels;
+            x += pixel_step;
         }
-        pixel += p->in_w * p->channels;
+        pixel += line;
     }
-    vstrbq_p_s32(out, hil_mve_average(p, total), mask);
+    return total;
 }
 
 /* The same of sixteen channels and at most 256 pixels, whose sums fit 16 bits. */
-HIL_INLINE void hil_mve_average_sixteen(const struct hil_average_pool_s8_mve *p,
-                                        const int8_t *pixel, int8_t *out) {
+HIL_INLINE void hil_mve_sums_sixteen(const int8_t *pixel, int32_t filter_h, int32_t filter_w,
+                                     int32_t line, int32_t pixel_step, int16_t *totals) {
     int16x8_t low = vdupq_n_s16(0);
     int16x8_t high = low;
-    const int32_t whole = p->filter_w == p->in_w;
-    const int32_t width = whole ? p->filter_h * p->filter_w : p->filter_w;
-    for (int32_t y = whole ? 1 : p->filter_h; y > 0; y--) {
+    const int32_t whole = filter_w * pixel_step == line;
+    const int32_t width = whole ? filter_h * filter_w : filter_w;
+    for (int32_t y = whole ? 1 : filter_h; y > 0; y--) {
         const int8_t *x = pixel;
         for (int32_t left = width; left > 0; left--) {
             low = vaddq_s16(low, vldrbq_s16(x));
             high = vaddq_s16(high, vldrbq_s16(x + 8));
-            x += p->channels;
+            x += pixel_step;
         }
-        pixel += p->in_w * p->channels;
+        pixel += line;
     }
-    int16_t totals[16];
     vstrhq_s16(totals, low);
     vstrhq_s16(totals + 8, high);
-    for (int32_t i = 0; i < 16; i += 4) {
-        vstrbq_s32(out + i, hil_mve_average(p, vldrhq_s32(totals + i)));
-    }
 }
+
+/* Writes four outputs of finish(p, sums) a time, for all windows. */
+#define HIL_MVE_POOL_WALK(p, in, out, finish)                                                      \
+    do {                                                                                           \
+        const int32_t line = (p)->in_w * (p)->channels;                                            \
+        for (int32_t batch = 0; batch < (p)->batches; batch++) {                                   \
+            for (int32_t y = 0; y < (p)->out_h; y++) {                                             \
+                for (int32_t x = 0; x < (p)->out_w; x++) {                                         \
+                    const int8_t *window =                                                         \
+                        (in) + y * (p)->stride_h * line + x * (p)->stride_w * (p)->channels;       \
+                    int32_t left = (p)->channels;                                                  \
+                    for (; left >= 16 && (p)->filter_h * (p)->filter_w <= 256; left -= 16) {       \
+                        int16_t totals[16];                                                        \
+                        hil_mve_sums_sixteen(window, (p)->filter_h, (p)->filter_w, line,           \
+                                             (p)->channels, totals);                               \
+                        for (int32_t i = 0; i < 16; i += 4) {                                      \
+                            vstrbq_s32((out) + i, finish((p), vldrhq_s32(totals + i)));            \
+                        }                                                                          \
+                        window += 16;                                                              \
+                        (out) += 16;                                                               \
+                    }                                                                              \
+                    for (; left > 0; left -= 4) {                                                  \
+                        const mve_pred16_t mask = vctp32q((uint32_t)left);                         \
+                        const int32x4_t sums = hil_mve_sums_four(                                  \
+                            window, (p)->filter_h, (p)->filter_w, line, (p)->channels, mask);      \
+                        vstrbq_p_s32((out), finish((p), sums), mask);                              \
+                        const int32_t count = left < 4 ? left : 4;                                 \
+                        window += count;                                                           \
+                        (out) += count;                                                            \
+                    }                                                                              \
+                }                                                                                  \
+            }                                                                                      \
+            (in) += (p)->in_h * line;                                                              \
+        }                                                                                          \
+    } while (0)
 
 HIL_INLINE void hil_average_pool_s8_mve(const struct hil_average_pool_s8_mve *p, const int8_t *in,
                                         int8_t *out) {
-    const int32_t line = p->in_w * p->channels;
-    for (int32_t batch = 0; batch < p->batches; batch++) {
-        for (int32_t y = 0; y < p->out_h; y++) {
-            for (int32_t x = 0; x < p->out_w; x++) {
-                const int8_t *window = in + y * p->stride_h * line + x * p->stride_w * p->channels;
-                int32_t left = p->channels;
-                for (; left >= 16 && p->filter_h * p->filter_w <= 256; left -= 16) {
-                    hil_mve_average_sixteen(p, window, out);
-                    window += 16;
-                    out += 16;
-                }
-                for (; left > 0; left -= 4) {
-                    hil_mve_average_four(p, window, vctp32q((uint32_t)left), out);
-                    const int32_t count = left < 4 ? left : 4;
-                    window += count;
-                    out += count;
-                }
-            }
-        }
-        in += p->in_h * line;
+    HIL_MVE_POOL_WALK(p, in, out, hil_mve_average);
+}
+
+/* Averages with a scale of their own, rounded once; the four of a vector one by one, as only 64
+ * bits tell a tie. */
+/*@kernel
+name = "hil_scaled_pool_s8_mve"
+requires = ["mve"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = ["pixels 1", "channels 4"]
+reads = "channel window"
+[cost.counts]
+pixel = "batches * out_h * out_w"
+sixteen = "pixel * ((channels + 15) // 16)"
+tap = "sixteen * filter_h * filter_w"
+[cost.on.cortex-m55]
+call = 60
+pixel = 20
+sixteen = 250
+tap = 5
+@*/
+struct hil_scaled_pool_s8_mve {
+    HIL_POOL_WINDOWS_FIELDS;
+    int32_t offset;         /* minus the input's zero point of all pixels of a window */
+    int32_t multiplier;     /* of the sum, in Q0.31 */
+    int32_t shift;          /* of the product, to the left; below 0 to the right */
+    int32_t rounding;       /* of that: HIL_ROUND_TWICE and others (quant.h) */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
+    int32_t low;            /* the least output */
+    int32_t high;           /* the largest output */
+};
+
+HIL_INLINE int32x4_t hil_mve_scaled_average(const struct hil_scaled_pool_s8_mve *p,
+                                            int32x4_t total) {
+    int32_t values[4];
+    vstrwq_s32(values, total);
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < 4; i++) {
+        values[i] = hil_requantize_by(p->rounding, values[i] + p->offset, p->multiplier, p->shift,
+                                      p->out_zero_point);
     }
+    return vminq_s32(vmaxq_s32(vldrwq_s32(values), vdupq_n_s32(p->low)), vdupq_n_s32(p->high));
+}
+
+HIL_INLINE void hil_scaled_pool_s8_mve(const struct hil_scaled_pool_s8_mve *p, const int8_t *in,
+                                       int8_t *out) {
+    HIL_MVE_POOL_WALK(p, in, out, hil_mve_scaled_average);
 }
 
 #endif

@@ -1,0 +1,52 @@
+"""Operators by ties to even: their kernels against their references, those against fractions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from even_ops import KINDS, even_op, every_pair, exact_pairs
+from kernel_checks import check, checks_of, count
+
+from hilc.errors import HilError
+from hilc.ops import OPS
+from hilc.ops.attributes import ActivationAttributes
+from hilc.target import get_cpu
+
+
+def ops(seed, kind, number):
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    found = []
+    while len(found) < number:
+        try:
+            found.append(even_op(rng, *kind, ties=len(found) % 3 == 2))
+        except HilError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS, ids="-".join)
+def test_kernels_are_their_references(kind):
+    checks = []
+    for single in ops(70, kind, 40):
+        for cpu in ("cortex-m0", "cortex-m4"):
+            checks += checks_of(single, get_cpu(cpu))
+    assert len(checks) >= 80
+    check(checks)
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL"])
+def test_sums_and_products_are_exact(op):
+    pairs, values = every_pair()
+    for single in ops(71, (op, "int8"), 12):
+        if ActivationAttributes.of(single.node).activation != "NONE":
+            continue
+        (got,) = OPS[op].reference(single.node, single.ins, single.outs, values)
+        wanted = np.clip(exact_pairs(single, pairs), -128, 127)
+        assert (got != wanted).sum() == 0, single
+
+
+def test_a_line_takes_the_place_of_64_bits_where_nothing_ties():
+    kernels = count(
+        one for single in ops(72, ("ADD", "int8"), 30) for one in checks_of(single, get_cpu("host"))
+    )
+    assert kernels["hil_line_sum_s8"] > kernels["hil_even_sum_s8"] > 0
