@@ -116,11 +116,11 @@ class SumLine:
 
 @once
 def sum_line(layer: Layer) -> SumLine | None:
-    """Return the line of a sum or difference that gives its output for every pair of numbers; None
+    """Return the line of a sum or difference that gives its output for every pair of bytes; None
     where none is found.
     """
     node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
-    numbers = np.arange(-128, 128, dtype=np.int8)
+    numbers = np.array(out.element.values, out.dtype)
     pairs = np.broadcast_arrays(numbers[:, np.newaxis], numbers)
     (wanted,) = reference(node, (a, b), (out,), pairs)
     expected, (low, high) = wanted.astype(np.int64), output_clamp(node, out)

@@ -55,7 +55,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         pad_left=window.w.pad_before,
     )
     parameters: Parameters
-    if is_scaled(layer.node) and layer.dtype == "int8":
+    if is_scaled(layer.node) and layer.out.element.tabled:
         yield KernelCall(_scaled_average(layer, pool, window, (int(low), int(high))))
         return
     if layer.out.element.quantized:
