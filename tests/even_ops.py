@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -59,9 +60,7 @@ def _scale(tensor: Tensor) -> Fraction:
 def exact_pairs(single: SingleOp, values: Sequence[tuple[int, int]]) -> list[int]:
     """The outputs of ADD, SUB or MUL for pairs of int8 numbers, in fractions."""
     (a, b), out = single.ins, single.outs[0]
-    combine = {
-        "ADD": lambda x, y: x + y, "SUB": lambda x, y: x - y, "MUL": lambda x, y: x * y,
-    }[single.node.op]  # fmt: skip
+    combine = {"ADD": operator.add, "SUB": operator.sub, "MUL": operator.mul}[single.node.op]
     found = []
     for x, y in values:
         real = combine(_steps(a, x) * _scale(a), _steps(b, y) * _scale(b))

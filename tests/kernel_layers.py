@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from linear_layers import Layer, make_layer
 
-from hilc.ir import Rounding
+from hilc.ir import Rounding, Tensor
 from hilc.lowering import candidates
 from hilc.lowering.kernels import KernelCall
 from hilc.ops.attributes import ActivationAttributes
@@ -341,14 +341,15 @@ def to_even(layer: Layer) -> Layer:
 
 def with_ties(layer: Layer) -> Layer:
     """The same with scales that are powers of two, so that sums lie between two outputs."""
-    assert layer.out.quant is not None
-    tensors = [
-        replace(t, quant=replace(t.quant, scale=tuple(2.0**-5 for _ in t.quant.scale)))
-        if t is not None and t.quant is not None
-        else t
-        for t in (*layer.ins, layer.out)
-    ]
-    return to_even(replace(layer, ins=tuple(tensors[:-1]), out=tensors[-1]))
+
+    def coarse(tensor: Tensor) -> Tensor:
+        if tensor.quant is None:
+            return tensor
+        scale = tuple(2.0**-5 for _ in tensor.quant.scale)
+        return replace(tensor, quant=replace(tensor.quant, scale=scale))
+
+    ins = tuple(tensor and coarse(tensor) for tensor in layer.ins)
+    return to_even(replace(layer, ins=ins, out=coarse(layer.out)))
 
 
 def rectified(layer: Layer) -> Layer:

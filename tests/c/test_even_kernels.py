@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from even_ops import KINDS, even_op, every_pair, exact_pairs
 from kernel_checks import check, checks_of, count
+from single_op import SingleOp
 
 from hilc.errors import HilError
 from hilc.ops import OPS
@@ -13,12 +14,12 @@ from hilc.ops.attributes import ActivationAttributes
 from hilc.target import get_cpu
 
 
-def ops(seed, kind, number):
+def ops(seed: int, kind: tuple[str, str], number: int) -> list[SingleOp]:
     rng = np.random.default_rng([seed, KINDS.index(kind)])
-    found = []
+    found: list[SingleOp] = []
     while len(found) < number:
         try:
-            found.append(even_op(rng, *kind, ties=len(found) % 3 == 2))
+            found.append(even_op(rng, kind[0], kind[1], ties=len(found) % 3 == 2))
         except HilError:
             continue
     return found
