@@ -19,7 +19,7 @@ _UNUSED = "".join(
 
 
 def packed_library(
-    functions: Mapping[str, str], *, name: str = "tiny", cpu: str = "cortex-m4", globals_: str = ""
+    functions: Mapping[str, str], *, name: str = "tiny", cpu: str = "host", globals_: str = ""
 ) -> ModelLibrary:
     """A model with the int32[4] input ``x`` and output ``y`` and these packed functions.
 

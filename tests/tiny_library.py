@@ -21,7 +21,7 @@ def tiny_library(
     body: str,
     *,
     name: str = "tiny",
-    cpu: str = "cortex-m4",
+    cpu: str = "host",
     pools: Literal["internal", "external"] = "external",
     io_in_pool: bool = True,
     workspace_bytes: int = 32 * _WORDS,

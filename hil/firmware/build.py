@@ -29,6 +29,7 @@ from hil.firmware.linkmap import LinkMap, Piece, read_map
 from hil.firmware.placement import Workspace, check_placement
 from hil.firmware.project import (
     check_core,
+    check_counts,
     constants_section,
     modules_of,
     project_files,
@@ -204,6 +205,7 @@ def build(
     :class:`~hil.errors.BuildError` where a tool is missing or fails.
     """
     modules = modules_of(libraries)
+    check_counts(modules)
     check_core(libraries, board)
     placed = check_placement(modules, board, workspace)
     if not board.is_host:
@@ -285,6 +287,7 @@ def create_project(
     holds something else.
     """
     modules = modules_of(libraries)
+    check_counts(modules)
     check_core(libraries, board)
     placed = check_placement(modules, board, workspace)
     if not board.is_host:

@@ -20,6 +20,7 @@ from hil.firmware.runtime import FirmwareRuntime, firmware_runtime, found_runtim
 from hilc.artifact.extra import EXTRA, SAFE_PATH, extra_code, is_extra
 from hilc.artifact.library import ModelLibrary, Module, module_path
 from hilc.support.resources import data_dir
+from hilc.target import get_cpu
 from hilc.target.objects import require_fits
 
 #: Placeholder of the build id until the rest of the project is known.
@@ -42,6 +43,33 @@ def modules_of(libraries: Sequence[ModelLibrary]) -> tuple[Module, ...]:
     return modules
 
 
+#: What the protocol counts in a byte, and in two.
+_MOST, _MOST_LAYERS = 255, 65535
+
+
+def check_counts(modules: Sequence[Module]) -> None:
+    """Refuse more models, tensors or layers than the firmware's protocol numbers."""
+    if len(modules) > _MOST:
+        raise InputError(
+            f"an image of {len(modules)} models exceeds the {_MOST} that the protocol numbers",
+            "build several images",
+        )
+    for module in modules:
+        counts = [
+            ("inputs", len(module.inputs), _MOST),
+            ("outputs", len(module.outputs), _MOST),
+            ("states", len(module.states), _MOST),
+            ("layers", len(module.layers), _MOST_LAYERS),
+            *((f"outputs of {layer.name!r}", len(layer.outputs), _MOST) for layer in module.layers),
+        ]
+        for what, count, most in counts:
+            if count > most:
+                raise InputError(
+                    f"{module.name!r} has {count} {what}, and the protocol numbers {most} at most",
+                    "split the model, or run it in this process (hilc.host.load)",
+                )
+
+
 _SOURCES = "codegen/host/src/"
 _HELIUM_KERNELS = f"{_HEADERS}hil/kernels/mve/"
 _INCLUDES_TVM = re.compile(rb'^#include "tvm/', re.MULTILINE)
@@ -50,6 +78,8 @@ _INCLUDES_TVM = re.compile(rb'^#include "tvm/', re.MULTILINE)
 def check_core(libraries: Sequence[ModelLibrary], board: Board) -> None:
     """Refuse code that the board's core cannot execute: a linker would not, or not by name."""
     for library in libraries:
+        for module in library.modules:
+            check_suits(module, board)
         names = " and ".join(module.name for module in library.modules)
         for path, data in library.files.items():
             if path.startswith((_OBJECTS, EXTRA)) and path.endswith(".o"):
@@ -61,6 +91,24 @@ def check_core(libraries: Sequence[ModelLibrary], board: Board) -> None:
                     f"Helium, which {board.cpu.name} lacks",
                     f"compile the model again: hil compile MODEL --board {board.name}",
                 )
+
+
+def check_suits(module: Module, board: Board) -> str:
+    """Raise InputError for a library of a core with instructions that the board's core lacks.
+
+    Otherwise return a remark on code for another core; empty for none. Code for the host suits
+    every board, and the host runs code for every core.
+    """
+    if board.is_host or module.cpu == "host":
+        return ""
+    core = get_cpu(module.cpu)
+    if (core.arch, core.features) == (board.cpu.arch, board.cpu.features):
+        return ""
+    fact = f"{module.name!r} was compiled for {module.cpu}, but {board.name} has a {board.cpu.name}"
+    remedy = f"compile the model file again with --board {board.name}"
+    if core.isa != board.cpu.isa or not core.features <= board.cpu.features:
+        raise InputError(fact, f"{remedy}, or choose a board with a {module.cpu}")
+    return f"{fact}: {remedy}"
 
 
 def runtime_of(libraries: Sequence[ModelLibrary]) -> FirmwareRuntime | None:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from hil.errors import InputError
+from hil.errors import DeviceError, InputError
 from hil.support.cache import cache_folder
 from hil.support.process import ChildProcess
 from hil.support.qemu import install_hint, program
@@ -155,7 +155,7 @@ def _wait_for(sockets: Path, process: ChildProcess) -> None:
     while not all((sockets / name).exists() for name in ("qtest", "gdb", "qmp")):
         process.alive()
         if time.monotonic() > deadline:
-            raise InputError(
+            raise DeviceError(
                 f"QEMU made no control sockets within {_START_LIMIT_S:g} s", "run it again"
             )
         time.sleep(_POLL_S)

@@ -16,9 +16,11 @@ from typing import Any
 import models
 import pytest
 from campaigns import sampled
-from small_models import moves
+from small_models import convolutions, moves
+from tflite_builder import ModelBuilder
 from tiny_library import tiny_library
 
+import hil
 import hil.firmware.build as build_module
 import hil.support.cache as cache_module
 import hilc
@@ -31,7 +33,7 @@ from hil.firmware.fit import FitError, description_bytes, estimate, linker_deman
 from hil.firmware.glue import c_string
 from hil.firmware.linkmap import read_map
 from hil.firmware.placement import GUARD_BYTES
-from hil.firmware.project import project_files
+from hil.firmware.project import check_counts, project_files
 from hilc.support.outputs import MANIFEST
 
 BOARD = "mps2-an386"
@@ -641,3 +643,37 @@ def test_generated_text_names_no_place() -> None:
 @pytest.mark.parametrize("name", ARM_BOARDS)
 def test_base_figures_exist_for_every_core(name: str) -> None:
     assert base_figures(load_board(name).cpu).frame_buffers >= 2
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(256, 1), (1, 256)])
+def test_more_tensors_than_the_protocol_numbers_are_refused(inputs: int, outputs: int) -> None:
+    """They are counted in a byte: the firmware would describe 0 of 256."""
+    b = ModelBuilder()
+    for i in range(inputs):
+        b.input(f"x{i}", (1, 4), "int8", scale=0.5, zero_point=1)
+    b.tensor("y", (1, 4 * inputs), "int8", scale=0.5, zero_point=1)
+    b.op("CONCATENATION", tuple(f"x{i}" for i in range(inputs)), ("y",), axis=1)
+    for i in range(outputs):
+        b.output(f"y{i}", (1, 4 * inputs), "int8", scale=0.5, zero_point=1)
+        b.op("RELU", ("y",), (f"y{i}",))
+    library = hilc.compile(b.build(), cpu="cortex-m4", name="wide")
+    what = "inputs" if inputs > 255 else "outputs"
+    with pytest.raises(InputError, match=f"'wide' has 256 {what}, and the protocol numbers 255"):
+        build([library], load_board("mps2-an386"))
+
+
+def test_more_models_than_the_protocol_numbers_are_refused() -> None:
+    library = hilc.compile(convolutions(), cpu="cortex-m4", name="one")
+    (module,) = library.modules
+    many = [dataclasses.replace(module, name=f"m{i}", symbol=f"tvmgen_m{i}") for i in range(256)]
+    with pytest.raises(InputError, match="an image of 256 models exceeds the 255"):
+        check_counts(many)
+    check_counts(many[:255])
+
+
+def test_code_for_another_core_is_refused_from_python_too() -> None:
+    library = hilc.compile(convolutions(), cpu="cortex-m4", name="net")
+    refused = pytest.raises(InputError, match="compiled for cortex-m4, but microbit has a")
+    with refused as caught, hil.open("microbit", library):
+        pass
+    assert "compile the model file again" in caught.value.hint

@@ -19,7 +19,7 @@ from hil.errors import InputError
 from hil.verify.oracle import FallbackWarning, expected_outputs, installed_reference, reference_of
 from hilc import interpreter
 from hilc.artifact.library import ModelLibrary, Module
-from hilc.errors import UnsupportedError
+from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.ir import Array
 from hilc.references.tflm import VERSION
@@ -157,6 +157,30 @@ def test_what_one_definition_alone_computes_is_compared_with_it_alone(op: str, d
     with pytest.raises(UnsupportedError, match="as TensorFlow Lite Micro does it") as refused:
         hilc.compile(model, name="own", reference="litert-ref")
     assert refused.value.hint == "compile with the reference tflm"
+
+
+@needs_tflm
+def test_tflm_is_the_reference_of_a_division_that_zeros_end() -> None:
+    """It is tried with a run of its own, over zeros; their quotient ends the run with an error."""
+    b = ModelBuilder()
+    for name in "ab":
+        b.input(name, (1, 4), "int32")
+    b.output("y", (1, 4), "int32")
+    b.op("DIV", ("a", "b"), ("y",))
+    library = hilc.compile(b.build(), name="div")
+    oracle = reference_of(library, library.modules[0])
+    assert (oracle.name, oracle.fallback) == ("tflm", None)
+    sample: dict[str, Array] = {
+        "a": np.array([[7, -7, 9, 0]], np.int32),
+        "b": np.array([[2, 2, -3, 5]], np.int32),
+    }
+    assert oracle.values(0, sample)["y"].tolist() == [[3, -3, -3, 0]]
+    sample["b"][0, 0] = 0
+    with pytest.raises(ModelError, match="DIV"):
+        oracle.values(0, sample)
+    # What it is here is documented.
+    graph = load_model(b.build())
+    assert interpreter.run(graph, sample)["y"].tolist() == [[0, -3, -3, 0]]
 
 
 def test_a_library_without_its_model(library: ModelLibrary) -> None:

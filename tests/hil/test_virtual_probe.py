@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,10 +24,11 @@ import hilc.host
 from hil import virtual_probe
 from hil.board import load_board
 from hil.build import build
-from hil.errors import FlashError, InputError, ProbeError
+from hil.errors import DeviceError, FlashError, InputError, ProbeError
 from hil.firmware.image import read_image, symbol_address
 from hil.probe import flash
 from hil.virtual_probe.dap import AccessPort, TransferFault
+from hil.virtual_probe.machine import start as virtual_probe_start
 
 RAM_BOARDS = ("mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")
 FAR = 0xF000_0000
@@ -288,3 +290,17 @@ def test_tensors_by_every_way_are_the_same(
             model.run()
         assert there.get_output(0).tolist() == here.get_output(0).tolist()
         assert d._client.bulk is None or d._client.bulk.is_used
+
+
+def test_a_machine_without_control_sockets_is_a_failure_of_the_board(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "qemu-system-arm"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("hil.virtual_probe.machine._START_LIMIT_S", 0.3)
+    refused = pytest.raises(DeviceError, match="made no control sockets within 0.3 s")
+    with refused as caught, virtual_probe_start(load_board("mps2-an386")):
+        pass
+    assert caught.value.exit_code == 4

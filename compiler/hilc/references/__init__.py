@@ -122,9 +122,7 @@ class _Tflm:
         self._file = ModelFile(self.name, graph, model)
         self._model = TflmModel(self._file.data)
         self.description = self._file.describe(f"{self.name}: {tflm.PACKAGE} {version}")
-        # Some operators reject their types only when they run: run once, to raise now.
-        tensors = [graph.tensors[name] for name in graph.inputs]
-        values = self.run_all({x.name: np.zeros(x.shape, x.dtype) for x in tensors})
+        values = self._first_run()
         self._model.reset()
         # It takes the shapes of the file, also where the file leaves them open.
         for node in graph.nodes:
@@ -137,6 +135,21 @@ class _Tflm:
                         f"{list(tensor.shape)}",
                         "choose another reference",
                     )
+
+    def _first_run(self) -> Mapping[str, Array]:
+        """Return the values of a run; raise ModelError where TFLM has none of the model's types.
+
+        Some operators reject them only when they run. Of zeros, or of ones: no quotient is by them.
+        """
+        tensors = [self._graph.tensors[name] for name in self._graph.inputs]
+        refusal: ModelError | None = None
+        for fill in (0, 1):
+            try:
+                return self.run_all({x.name: np.full(x.shape, fill, x.dtype) for x in tensors})
+            except ModelError as error:
+                refusal = refusal or error
+        assert refusal is not None
+        raise refusal
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         check_inputs(self._graph, inputs)

@@ -17,15 +17,16 @@ from hil.cli.render import flashed_text
 from hil.device import Device
 from hil.device.session import check_way
 from hil.errors import HilError, InputError
+from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelOptions, load_libraries
 from hil.runners import Choice
 from hil.verify.samples import load_array
-from hilc.artifact.library import ModelLibrary, Module
+from hilc.artifact.library import ModelLibrary
 from hilc.codegen.options import CHOICES
 from hilc.ir import Array
 from hilc.memory.program import Pin, PoolSpec
 from hilc.references import numerics_of_reference
-from hilc.target import get_cpu, load_cpu
+from hilc.target import load_cpu
 
 #: An option of the compiler with a word as its value, as the hints of the compiler name it.
 _KEYWORD = re.compile(rf"\b({'|'.join(CHOICES)}|reference)=([a-z-]+)\b")
@@ -180,25 +181,9 @@ def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> li
     libraries = compiled(args, compile_options(args, board, for_firmware=True), console)
     for library in libraries:
         for module in library.modules:
-            _check_suits(module, board, console)
+            if remark := check_suits(module, board):
+                console.warn(remark)
     return libraries
-
-
-def _check_suits(module: Module, board: Board, console: Console) -> None:
-    """Compare the cores of an archive and a board.
-
-    Code for the host suits every board, and the host runs code for every core.
-    """
-    if board.is_host or module.cpu == "host":
-        return
-    core = get_cpu(module.cpu)
-    if (core.arch, core.features) == (board.cpu.arch, board.cpu.features):
-        return
-    fact = f"{module.name!r} was compiled for {module.cpu}, but {board.name} has a {board.cpu.name}"
-    remedy = f"compile the model file again with --board {board.name}"
-    if core.isa != board.cpu.isa or not core.features <= board.cpu.features:
-        raise InputError(fact, f"{remedy}, or choose a board with a {module.cpu}")
-    console.warn(f"{fact}: {remedy}")
 
 
 def compiled(
