@@ -33,6 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "full: a campaign; 'make test' leaves it out, 'make test-full' runs it"
     )
+    # Some machines set it: each of a thousand commands would compile all modules again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     ccache = shutil.which("ccache")

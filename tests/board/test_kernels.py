@@ -52,13 +52,18 @@ BOARDS = {
 }
 #: Calls of a family's kernels that there must be at least, of all and of each.
 CALLS, CALLS_OF_EACH = 2000, 10
-#: Which of the layers ``make test`` takes.
-EVERY = 5
+#: Which of the layers ``make test`` takes: fewer where QEMU checks each access to memory by itself,
+#: as it does where RISC-V's memory protection has regions smaller than a page.
+SAMPLE = {"mps2-an385": 10, "mps2-an386": 10, "mps3-an547": 10, "riscv-virt": 20}
 
 #: Shapes of layers and attributes where one kernel or another takes another way: those for Helium,
 #: and the others'.
 OF_HELIUM: Sequence[Shapes] = (*CORNERS, *PIXELS, *PLANES)
 OF_OTHERS: Sequence[Shapes] = [(op, x, w, attrs) for op, x, w, attrs, *_ in CASES.values()]
+
+
+#: Boards, and which of their layers are taken: a sample, and all.
+DRAWS = sampled([*SAMPLE.items(), *((name, 1) for name in BOARDS)], keep=list(SAMPLE.items()))
 
 
 def linear_layers(rng: np.random.Generator) -> list[Layer]:
@@ -92,8 +97,7 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
-@pytest.mark.parametrize("name", BOARDS)
-@pytest.mark.parametrize("every", sampled([EVERY, 1], keep=[EVERY]), ids="each {}.".format)
+@pytest.mark.parametrize(("name", "every"), DRAWS)
 def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:
     """Of some, the output also lies over an input as far as it may: the assembly has an order of
     its own, which the host does not see.
@@ -113,13 +117,12 @@ def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:
     family = {n: k for n, k in kernels().items() if BOARDS[name] in k.requires}
     counts = {kernel: count(checks).get(kernel, 0) for kernel in family}
     assert sum(counts.values()) > CALLS // every
-    assert min(counts.values()) >= CALLS_OF_EACH // every, counts
+    assert min(counts.values()) >= max(1, CALLS_OF_EACH // every), counts
     if every == 1:
         assert {n for n, k in family.items() if k.order != "none"} <= count(overlapping).keys()
 
 
-@pytest.mark.parametrize("name", BOARDS)
-@pytest.mark.parametrize("every", sampled([EVERY, 1], keep=[EVERY]), ids="each {}.".format)
+@pytest.mark.parametrize(("name", "every"), DRAWS)
 def test_kernels_compiled_for_one_layer_each(name: str, every: int) -> None:
     board = load_board(name)
     rng = np.random.default_rng([SEED + 1, *name.encode()])
