@@ -30,7 +30,9 @@ factor = 0.55
 [cost.on.cortex-m55]
 factor = 0.55
 [cost.on.cortex-m0]
-factor = 1.32
+output = 46.37
+filter_row = 36.68
+mac = 7.503
 [cost.on.rv32imac]
 output = 26.29
 filter_row = 15.4

@@ -21,7 +21,8 @@ mac = "output * filter_h * filter_w"
 output = 30
 mac = 16.7
 [cost.on.cortex-m0]
-factor = 1.43
+output = 144.2
+mac = 12.7
 [cost.on.rv32imac]
 factor = 0.86
 @*/

@@ -26,7 +26,9 @@ factor = 0.45
 [cost.on.cortex-m55]
 factor = 0.42
 [cost.on.cortex-m0]
-factor = 1.47
+call = 32.73
+output = 76.76
+mac = 7.992
 [cost.on.rv32imac]
 factor = 1.34
 @*/

@@ -33,7 +33,11 @@ copied = 1.957
 [cost.on.cortex-m55]
 factor = 1.02
 [cost.on.cortex-m0]
-factor = 4.29
+call = 2860.0
+output = 71.62
+mac = 6.294
+band_pixel = 24.41
+copied = 2.687
 [cost.on.rv32imac]
 factor = 1.97
 @*/

@@ -24,9 +24,10 @@
  *
  *   stream   per channel 28 bytes: int8[4][4] filter, upper left; int32 +16 bias, +20 multiplier,
  *            +24 shift
- *   table    by `_turns()`; a turn, 24 bytes: int32 +0 first tile, +4 second tile, in a plane;
+ *   table    by `_entries()`; an entry, 24 bytes: int32 +0 first tile, +4 second tile, in a plane;
  *            uint16[8] +8 their outputs. masked, 28 bytes: a mask between the two tiles.
- *            by `_half_turns()`, of an odd last column, 32 bytes: int32[4] tiles of 2x1, uint16[8]
+ *            by `_half_entries()`, of an odd last column, 32 bytes: int32[4] tiles of 2x1,
+ *            uint16[8] their outputs
  *   planes   in scratch, int8 [planes][plane_h][plane_w]
  *
  * Tiles at a lower end of odd height repeat a row, those at an odd right end are stored in part.
