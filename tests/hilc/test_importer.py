@@ -511,6 +511,11 @@ def test_an_operator_that_is_not_supported_names_similar_ones() -> None:
     assert caught.value.hint.startswith("similar are TRANSPOSE; docs/reference/operators.md")
 
 
+def test_a_model_is_called_as_it_was_asked_for() -> None:
+    assert load_model(_chain("RELU"), "wanted").name == "wanted"
+    assert load_model(_chain("RELU")).name == "default"
+
+
 def test_operator_beyond_the_old_code_range_is_named() -> None:
     with pytest.raises(UnsupportedError, match=r"operator 0 \(MULTINOMIAL\) is not supported"):
         load_model(_chain("MULTINOMIAL"))

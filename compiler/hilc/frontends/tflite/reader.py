@@ -285,10 +285,10 @@ class _Importer:
         outputs = self._indices(self.subgraph, "Outputs", "the model's outputs")
         fixed_sizes = tuple(size for index in inputs for size in self._fixed_sizes(index))
         tensors = {self.names[i]: self.tensor(i) for i in (*inputs, *outputs)}
-        for name in tensors:
-            if name in self._complex:
+        for border in tensors:
+            if border in self._complex:
                 raise UnsupportedError(
-                    f"{name!r} is an input or an output, and complex", _COMPLEX_HINT
+                    f"{border!r} is an input or an output, and complex", _COMPLEX_HINT
                 )
         nodes = []
         for i, (operator, code) in enumerate(zip(operators, codes, strict=True)):
