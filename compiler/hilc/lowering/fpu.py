@@ -6,23 +6,28 @@ their results are the same to the last bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from hilc.lowering.channels import padded
+from hilc.lowering.generic.products import batches
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
+    FloatParameters,
     LinearForm,
     MatrixProduct,
     linear_calls,
     linear_form,
 )
 from hilc.lowering.parameters import (
+    HilBatchMatmulF32,
+    HilFpuBatchMatmulF32,
     HilFpuColumnsF32,
     HilFpuConv2dF32,
     HilFpuDepthwiseConv2dF32,
@@ -30,10 +35,13 @@ from hilc.lowering.parameters import (
     HilFpuMatvecF32,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.ops.batch_matmul import BatchMatmulAttributes
 
 #: Columns that are next to each other, for four rows and for one; elements of depth of a unit.
 _FOUR, _EIGHT = 4, 8
 _UNIT = 2
+#: Columns of a computed matrix that are packed at a time: more take more scratch.
+_GROUPS = (64, 8)
 #: Rows below which four at a time are slower than one.
 _FEW_ROWS = 3
 
@@ -125,3 +133,47 @@ def packed_floats(form: LinearForm, block: int, beyond: int) -> npt.NDArray[np.f
     blocks = weights.reshape(-1, block, weights.shape[1]).transpose(0, 2, 1)
     bias = padded(form.floats.bias, block).reshape(-1, 1, block)
     return np.concatenate([blocks, bias], axis=1).reshape(-1).astype(np.float32)
+
+
+@lowers("BATCH_MATMUL", dtypes={"float32"}, requires={"dsp", "fpu"})
+def products(layer: Layer) -> Iterator[KernelCall]:
+    """Return the kernels of products of matrices, of which the second may be a constant."""
+    portable = batches(layer)
+    assert isinstance(portable, KernelCall)
+    parameters = portable.parameters
+    assert isinstance(parameters, HilBatchMatmulF32)
+    shape = parameters.batch_matmul
+    if (form := _constant_columns(layer)) is not None:
+        for ways in _rows(form):
+            yield KernelCall(ways, (0,), portable.macs)
+        return
+    whole = shape.columns + -shape.columns % _FOUR
+    for group in dict.fromkeys(min(whole, group) for group in _GROUPS):
+        kernel = HilFpuBatchMatmulF32(
+            batch_matmul=shape, units=-(-shape.depth // _UNIT), group=group
+        )
+        yield KernelCall(kernel, portable.inputs, portable.macs)
+
+
+def _constant_columns(layer: Layer) -> MatrixProduct | None:
+    """Return the product as that of all rows by a matrix of weights, where the second matrix is one
+    for all, and constant.
+    """
+    a, b = layer.operand(0), layer.operand(1)
+    attributes = BatchMatmulAttributes.of(layer.node)
+    if b.data is None or b.size != math.prod(b.shape[-2:]) or attributes.adj_x:
+        return None
+    if math.prod(a.shape[:-2]) * a.shape[-2] * b.size != layer.out.size * a.shape[-1]:
+        return None
+    matrix = b.data.reshape(b.shape[-2:])
+    weights = np.ascontiguousarray(matrix if attributes.adj_y else matrix.T)
+    bias = np.zeros(len(weights), np.float32)
+    form = MatrixProduct(
+        weights,
+        FloatParameters(-math.inf, math.inf, bias),
+        bias,
+        0,
+        a.size * len(weights),
+        a.size // a.shape[-1],
+    )
+    return form if _is_finite(form) else None

@@ -206,6 +206,34 @@ class HilDspLstm(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilBatchMatmul(FieldGroup):
+    """The fields of ``HIL_BATCH_MATMUL_FIELDS``."""
+
+    #: pairs of matrices
+    batches: int
+    #: turns of the loops over the pairs
+    counts: tuple[int, ...]
+    #: by which the first matrix moves as each of them advances
+    a_jumps: tuple[int, ...]
+    #: by which the second one does
+    b_jumps: tuple[int, ...]
+    #: of the first matrix, and of the product
+    rows: int
+    #: elements of a row, products of a sum
+    depth: int
+    #: of the second matrix, and of the product
+    columns: int
+    #: from a row of the first matrix to the next
+    a_row: int
+    #: from one element of its rows to the next
+    a_step: int
+    #: from a column of the second matrix to the next
+    b_column: int
+    #: from one element of its columns to the next
+    b_step: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilFpuColumnsF32(FieldGroup):
     """The fields of ``HIL_FPU_COLUMNS_F32_FIELDS``."""
 
@@ -308,34 +336,6 @@ class HilBinary(FieldGroup):
     #: from one of the first operand's elements to the next; 0: one for all
     a_step: int
     #: the same of the second operand
-    b_step: int
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HilBatchMatmul(FieldGroup):
-    """The fields of ``HIL_BATCH_MATMUL_FIELDS``."""
-
-    #: pairs of matrices
-    batches: int
-    #: turns of the loops over the pairs
-    counts: tuple[int, ...]
-    #: by which the first matrix moves as each of them advances
-    a_jumps: tuple[int, ...]
-    #: by which the second one does
-    b_jumps: tuple[int, ...]
-    #: of the first matrix, and of the product
-    rows: int
-    #: elements of a row, products of a sum
-    depth: int
-    #: of the second matrix, and of the product
-    columns: int
-    #: from a row of the first matrix to the next
-    a_row: int
-    #: from one element of its rows to the next
-    a_step: int
-    #: from a column of the second matrix to the next
-    b_column: int
-    #: from one element of its columns to the next
     b_step: int
 
 
@@ -1215,6 +1215,19 @@ class HilDspWinograd3x3S8(Parameters):
     stream: npt.NDArray[np.int32]
     #: a pixel outside the image
     border: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilFpuBatchMatmulF32(Parameters):
+    """The fields of ``struct hil_fpu_batch_matmul_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_fpu_batch_matmul_f32"
+
+    batch_matmul: HilBatchMatmul
+    #: of two elements, the depth rounded up
+    units: int
+    #: columns that are packed at a time, a multiple of four
+    group: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -66,14 +66,16 @@
     float out_max;      /* the largest output */                                                   \
     const float *stream /* of fours of columns, as drawn above */
 
+/* The columns that are multiplied at a time. */
 struct hil_fpu_columns_f32 {
     HIL_FPU_COLUMNS_F32_FIELDS;
+    int32_t step; /* floats from a row's outputs to the next row's */
 };
 
 #define HIL_FPU_COLUMNS_F32(p)                                                                     \
     {                                                                                              \
         .units = (p)->units, .columns = (p)->columns, .out_min = (p)->out_min,                     \
-        .out_max = (p)->out_max, .stream = (p)->stream,                                            \
+        .out_max = (p)->out_max, .stream = (p)->stream, .step = (p)->columns,                      \
     }
 
 /* What outputs are bounded by. */
@@ -415,7 +417,7 @@ HIL_INLINE void hil_fpu_columns_f32(const struct hil_fpu_columns_f32 *p, const f
         struct hil_fpu_block block = {
             .weights = p->stream + column * (2 * p->units + 1),
             .out = direct ? out + column : some,
-            .step = direct ? p->columns * (int32_t)sizeof *out : 16,
+            .step = direct ? p->step * (int32_t)sizeof *out : 16,
             .x = x,
             .fours_end = x + p->units / 4 * 32,
             .end = x + p->units * 8,
@@ -435,7 +437,7 @@ HIL_INLINE void hil_fpu_columns_f32(const struct hil_fpu_columns_f32 *p, const f
             const int32_t count = p->columns - column < 4 ? p->columns - column : 4;
             for (int32_t row = 0; row < rows; row++) {
                 for (int32_t i = 0; i < count; i++) {
-                    out[row * p->columns + column + i] = some[4 * row + i];
+                    out[row * p->step + column + i] = some[4 * row + i];
                 }
             }
         }
