@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +63,38 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_the_module_is_what_the_headers_say():
     text = Path(parameters.__file__).read_text(encoding="utf-8")
-    assert text == shipped_parameters(), "run python -m hilc.lowering.write_parameters"
+    assert text == shipped_parameters(), "run python ci/parameters.py"
+
+
+def test_a_dataclass_is_written_that_a_builder_imports_already(tmp_path: Path):
+    """The compiler itself cannot be imported then."""
+    root = Path(parameters.__file__).parents[3]
+    for name in ("hilc", "runtime"):
+        skipped = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(root / "compiler" / name, tmp_path / "compiler" / name, ignore=skipped)
+    (tmp_path / "ci").mkdir()
+    shutil.copy(root / "ci" / "parameters.py", tmp_path / "ci")
+    lowering = tmp_path / "compiler" / "hilc" / "lowering"
+    written = lowering / "parameters.py"
+    text = written.read_text(encoding="utf-8")
+    written.write_text(text.replace("class HilSoftmaxS8(", "class HilOlder("), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "compiler")}
+
+    def python(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    assert "cannot import name 'HilSoftmaxS8'" in python("-c", "import hilc").stderr
+    assert "run python ci/parameters.py" in python("ci/parameters.py", "--check").stderr
+    assert python("ci/parameters.py").returncode == 0
+    assert written.read_text(encoding="utf-8") == text
+    assert python("-c", "import hilc").returncode == 0
 
 
 def test_every_field_of_a_kernel_has_a_meaning():

@@ -106,6 +106,8 @@ def _in_child(name: str, kind: str, batch: int | None, outcome: Path) -> None:
         quiet = os.open(os.devnull, os.O_WRONLY)
         for descriptor in (1, 2):
             os.dup2(quiet, descriptor)
+        # TensorFlow removes its generated modules when a process exits, which this one does not do.
+        tempfile.tempdir = os.environ["TMPDIR"] = str(outcome.parent)
         outcome.with_name(f"{outcome.name}.json").write_text(
             json.dumps(_convert(name, kind, batch, outcome))
         )

@@ -13,7 +13,8 @@ Fields that kernels share are a macro whose name ends in ``_FIELDS``; it is decl
 and stands in the struct as ``HIL_WINDOW_FIELDS;``. :func:`python_module` writes a frozen dataclass
 for each struct and each macro: ``HilMatmulS8``, and ``HilWindow`` as the field ``window``.
 
-:mod:`hilc.lowering.write_parameters` does so for the run time's kernels and for your own.
+:mod:`hilc.lowering.write_parameters` does so for your own kernels, ``ci/parameters.py`` for those
+of the run time.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def _is_free(name: str) -> bool:
 _HEAD = '''\
 """The parameters of {whose} kernels.
 
-Written by ``python -m hilc.lowering.write_parameters`` from the structs in the C headers.
+Written by ``{command}`` from the structs in the C headers.
 """
 
 from __future__ import annotations
@@ -165,11 +166,15 @@ from hilc.lowering.kernels import FieldGroup, Parameters
 
 
 def python_module(
-    structs: Structs, kernels: Sequence[str], known: Iterable[str] = (), whose: str = "the"
+    structs: Structs,
+    kernels: Sequence[str],
+    command: str,
+    known: Iterable[str] = (),
+    whose: str = "the",
 ) -> str:
     """Return the text of a module with a dataclass for the struct of each of ``kernels`` (name to
     header), and for the macros of fields that these have, ``known`` ones excepted: they are
-    imported.
+    imported. ``command`` is named as the writer.
     """
     known = set(known)
     groups: dict[str, None] = {}
@@ -183,7 +188,7 @@ def python_module(
     for name in kernels:
         collect(structs.structs[name])
     imported = sorted(python_name(group) for group in groups if group in known)
-    parts = [_HEAD.format(whose=whose)]
+    parts = [_HEAD.format(whose=whose, command=command)]
     if imported:
         parts[0] += f"from hilc.lowering.parameters import {', '.join(imported)}\n"
     for group in groups:

@@ -1,8 +1,8 @@
 """Writes the dataclasses of kernels' parameters from the structs in their C headers.
 
-``python -m hilc.lowering.write_parameters`` writes :mod:`hilc.lowering.parameters`; with
-``--check`` it only compares, and returns 1 where the file is stale. With a folder of headers of
-your own, which :func:`hilc.lowering.kernels.register_kernels` takes, it prints the module for them.
+``python -m hilc.lowering.write_parameters FOLDER`` prints the module for the headers in a folder of
+your own, which :func:`hilc.lowering.kernels.register_kernels` takes. ``ci/parameters.py`` of the
+repository writes :mod:`hilc.lowering.parameters`, the module for the kernels that ship.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hilc.lowering.kernels import described_kernels, read_headers, shipped_heade
 from hilc.lowering.structs import Structs, python_module, read_structs
 
 _COMMAND = "python -m hilc.lowering.write_parameters"
+_COMMAND_FOR_SHIPPED = "python ci/parameters.py"
 
 
 def shipped_parameters() -> str:
@@ -28,7 +29,7 @@ def shipped_parameters() -> str:
             f"no comment says what {', '.join(silent)} is",
             "write it behind the field or above it: the dataclass takes it from there",
         )
-    return python_module(structs, names)
+    return python_module(structs, names, _COMMAND_FOR_SHIPPED)
 
 
 def own_parameters(folder: Path) -> str:
@@ -40,30 +41,26 @@ def own_parameters(folder: Path) -> str:
     structs = Structs(own.structs, {**shipped.groups, **own.groups})
     names = [kernel.name for kernel in described_kernels(headers)]
     return python_module(
-        structs, names, known=shipped.groups.keys() - own.groups.keys(), whose="own"
+        structs,
+        names,
+        f"{_COMMAND} FOLDER",
+        known=shipped.groups.keys() - own.groups.keys(),
+        whose="own",
     )
 
 
 def main() -> int:
-    """Write, compare or print a module of parameters."""
+    """Print the module for a folder of headers."""
     parser = argparse.ArgumentParser(prog=_COMMAND, description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", nargs="?", type=Path, help="print the module for these headers")
-    parser.add_argument("--check", action="store_true", help="only compare")
-    args = parser.parse_args()
+    parser.add_argument("folder", nargs="?", type=Path, help="with the headers of your kernels")
+    folder = parser.parse_args().folder
+    if folder is None:
+        parser.error(f"give the folder of your kernels ({_COMMAND_FOR_SHIPPED} writes ours)")
     try:
-        if args.folder is not None:
-            sys.stdout.write(own_parameters(args.folder))
-            return 0
-        text = shipped_parameters()
+        sys.stdout.write(own_parameters(folder))
     except HilError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    path = Path(__file__).with_name("parameters.py")
-    if not args.check:
-        path.write_text(text, encoding="utf-8")
-    elif not path.is_file() or path.read_text(encoding="utf-8") != text:
-        sys.stderr.write(f"{path} differs from the C headers\n\nhint: run {_COMMAND}\n")
-        return 1
     return 0
 
 
