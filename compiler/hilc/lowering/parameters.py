@@ -108,6 +108,34 @@ class HilPoolWindows(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilBatchMatmul(FieldGroup):
+    """The fields of ``HIL_BATCH_MATMUL_FIELDS``."""
+
+    #: pairs of matrices
+    batches: int
+    #: turns of the loops over the pairs
+    counts: tuple[int, ...]
+    #: by which the first matrix moves as each of them advances
+    a_jumps: tuple[int, ...]
+    #: by which the second one does
+    b_jumps: tuple[int, ...]
+    #: of the first matrix, and of the product
+    rows: int
+    #: elements of a row, products of a sum
+    depth: int
+    #: of the second matrix, and of the product
+    columns: int
+    #: from a row of the first matrix to the next
+    a_row: int
+    #: from one element of its rows to the next
+    a_step: int
+    #: from a column of the second matrix to the next
+    b_column: int
+    #: from one element of its columns to the next
+    b_step: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilDspPairs(FieldGroup):
     """The fields of ``HIL_DSP_PAIRS_FIELDS``."""
 
@@ -206,31 +234,51 @@ class HilDspLstm(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HilBatchMatmul(FieldGroup):
-    """The fields of ``HIL_BATCH_MATMUL_FIELDS``."""
+class HilSvdf(FieldGroup):
+    """The fields of ``HIL_SVDF_FIELDS``."""
 
-    #: pairs of matrices
-    batches: int
-    #: turns of the loops over the pairs
-    counts: tuple[int, ...]
-    #: by which the first matrix moves as each of them advances
-    a_jumps: tuple[int, ...]
-    #: by which the second one does
-    b_jumps: tuple[int, ...]
-    #: of the first matrix, and of the product
-    rows: int
-    #: elements of a row, products of a sum
+    #: inputs
+    batch: int
+    #: elements of an input
     depth: int
-    #: of the second matrix, and of the product
-    columns: int
-    #: from a row of the first matrix to the next
-    a_row: int
-    #: from one element of its rows to the next
-    a_step: int
-    #: from a column of the second matrix to the next
-    b_column: int
-    #: from one element of its columns to the next
-    b_step: int
+    #: elements of an output
+    units: int
+    #: filters of a unit
+    rank: int
+    #: features that a filter keeps
+    memory: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSvdfScales(FieldGroup):
+    """The fields of ``HIL_SVDF_SCALES_FIELDS``."""
+
+    #: from sums to features
+    feature_multiplier: int
+    #: to the left; below 0 to the right
+    feature_shift: int
+    #: from sums to outputs
+    out_multiplier: int
+    #: to the left; below 0 to the right
+    out_shift: int
+    #: of features
+    state_zero_point: int
+    #: of outputs
+    out_zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspSvdf(FieldGroup):
+    """The fields of ``HIL_DSP_SVDF_FIELDS``."""
+
+    svdf: HilSvdf
+    svdf_scales: HilSvdfScales
+    #: of four units of depth
+    groups: int
+    #: of four filters each: biases and weights, as matvec_s8.h packs them
+    stream: npt.NDArray[np.int32]
+    #: of units, with what zero points of features add
+    bias: npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -591,37 +639,10 @@ class HilOverlap(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HilSvdf(FieldGroup):
-    """The fields of ``HIL_SVDF_FIELDS``."""
-
-    #: inputs
-    batch: int
-    #: elements of an input
-    depth: int
-    #: elements of an output
-    units: int
-    #: filters of a unit
-    rank: int
-    #: features that a filter keeps
-    memory: int
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class HilSvdfS8(FieldGroup):
     """The fields of ``HIL_SVDF_S8_FIELDS``."""
 
-    #: from sums to features
-    feature_multiplier: int
-    #: to the left; below 0 to the right
-    feature_shift: int
-    #: from sums to outputs
-    out_multiplier: int
-    #: to the left; below 0 to the right
-    out_shift: int
-    #: of features
-    state_zero_point: int
-    #: of outputs
-    out_zero_point: int
+    svdf_scales: HilSvdfScales
     #: of features, [filters][depth]
     weights: npt.NDArray[np.int8]
     #: of features: their sums for inputs of all zeros
@@ -756,6 +777,22 @@ class HilMveLstm(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilMveSvdf(FieldGroup):
+    """The fields of ``HIL_MVE_SVDF_FIELDS``."""
+
+    svdf: HilSvdf
+    svdf_scales: HilSvdfScales
+    #: of 16 elements of an input, the depth rounded up
+    chunks: int
+    #: of filters, their number rounded up
+    eights: int
+    #: of the filters, as blocks_s8.h draws it (wide)
+    stream: npt.NDArray[np.int8]
+    #: of units, with what zero points of features add
+    bias: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilV7mColumns(FieldGroup):
     """The fields of ``HIL_V7M_COLUMNS_FIELDS``."""
 
@@ -877,6 +914,29 @@ class HilDspScaledPoolS8(Parameters):
     low: int
     #: the largest output
     high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspBatchMatmulS8(Parameters):
+    """The fields of ``struct hil_dsp_batch_matmul_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_batch_matmul_s8"
+
+    batch_matmul: HilBatchMatmul
+    #: of four elements of depth
+    units: int
+    #: rows at a time, an even number
+    group: int
+    #: what is added to each element of the first matrix
+    a_offset: int
+    #: what is added to each element of the second one
+    b_offset: int
+    #: of the output
+    out_zero_point: int
+    #: in Q0.31
+    multiplier: int
+    #: of the products, to the right, at least 1
+    shift: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -1190,6 +1250,28 @@ class HilDspSumS8(Parameters):
     addend: int
     #: to the right, of the sum
     shift: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspSvdfS8StateS16(Parameters):
+    """The fields of ``struct hil_dsp_svdf_s8_state_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_svdf_s8_state_s16"
+
+    dsp_svdf: HilDspSvdf
+    #: weights of features, [filters][memory]
+    moments: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspSvdfS8StateS8(Parameters):
+    """The fields of ``struct hil_dsp_svdf_s8_state_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_svdf_s8_state_s8"
+
+    dsp_svdf: HilDspSvdf
+    #: weights of features, [filters][memory]
+    moments: npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -3974,6 +4056,27 @@ class HilTanhS16(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilBatchMatmulS8Mve(Parameters):
+    """The fields of ``struct hil_batch_matmul_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_batch_matmul_s8_mve"
+
+    batch_matmul: HilBatchMatmul
+    #: of sixteen elements, the depth rounded up
+    chunks: int
+    #: what is added to each element of the first matrix
+    a_offset: int
+    #: what is added to each element of the second one
+    b_offset: int
+    #: of the output
+    out_zero_point: int
+    #: in Q0.31
+    multiplier: int
+    #: of the products, to the left; below 0
+    shift: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilSumS8Mve(Parameters):
     """The fields of ``struct hil_sum_s8_mve``."""
 
@@ -4465,6 +4568,28 @@ class HilScaledPoolS8Mve(Parameters):
     low: int
     #: the largest output
     high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSvdfS8StateS16Mve(Parameters):
+    """The fields of ``struct hil_svdf_s8_state_s16_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_svdf_s8_state_s16_mve"
+
+    mve_svdf: HilMveSvdf
+    #: weights of features, [filters][memory]
+    moments: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSvdfS8StateS8Mve(Parameters):
+    """The fields of ``struct hil_svdf_s8_state_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_svdf_s8_state_s8_mve"
+
+    mve_svdf: HilMveSvdf
+    #: weights of features, [filters][memory]
+    moments: npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -22,6 +22,7 @@ from hilc.ops.operands import (
     quantization,
     require_counts,
     require_dtype,
+    require_rounding,
     require_symmetric,
     unsupported,
 )
@@ -120,13 +121,7 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
     if not a.element.quantized:
         return
     require_symmetric(node, outs[0])
-    if node.rounding not in SUMS[sums_of(a)].roundings:
-        unsupported(
-            node,
-            f"does not support rounding {node.rounding.value!r} of {sums_of(a)} sums (supported: "
-            f"{', '.join(r.value for r in Rounding if r in SUMS[sums_of(a)].roundings)})",
-            "state a policy of these on the node",
-        )
+    require_rounding(node, sums_of(a))
     scale(node, ins, outs[0])
 
 

@@ -26,6 +26,7 @@ from hilc.ops.operands import (
     quantization,
     require_counts,
     require_dtype,
+    require_rounding,
     require_symmetric,
     unsupported,
 )
@@ -141,13 +142,7 @@ def _check_quantized(
     zero_point = quantization(node, x)[1]
     low, high = x.element.bounds
     sums = SUMS[bias_data.dtype.name]
-    if node.rounding not in sums.roundings:
-        unsupported(
-            node,
-            f"does not support rounding {node.rounding.value!r} of {bias_data.dtype} sums "
-            f"(supported: {', '.join(r.value for r in Rounding if r in sums.roundings)})",
-            "state a policy of these on the node",
-        )
+    require_rounding(node, bias_data.dtype.name)
     for bias, largest in (
         (bias_data.astype(np.int64), max(high - zero_point, zero_point - low)),
         (fold_zero_point(weight_data, bias_data, zero_point, channel_axis), -low),

@@ -8,9 +8,9 @@ from typing import NoReturn
 import numpy as np
 
 from hilc.errors import ModelError, UnsupportedError
-from hilc.ir import ELEMENT_TYPES, Array, Node, Numerics, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Node, Numerics, Rounding, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
-from hilc.numerics.requantize import FixedPoint, activation_range, quantize_multiplier
+from hilc.numerics.requantize import SUMS, FixedPoint, activation_range, quantize_multiplier
 from hilc.ops.attributes import ActivationAttributes
 
 #: The types that arithmetic operators compute in: those that are multiplied with weights.
@@ -35,6 +35,19 @@ def invalid(node: Node, what: str, hint: str = "") -> NoReturn:
 def unsupported(node: Node, what: str, hint: str = "") -> NoReturn:
     """Refuse ``node``, valid though it may be, as :func:`invalid` does."""
     raise UnsupportedError(f"{_layer(node)} {what}", hint)
+
+
+def require_rounding(node: Node, sums: str) -> None:
+    """Reject a rounding policy that sums of this type do not have."""
+    known = SUMS[sums].roundings
+    if node.rounding not in known:
+        supported = ", ".join(policy.value for policy in Rounding if policy in known)
+        unsupported(
+            node,
+            f"does not support rounding {node.rounding.value!r} of {sums} sums "
+            f"(supported: {supported})",
+            "state a policy of these on the node",
+        )
 
 
 def undefined(node: Node, what: str) -> NoReturn:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,6 +26,10 @@ _SMALL_WEIGHTS = 1024
 #: Columns whose weights lie next to each other, for three rows and for a single one.
 PAIR = 2
 VECTOR_BLOCK = 4
+#: Sums of which 256 times is a word, and sums that may be doubled and shifted to the left.
+_PAIR_LIMIT, _SHIFTED_LIMIT = 2**23, 2**30
+#: To where sums are shifted at most, to the right.
+_MOST_RIGHT = 29
 
 
 def units_of(form: LinearForm) -> int:
@@ -116,3 +122,30 @@ def paired_weights(matrix: Array, block: int) -> npt.NDArray[np.int16] | None:
         return None
     units = pairs.reshape(-1, block // 2, whole.shape[1] // UNIT, UNIT)[..., UNIT_ORDER]
     return np.ascontiguousarray(units.transpose(0, 2, 1, 3)).reshape(-1).astype(np.int16)
+
+
+def fits_pairs(bound: int, shifts: Sequence[int]) -> bool:
+    """Return whether sums below ``bound`` of pairs of columns are requantized as
+    ``hil_dsp_requantized`` does it, by shifts to the left (below 0 to the right).
+    """
+    return bound < _PAIR_LIMIT and all(
+        shift >= -_MOST_RIGHT and bound << max(shift, 0) < _SHIFTED_LIMIT for shift in shifts
+    )
+
+
+def paired_blocks(matrix: Array, bias: npt.NDArray[np.int64]) -> npt.NDArray[np.int32] | None:
+    """Return biases and weights of each four columns, a row for each, as
+    ``kernels/dsp/matvec_s8.h`` takes them; None where a pair needs 17 bits.
+    """
+    pairs = paired_weights(matrix, VECTOR_BLOCK)
+    if pairs is None:
+        return None
+    first, second = bias.reshape(-1, PAIR).T
+    words = pairs.view(np.int32).reshape(len(bias) // VECTOR_BLOCK, -1)
+    return with_bias(np.stack([first, first + 256 * second], axis=1), words)
+
+
+def with_bias(bias: npt.NDArray[np.int64], weights: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Return the biases of each four columns before their weights."""
+    rows = np.concatenate([bias.reshape(-1, VECTOR_BLOCK), weights], axis=1)
+    return rows.astype(np.int32)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hilc.ir import Rounding, Tensor
+from hilc.ir import Rounding
 from hilc.lowering.generic.wide import bias_words, multipliers, right_shifts
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.linear import WideRequantization
+from hilc.lowering.matrices import matrices_form
 from hilc.lowering.parameters import (
-    HilBatchMatmul,
     HilBatchMatmulF32,
     HilBatchMatmulS8,
     HilBatchMatmulS16,
@@ -24,7 +24,6 @@ from hilc.lowering.parameters import (
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.rounds import rounds
-from hilc.lowering.strides import broadcast_strides, contiguous_strides, nest, walk
 from hilc.numerics.requantize import reduced_multiplier, reduced_shift
 from hilc.ops import batch_matmul, linear, transpose_conv
 from hilc.ops.attributes import ActivationAttributes
@@ -97,64 +96,28 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
     yield KernelCall(parameters, inputs, macs)
 
 
-def _steps(tensor: Tensor, transposed: bool) -> tuple[int, int]:
-    """Return the elements from a row of a matrix to the next, and from a column to the next."""
-    row, column = contiguous_strides(tensor.shape)[-2:]
-    return (column, row) if transposed else (row, column)
-
-
-def _batch_strides(tensor: Tensor, batch: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the elements from a matrix to the next along each axis of the broadcast batches."""
-    rows, columns = tensor.shape[-2:]
-    strides = broadcast_strides(tensor.shape[:-2], batch)
-    return tuple(stride * rows * columns for stride in strides)
-
-
 @lowers("BATCH_MATMUL", dtypes=ARITHMETIC, roundings=Rounding)
 def batches(layer: Layer) -> KernelCall:
     """Return the kernel of products of matrices on any core."""
-    node, out = layer.node, layer.out
-    a, b = layer.operand(0), layer.operand(1)
-    attributes = batch_matmul.BatchMatmulAttributes.of(node)
-    sizes = batch_matmul.product(node, layer.ins)
-    loops = nest(sizes.batch, _batch_strides(a, sizes.batch), _batch_strides(b, sizes.batch))
-    walked = walk(node, loops, 2)
-    a_row, a_step = _steps(a, attributes.adj_x)
-    b_step, b_column = _steps(b, attributes.adj_y)
-    shape = HilBatchMatmul(
-        batches=walked.rows,
-        counts=walked.counts,
-        a_jumps=walked.jumps[0],
-        b_jumps=walked.jumps[1],
-        rows=sizes.rows,
-        depth=sizes.depth,
-        columns=sizes.columns,
-        a_row=a_row,
-        a_step=a_step,
-        b_column=b_column,
-        b_step=b_step,
-    )
-    macs = out.size * sizes.depth
-    if not out.element.quantized:
-        return KernelCall(HilBatchMatmulF32(batch_matmul=shape), (0, 1), macs)
-    multiplier, shift = batch_matmul.scale(node, layer.ins, out)
-    if out.element.symmetric:
+    form = matrices_form(layer)
+    if not layer.out.element.quantized:
+        return form.call(HilBatchMatmulF32(batch_matmul=form.shape))
+    multiplier, shift = batch_matmul.scale(layer.node, layer.ins, layer.out)
+    if layer.out.element.symmetric:
         wide = HilBatchMatmulS16(
-            batch_matmul=shape,
+            batch_matmul=form.shape,
             multiplier=int(reduced_multiplier(multiplier)),
             shift=int(reduced_shift(shift)),
         )
-        return KernelCall(wide, (0, 1), macs)
-    low, high = out.element.bounds
+        return form.call(wide)
+    low, high = layer.out.element.bounds
     parameters = HilBatchMatmulS8(
-        batch_matmul=shape,
-        a_offset=-quantization(node, a)[1],
-        b_offset=-quantization(node, b)[1],
-        output_range=HilOutputRange(
-            out_zero_point=quantization(node, out)[1], out_min=low, out_max=high
-        ),
+        batch_matmul=form.shape,
+        a_offset=-form.a_zero_point,
+        b_offset=-form.b_zero_point,
+        output_range=HilOutputRange(out_zero_point=form.out_zero_point, out_min=low, out_max=high),
         multiplier=multiplier,
         shift=shift,
-        rounding=int(rounds(node.rounding, ties=True, narrow=False)),
+        rounding=int(rounds(layer.node.rounding, ties=True, narrow=False)),
     )
-    return KernelCall(parameters, (0, 1), macs)
+    return form.call(parameters)

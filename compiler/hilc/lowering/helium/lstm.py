@@ -12,9 +12,7 @@ from hilc.lowering.channels import padded
 from hilc.lowering.helium.packing import (
     CHUNK,
     VECTOR_COLUMNS,
-    bytes_of,
-    in_vectors,
-    vector_weights,
+    wide_groups,
 )
 from hilc.lowering.helium.wide import vector_stream
 from hilc.lowering.kernels import KernelCall
@@ -66,19 +64,7 @@ def _eights(of_gates: Array) -> Array:
 
 
 def _groups(sums: GateSums) -> npt.NDArray[np.int8] | None:
-    """Return groups of eight columns to be requantized to 16 bits, as ``mve/blocks_s8.h`` draws
-    them; None where sums leave 32 bits.
-    """
-    if any(sums.bound << max(shift, 0) >= 2**31 for shift in sums.shifts):
-        return None
-    words = [
-        [factor.multiplier, min(factor.shift, 0), -int(factor.shift < 0), max(factor.shift, 0)]
-        for factor in sums.factors
-    ]
-    bias = in_vectors(_eights(sums.bias))
-    scales = np.repeat(np.array(words, np.int64), len(bias) // len(words), axis=0)
-    parts = [vector_weights(_eights(sums.weights)), bytes_of(np.hstack([bias, scales]))]
-    return np.hstack(parts).reshape(-1)
+    return wide_groups(_eights(sums.weights), _eights(sums.bias), sums.factors, sums.bound)
 
 
 def _fours(sums: GateSums) -> npt.NDArray[np.int8] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hilc.lowering.parameters import (
     HilRequantization,
 )
 from hilc.lowering.rounds import rounding_of
+from hilc.numerics.requantize import FixedPoint
 
 #: Bytes of a vector register: depths are padded to this many weights.
 CHUNK = 16
@@ -79,6 +81,27 @@ def vector_weights(matrix: Array) -> npt.NDArray[np.int8]:
     weights = in_vectors(whole_chunks(matrix, len(matrix)))
     chunks = weights.reshape(*weights.shape[:2], -1, CHUNK).transpose(0, 2, 1, 3)
     return chunks.reshape(len(weights), -1)
+
+
+def wide_groups(
+    matrix: Array,
+    bias: npt.NDArray[np.int64],
+    factors: Sequence[FixedPoint],
+    bound: int,
+) -> npt.NDArray[np.int8] | None:
+    """Return groups of eight columns whose sums, below ``bound``, are brought to 16 bits, as
+    ``blocks_s8.h`` draws them; None where sums leave 32 bits. Each factor is for as many groups.
+    """
+    if any(bound << max(factor.shift, 0) >= 2**31 for factor in factors):
+        return None
+    words = [
+        [factor.multiplier, min(factor.shift, 0), -int(factor.shift < 0), max(factor.shift, 0)]
+        for factor in factors
+    ]
+    biases = in_vectors(bias)
+    scales = np.repeat(np.array(words, np.int64), len(biases) // len(words), axis=0)
+    parts = [vector_weights(matrix), bytes_of(np.hstack([biases, scales]))]
+    return np.hstack(parts).reshape(-1)
 
 
 def bytes_of(values: npt.NDArray[Any], dtype: str = "<i4") -> npt.NDArray[np.int8]:

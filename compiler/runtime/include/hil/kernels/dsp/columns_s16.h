@@ -29,6 +29,7 @@
  *
  * Output: hil_dsp_s16_scaled: smmulr(sum, m << (32 - s)) is sum * m / 2^s, half up, for a
  * multiplier m below 2^15 and 16 <= s <= 32: the single rounding itself. The product is below 2^30.
+ * Of int8: that of columns_s8.h, for sums below 2^29 (`products()`).
  *
  * Scratch: 4 bytes an element of depth and pair of rows; where weights are narrow 4 more an
  * element.
@@ -104,12 +105,15 @@ struct hil_dsp_s16_block {
     const uint32_t *fours_end; /* of the weights */
     const uint32_t *end;
     const uint32_t *weights;
-    int16_t *out;
+    void *out;
     int32_t step; /* bytes from a row's outputs to the next row's */
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
     int32_t bias[2];
     int32_t multipliers[2];
+    /* Of outputs of int8, which have one multiplier: */
+    int32_t shift;    /* to the right */
+    int32_t rounding; /* (2 * zero point + 1) * 2^(shift - 1) */
 };
 
 #if HIL_DSP_ASSEMBLY
@@ -120,6 +124,7 @@ _Static_assert(offsetof(struct hil_dsp_s16_block, out) == 20, "columns_s16.h");
 _Static_assert(offsetof(struct hil_dsp_s16_block, low) == 28, "columns_s16.h");
 _Static_assert(offsetof(struct hil_dsp_s16_block, bias) == 36, "columns_s16.h");
 _Static_assert(offsetof(struct hil_dsp_s16_block, multipliers) == 44, "columns_s16.h");
+_Static_assert(offsetof(struct hil_dsp_s16_block, shift) == 52, "columns_s16.h");
 
 /* clang-format off */
 
@@ -171,7 +176,41 @@ _Static_assert(offsetof(struct hil_dsp_s16_block, multipliers) == 44, "columns_s
     HIL_DSP_S16_WITHIN("r4") HIL_DSP_S16_WITHIN("r5")                                              \
     HIL_DSP_S16_WITHIN("r6") HIL_DSP_S16_WITHIN("r8")
 
-#define HIL_DSP_S16_ROWS(FOURS, ONES, CLAMP)                                                       \
+#define HIL_DSP_S16_OUTPUTS(CLAMP)                                                                 \
+    "ldrd r1, r2, [r0, #44]\n\t"                                                                   \
+    "smmulr r4, r4, r1\n\t"                                                                        \
+    "smmulr r5, r5, r2\n\t"                                                                        \
+    "smmulr r6, r6, r1\n\t"                                                                        \
+    "smmulr r8, r8, r2\n\t" CLAMP                                                                  \
+    "ldrd r1, r2, [r0, #20]\n\t"                                                                   \
+    "pkhbt r4, r4, r5, lsl #16\n\t"                                                                \
+    "pkhbt r6, r6, r8, lsl #16\n\t"                                                                \
+    "ldr r3, [r0, #4]\n\t"                                                                         \
+    "str r4, [r1]\n\t"                                                                             \
+    "str r6, [r1, r2]\n\t"                                                                         \
+    "add r1, r1, r2, lsl #1\n\t"
+
+/* Rounded twice, as hil_dsp_requantize() does it, to int8. */
+#define HIL_DSP_S16_TWICE(sum)                                                                     \
+    "lsl " sum ", " sum ", #1\n\t"                                                                 \
+    "sub r7, r3, " sum ", lsr #31\n\t"                                                             \
+    "smmlar " sum ", " sum ", r1, r7\n\t"                                                          \
+    "asr " sum ", " sum ", r2\n\t"                                                                 \
+    "ssat " sum ", #8, " sum "\n\t"
+#define HIL_DSP_S16_BYTES                                                                          \
+    "ldr r1, [r0, #44]\n\t"                                                                        \
+    "ldrd r2, r3, [r0, #52]\n\t" HIL_DSP_S16_TWICE("r4") HIL_DSP_S16_TWICE("r5")                   \
+    HIL_DSP_S16_TWICE("r6") HIL_DSP_S16_TWICE("r8")                                                \
+    "ldrd r1, r2, [r0, #20]\n\t"                                                                   \
+    "ldr r3, [r0, #4]\n\t"                                                                         \
+    "strb r4, [r1]\n\t"                                                                            \
+    "strb r5, [r1, #1]\n\t"                                                                        \
+    "add r1, r1, r2\n\t"                                                                           \
+    "strb r6, [r1]\n\t"                                                                            \
+    "strb r8, [r1, #1]\n\t"                                                                        \
+    "add r1, r1, r2\n\t"
+
+#define HIL_DSP_S16_ROWS(FOURS, ONES, OUTPUTS)                                                     \
     __asm__ volatile("ldrd r1, r2, [r0, #8]\n\t"                                                   \
                      "push {r0, r1, r2, r7}\n\t"                                                   \
                      "ldr r9, [r0]\n\t"                                                            \
@@ -180,19 +219,7 @@ _Static_assert(offsetof(struct hil_dsp_s16_block, multipliers) == 44, "columns_s
                      "ldr r10, [r0, #16]\n\t"                                                      \
                      "mov r6, r4\n\t"                                                              \
                      "mov r8, r5\n\t" FOURS ONES                                                   \
-                     "ldr r0, [sp]\n\t"                                                            \
-                     "ldrd r1, r2, [r0, #44]\n\t"                                                  \
-                     "smmulr r4, r4, r1\n\t"                                                       \
-                     "smmulr r5, r5, r2\n\t"                                                       \
-                     "smmulr r6, r6, r1\n\t"                                                       \
-                     "smmulr r8, r8, r2\n\t" CLAMP                                                 \
-                     "ldrd r1, r2, [r0, #20]\n\t"                                                  \
-                     "pkhbt r4, r4, r5, lsl #16\n\t"                                               \
-                     "pkhbt r6, r6, r8, lsl #16\n\t"                                               \
-                     "ldr r3, [r0, #4]\n\t"                                                        \
-                     "str r4, [r1]\n\t"                                                            \
-                     "str r6, [r1, r2]\n\t"                                                        \
-                     "add r1, r1, r2, lsl #1\n\t"                                                  \
+                     "ldr r0, [sp]\n\t" OUTPUTS                                                    \
                      "str r1, [r0, #20]\n\t"                                                       \
                      "cmp r9, r3\n\t"                                                              \
                      "bne 1b\n\t"                                                                  \
@@ -202,15 +229,15 @@ _Static_assert(offsetof(struct hil_dsp_s16_block, multipliers) == 44, "columns_s
                      : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr",  \
                        "cc", "memory")
 
-#define HIL_DSP_S16_DEPTHS(CLAMP)                                                                  \
+#define HIL_DSP_S16_DEPTHS(OUTPUTS)                                                                  \
     if (units % 8 == 0) {                                                                          \
-        HIL_DSP_S16_ROWS(HIL_DSP_S16_EIGHTS, "", CLAMP);                                           \
+        HIL_DSP_S16_ROWS(HIL_DSP_S16_EIGHTS, "", OUTPUTS);                                           \
     } else if (units % 4 == 0) {                                                                   \
-        HIL_DSP_S16_ROWS(HIL_DSP_S16_FOURS, "", CLAMP);                                            \
+        HIL_DSP_S16_ROWS(HIL_DSP_S16_FOURS, "", OUTPUTS);                                            \
     } else if (units < 4) {                                                                        \
-        HIL_DSP_S16_ROWS("", HIL_DSP_S16_ONES, CLAMP);                                             \
+        HIL_DSP_S16_ROWS("", HIL_DSP_S16_ONES, OUTPUTS);                                             \
     } else {                                                                                       \
-        HIL_DSP_S16_ROWS(HIL_DSP_S16_FOURS, HIL_DSP_S16_ONES, CLAMP);                              \
+        HIL_DSP_S16_ROWS(HIL_DSP_S16_FOURS, HIL_DSP_S16_ONES, OUTPUTS);                              \
     }
 
 /* clang-format on */
@@ -220,12 +247,18 @@ HIL_INLINE void hil_dsp_columns_s16_rows(struct hil_dsp_s16_block *block, int32_
                                          int32_t low, int32_t high) {
     register struct hil_dsp_s16_block *at __asm__("r0") = block;
     if (low == INT16_MIN && high == INT16_MAX) {
-        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_LINEAR)
+        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_OUTPUTS(HIL_DSP_S16_LINEAR))
     } else if (low == 0 && high == INT16_MAX) {
-        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_RECTIFIED)
+        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_OUTPUTS(HIL_DSP_S16_RECTIFIED))
     } else {
-        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_CLAMPED)
+        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_OUTPUTS(HIL_DSP_S16_CLAMPED))
     }
+}
+
+/* The same with outputs of int8, for the whole range. */
+HIL_INLINE void hil_dsp_columns_s16_bytes(struct hil_dsp_s16_block *block, int32_t units) {
+    register struct hil_dsp_s16_block *at __asm__("r0") = block;
+    HIL_DSP_S16_DEPTHS(HIL_DSP_S16_BYTES)
 }
 
 /* Widens a pair of columns: six instructions a unit. */
@@ -249,25 +282,52 @@ HIL_INLINE void hil_dsp_s16_widen(const int32_t *weights, int32_t units, uint32_
 
 #else
 
+/* The sums of the next pair of rows and a pair of columns. */
+HIL_INLINE const uint32_t *hil_dsp_s16_sums(const struct hil_dsp_s16_block *block,
+                                            const uint32_t *rows, int32_t units, uint32_t *sums) {
+    for (int i = 0; i < 4; i++) {
+        sums[i] = (uint32_t)block->bias[i % 2];
+    }
+    for (int32_t i = 0; i < 2 * units; i++) {
+        const uint32_t *const weights = block->weights + 2 * i;
+        sums[0] = hil_dsp_dual(rows[0], weights[0], sums[0]);
+        sums[1] = hil_dsp_dual(rows[0], weights[1], sums[1]);
+        sums[2] = hil_dsp_dual(rows[1], weights[0], sums[2]);
+        sums[3] = hil_dsp_dual(rows[1], weights[1], sums[3]);
+        rows += 2;
+    }
+    return rows;
+}
+
 HIL_INLINE void hil_dsp_columns_s16_rows(struct hil_dsp_s16_block *block, int32_t units,
                                          int32_t low, int32_t high) {
     const uint32_t *rows = block->rows;
+    int16_t *to = (int16_t *)block->out;
     while (rows != block->rows_end) {
-        uint32_t sums[4] = {(uint32_t)block->bias[0], (uint32_t)block->bias[1],
-                            (uint32_t)block->bias[0], (uint32_t)block->bias[1]};
-        for (int32_t i = 0; i < 2 * units; i++) {
-            const uint32_t *const weights = block->weights + 2 * i;
-            sums[0] = hil_dsp_dual(rows[0], weights[0], sums[0]);
-            sums[1] = hil_dsp_dual(rows[0], weights[1], sums[1]);
-            sums[2] = hil_dsp_dual(rows[1], weights[0], sums[2]);
-            sums[3] = hil_dsp_dual(rows[1], weights[1], sums[3]);
-            rows += 2;
-        }
+        uint32_t sums[4];
+        rows = hil_dsp_s16_sums(block, rows, units, sums);
         for (int32_t i = 0; i < 4; i++) {
-            int16_t *const out = block->out + (i / 2) * (block->step / 2);
+            int16_t *const out = to + (i / 2) * (block->step / 2);
             out[i % 2] = hil_dsp_s16_scaled((int32_t)sums[i], block->multipliers[i % 2], low, high);
         }
-        block->out += block->step;
+        to += block->step;
+    }
+}
+
+HIL_INLINE void hil_dsp_columns_s16_bytes(struct hil_dsp_s16_block *block, int32_t units) {
+    const uint32_t *rows = block->rows;
+    int8_t *to = (int8_t *)block->out;
+    while (rows != block->rows_end) {
+        uint32_t sums[4];
+        rows = hil_dsp_s16_sums(block, rows, units, sums);
+        for (int32_t i = 0; i < 4; i++) {
+            const int32_t twice = (int32_t)(2 * sums[i]);
+            const int32_t addend = block->rounding - (twice < 0 ? 1 : 0);
+            const int32_t scaled =
+                hil_dsp_high_mul_add(twice, block->multipliers[0], addend) >> block->shift;
+            to[(i / 2) * block->step + i % 2] = hil_clamp_s8(scaled, INT8_MIN, INT8_MAX);
+        }
+        to += 2 * block->step;
     }
 }
 
@@ -311,6 +371,8 @@ HIL_INLINE void hil_dsp_columns_s16_pair(const struct hil_dsp_columns_s16 *p, co
         .high = p->out_max,
         .bias = {pair[0], pair[1]},
         .multipliers = {pair[2], pair[3]},
+        .shift = 0,
+        .rounding = 0,
     };
     hil_dsp_columns_s16_rows(&block, p->units, p->out_min, p->out_max);
 }

@@ -20,59 +20,65 @@
     int32_t rank;  /* filters of a unit */                                                         \
     int32_t memory /* features that a filter keeps */
 
-#define HIL_SVDF_S8_FIELDS                                                                         \
+#define HIL_SVDF_SCALES_FIELDS                                                                     \
     int32_t feature_multiplier; /* from sums to features */                                        \
     int32_t feature_shift;      /* to the left; below 0 to the right */                            \
     int32_t out_multiplier;     /* from sums to outputs */                                         \
     int32_t out_shift;          /* to the left; below 0 to the right */                            \
     int32_t state_zero_point;   /* of features */                                                  \
-    int32_t out_zero_point;     /* of outputs */                                                   \
-    const int8_t *weights;      /* of features, [filters][depth] */                                \
-    const int32_t *offsets;     /* of features: their sums for inputs of all zeros */              \
-    const int32_t *bias         /* of units, with what zero points of features add */
+    int32_t out_zero_point      /* of outputs */
+
+#define HIL_SVDF_S8_FIELDS                                                                         \
+    HIL_SVDF_SCALES_FIELDS;                                                                        \
+    const int8_t *weights;  /* of features, [filters][depth] */                                    \
+    const int32_t *offsets; /* of features: their sums for inputs of all zeros */                  \
+    const int32_t *bias     /* of units, with what zero points of features add */
 
 HIL_INLINE int8_t hil_svdf_s8_out(int32_t sum, int32_t multiplier, int32_t shift,
                                   int32_t zero_point) {
     return hil_clamp_s8(hil_requantize(sum, multiplier, shift) + zero_point, INT8_MIN, INT8_MAX);
 }
 
-/* Each filter's newest feature goes behind those that are kept, of the type of the state. */
-#define HIL_SVDF_S8_WALK(p, in, state, out, new_state, element, least, most)                       \
+/* name(old, moments, memory, newest, updated, sum): puts a filter's newest feature behind those
+ * that are kept, and adds their products with the moments to the sum. */
+#define HIL_SVDF_MOMENTS(name, element)                                                            \
+    HIL_INLINE uint32_t name(const element *old, const element *moments, int32_t memory,           \
+                             element newest, element *updated, uint32_t sum) {                     \
+        for (int32_t i = 1; i < memory; i++) {                                                     \
+            const element kept = old[i];                                                           \
+            sum += (uint32_t)(kept * moments[i - 1]);                                              \
+            updated[i - 1] = kept;                                                                 \
+        }                                                                                          \
+        updated[memory - 1] = newest;                                                              \
+        return sum + (uint32_t)(newest * moments[memory - 1]);                                     \
+    }
+
+/* The outputs and the new state of an input; `newest` is the feature of the filter `filter`, `add`
+ * a function as above. All three pointers move to what is the next input's. */
+#define HIL_SVDF_UNITS(p, newest, state, out, new_state, add)                                      \
     do {                                                                                           \
-        const int8_t *x = in;                                                                      \
-        const element *old = state;                                                                \
-        int8_t *y = out;                                                                           \
-        element *updated = new_state;                                                              \
-        for (int32_t b = 0; b < (p)->batch; b++) {                                                 \
-            const int8_t *weights = (p)->weights;                                                  \
-            const int32_t *offsets = (p)->offsets;                                                 \
-            const element *moments = (p)->moments;                                                 \
-            for (int32_t unit = 0; unit < (p)->units; unit++) {                                    \
-                uint32_t sum = (uint32_t)(p)->bias[unit];                                          \
-                for (int32_t filter = 0; filter < (p)->rank; filter++) {                           \
-                    const int32_t feature =                                                        \
-                        hil_requantize(hil_sum_s8(x, weights, (p)->depth, *offsets++),             \
-                                       (p)->feature_multiplier, (p)->feature_shift);               \
-                    for (int32_t i = 1; i < (p)->memory; i++) {                                    \
-                        const element kept = old[i];                                               \
-                        sum += (uint32_t)(kept * moments[i - 1]);                                  \
-                        updated[i - 1] = kept;                                                     \
-                    }                                                                              \
-                    const element newest =                                                         \
-                        (element)(hil_clamp(feature, least, most) + (p)->state_zero_point);        \
-                    sum += (uint32_t)(newest * moments[(p)->memory - 1]);                          \
-                    updated[(p)->memory - 1] = newest;                                             \
-                    weights += (p)->depth;                                                         \
-                    moments += (p)->memory;                                                        \
-                    old += (p)->memory;                                                            \
-                    updated += (p)->memory;                                                        \
-                }                                                                                  \
-                *y++ = hil_svdf_s8_out((int32_t)sum, (p)->out_multiplier, (p)->out_shift,          \
-                                       (p)->out_zero_point);                                       \
+        int32_t filter = 0;                                                                        \
+        for (int32_t unit = 0; unit < (p)->units; unit++) {                                        \
+            uint32_t sum = (uint32_t)(p)->bias[unit];                                              \
+            for (int32_t i = 0; i < (p)->rank; i++) {                                              \
+                sum = add((state), (p)->moments + filter * (p)->memory, (p)->memory, (newest),     \
+                          (new_state), sum);                                                       \
+                (state) += (p)->memory;                                                            \
+                (new_state) += (p)->memory;                                                        \
+                filter++;                                                                          \
             }                                                                                      \
-            x += (p)->depth;                                                                       \
+            *(out)++ = hil_svdf_s8_out((int32_t)sum, (p)->out_multiplier, (p)->out_shift,          \
+                                       (p)->out_zero_point);                                       \
         }                                                                                          \
     } while (0)
+
+/* The newest feature of a filter, of a state of [least, most]. */
+#define HIL_SVDF_FEATURE(p, in, filter, least, most)                                               \
+    (hil_clamp(hil_requantize(hil_sum_s8((in), (p)->weights + (filter) * (p)->depth, (p)->depth,   \
+                                         (p)->offsets[filter]),                                    \
+                              (p)->feature_multiplier, (p)->feature_shift),                        \
+               (least), (most)) +                                                                  \
+     (p)->state_zero_point)
 
 /*@kernel
 name = "hil_svdf_s8_state_s16"
@@ -96,6 +102,13 @@ input = 5.0
 moment = 7.0
 [cost.on.cortex-m0]
 factor = 1.7
+[cost.on.cortex-m4]
+unit = 20.22
+filter = 36.69
+input = 4.755
+moment = 6.643
+[cost.on.cortex-m55]
+factor = 0.76
 @*/
 struct hil_svdf_s8_state_s16 {
     HIL_SVDF_FIELDS;
@@ -103,9 +116,15 @@ struct hil_svdf_s8_state_s16 {
     const int16_t *moments; /* weights of features, [filters][memory] */
 };
 
+HIL_SVDF_MOMENTS(hil_svdf_moments_s16, int16_t)
+
 HIL_INLINE void hil_svdf_s8_state_s16(const struct hil_svdf_s8_state_s16 *p, const int8_t *in,
                                       const int16_t *state, int8_t *out, int16_t *new_state) {
-    HIL_SVDF_S8_WALK(p, in, state, out, new_state, int16_t, INT16_MIN, INT16_MAX);
+    for (int32_t b = 0; b < p->batch; b++) {
+        HIL_SVDF_UNITS(p, (int16_t)HIL_SVDF_FEATURE(p, in, filter, INT16_MIN, INT16_MAX), state,
+                       out, new_state, hil_svdf_moments_s16);
+        in += p->depth;
+    }
 }
 
 /*@kernel
@@ -130,6 +149,10 @@ input = 5.0
 moment = 7.0
 [cost.on.cortex-m0]
 factor = 1.7
+[cost.on.cortex-m4]
+factor = 0.86
+[cost.on.cortex-m55]
+factor = 0.75
 @*/
 struct hil_svdf_s8_state_s8 {
     HIL_SVDF_FIELDS;
@@ -137,9 +160,15 @@ struct hil_svdf_s8_state_s8 {
     const int8_t *moments; /* weights of features, [filters][memory] */
 };
 
+HIL_SVDF_MOMENTS(hil_svdf_moments_s8, int8_t)
+
 HIL_INLINE void hil_svdf_s8_state_s8(const struct hil_svdf_s8_state_s8 *p, const int8_t *in,
                                      const int8_t *state, int8_t *out, int8_t *new_state) {
-    HIL_SVDF_S8_WALK(p, in, state, out, new_state, int8_t, INT8_MIN, INT8_MAX);
+    for (int32_t b = 0; b < p->batch; b++) {
+        HIL_SVDF_UNITS(p, (int8_t)HIL_SVDF_FEATURE(p, in, filter, INT8_MIN, INT8_MAX), state, out,
+                       new_state, hil_svdf_moments_s8);
+        in += p->depth;
+    }
 }
 
 /*@kernel

@@ -40,8 +40,8 @@
  * `below_zero_point()`), one is taken from negative products first: exact for shifts below 0
  * (`linear()`). Then saturation to 16 bits, the zero point, the clamp: what saturates lies beyond
  * int8 anyway. The functions `_once` round once, half up, with vqdmulh instead of vqrdmulh. Wide:
- * outputs are saturated to 16 bits. A shift to the left (`_groups()`) comes before the product, as
- * the reference has it, and takes nothing from negative ones.
+ * outputs are saturated to 16 bits. A shift to the left (`wide_groups()`) comes before the product,
+ * as the reference has it, and takes nothing from negative ones.
  *
  * Scratch: x, where it is gathered.
  *
@@ -76,6 +76,12 @@ struct hil_mve_block {
         offsets[8]; /* 24: of the outputs of a step: row 0 column 0, row 0 column 1, row 1 ... */
 };
 
+/* One whose rows each add something to their sums. */
+struct hil_mve_matrix_block {
+    struct hil_mve_block block;
+    int32_t rows[4]; /* 40 */
+};
+
 /* Where the assembly finds a field. */
 #ifdef __cplusplus
 #define HIL_MVE_AT(type, field, at) static_assert(offsetof(struct type, field) == (at), #field)
@@ -90,6 +96,7 @@ HIL_MVE_AT(hil_mve_block, zero_point, 12);
 HIL_MVE_AT(hil_mve_block, low, 16);
 HIL_MVE_AT(hil_mve_block, high, 20);
 HIL_MVE_AT(hil_mve_block, offsets, 24);
+HIL_MVE_AT(hil_mve_matrix_block, rows, 40);
 
 /* A function that is all assembly, of whose effects the compiler must assume nothing. */
 #define HIL_MVE_FUNCTION(name)                                                                     \
@@ -137,7 +144,8 @@ HIL_INLINE int32_t hil_mve_skip(int32_t chunks, int32_t slot_bytes) {
 }
 
 /* Saves what the caller keeps and sets r1, r3, r5, r7, r9, r11 and q4 to q7 as the head says. */
-#define HIL_MVE_ENTER                                                                              \
+#define HIL_MVE_ENTER HIL_MVE_ENTER_WITH("vdup.16 q6, r6\nvdup.16 q7, r8\n")
+#define HIL_MVE_ENTER_WITH(q6_and_q7)                                                              \
     "push {r0, r4-r11, lr}\n"                                                                      \
     "vpush {d8-d15}\n"                                                                             \
     "mov r9, r1\n"                                                                                 \
@@ -151,10 +159,7 @@ HIL_INLINE int32_t hil_mve_skip(int32_t chunks, int32_t slot_bytes) {
     "add r7, r1, r6\n"                                                                             \
     "ldrd r4, r6, [r3, #12]\n"                                                                     \
     "ldr r8, [r3, #20]\n"                                                                          \
-    "vdup.16 q5, r4\n"                                                                             \
-    "vdup.16 q6, r6\n"                                                                             \
-    "vdup.16 q7, r8\n"                                                                             \
-    "ldr r3, [r3]\n"                                                                               \
+    "vdup.16 q5, r4\n" q6_and_q7 "ldr r3, [r3]\n"                                                  \
     ".p2align 2\n"                                                                                 \
     "1:\n"
 
@@ -199,8 +204,10 @@ HIL_INLINE int32_t hil_mve_skip(int32_t chunks, int32_t slot_bytes) {
 
 /* clang-format off */
 
-#define HIL_MVE_ROWS(multiply, correct)                                                                      \
-    HIL_MVE_ENTER                                                                                  \
+#define HIL_MVE_ROWS(multiply, correct)                                                            \
+    HIL_MVE_ROWS_OF(HIL_MVE_ENTER, "", multiply, correct, HIL_MVE_STORE)
+#define HIL_MVE_ROWS_OF(enter, add, multiply, correct, store)                                      \
+    enter                                                                                          \
     HIL_MVE_ROWS_CHUNK("vmladav.s8")                                                               \
     "bx r5\n"                                                                                      \
     HIL_MVE_SLOTS_OF(HIL_MVE_ROWS_CHUNK("vmladava.s8"), HIL_MVE_ROWS_SLOT_BYTES)                   \
@@ -212,13 +219,13 @@ HIL_INLINE int32_t hil_mve_skip(int32_t chunks, int32_t slot_bytes) {
     "vmov q1[3], q1[1], r10, lr\n"                                                                 \
     "ldmia r9!, {r0, r2, r4, r6, r8, r10, r12}\n"                                                  \
     "vadd.i32 q0, q0, r0\n"                                                                        \
-    "vadd.i32 q1, q1, r2\n"                                                                        \
-    multiply ".s32 q0, q0, r4\n"                                                                    \
-    multiply ".s32 q1, q1, r6\n"                                                                    \
+    "vadd.i32 q1, q1, r2\n" add                                                                    \
+    multiply ".s32 q0, q0, r4\n"                                                                   \
+    multiply ".s32 q1, q1, r6\n"                                                                   \
     correct                                                                                        \
     "vrshl.s32 q0, r8\n"                                                                           \
     "vrshl.s32 q1, r10\n"                                                                          \
-    HIL_MVE_STORE                                                                                  \
+    store                                                                                          \
     "add r11, r12\n"                                                                               \
     HIL_MVE_NEXT
 
@@ -228,9 +235,11 @@ HIL_MVE_FUNCTION(hil_mve_rows_s8) { __asm__(HIL_MVE_ROWS(HIL_MVE_TWICE, "")); }
 
 HIL_MVE_FUNCTION(hil_mve_rows_s8_once) { __asm__(HIL_MVE_ROWS(HIL_MVE_ONCE, "")); }
 
+#define HIL_MVE_ROWS_LINEAR                                                                        \
+    "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0") HIL_MVE_AWAY_FROM_ZERO("q1", "r0")
+
 HIL_MVE_FUNCTION(hil_mve_rows_s8_linear) {
-    __asm__(HIL_MVE_ROWS(HIL_MVE_TWICE, "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0")
-                                            HIL_MVE_AWAY_FROM_ZERO("q1", "r0")));
+    __asm__(HIL_MVE_ROWS(HIL_MVE_TWICE, HIL_MVE_ROWS_LINEAR));
 }
 
 /* Four rows of x by pairs of columns. */
@@ -239,6 +248,20 @@ HIL_INLINE void hil_mve_rows(int32_t linear, const int8_t *x, const int8_t *stre
     (linear == HIL_MVE_LINEAR_ONCE ? hil_mve_rows_s8_once
      : linear                      ? hil_mve_rows_s8_linear
                                    : hil_mve_rows_s8)(x, stream, out, block);
+}
+
+/* Where rows add something to their sums, and outputs have the whole range of int8: the block is
+ * the first part of struct hil_mve_matrix_block. */
+HIL_MVE_FUNCTION(hil_mve_rows_s8_matrix) {
+    __asm__(HIL_MVE_ROWS_OF(HIL_MVE_ENTER_WITH("vldrw.32 q6, [r3, #40]\n"),
+                            "vadd.i32 q0, q0, q6\n"
+                            "vadd.i32 q1, q1, q6\n",
+                            HIL_MVE_TWICE, HIL_MVE_ROWS_LINEAR,
+                            "vqmovnb.s32 q0, q0\n"
+                            "vqmovnt.s32 q0, q1\n"
+                            "vqadd.s16 q0, q0, q5\n"
+                            "vqmovnb.s16 q0, q0\n"
+                            "vstrb.16 q0, [r11, q4]\n"));
 }
 
 #define HIL_MVE_VECTOR_COLUMN(multiply, sum, q)                                                    \

@@ -1,0 +1,42 @@
+"""Products of two computed matrices, widened when the model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hilc.lowering.dsp.affine import MAX_SHIFT
+from hilc.lowering.dsp.packing import UNIT
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.matrices import matrices_form
+from hilc.lowering.parameters import HilDspBatchMatmulS8
+from hilc.lowering.registry import Layer, lowers
+from hilc.ops import batch_matmul
+
+#: Of sums, so that twice a sum and what is added to its product fit.
+_LIMIT = 2**29
+#: Rows of the first matrix that are widened at a time, at most: more take more scratch, fewer widen
+#: the second matrix more often.
+_GROUPS = (2**30, 8)
+
+
+@lowers("BATCH_MATMUL", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
+def products(layer: Layer) -> Iterator[KernelCall]:
+    """Return the family's kernels for int8."""
+    form = matrices_form(layer)
+    multiplier, shift = batch_matmul.scale(layer.node, layer.ins, layer.out)
+    if form.bound >= _LIMIT or not 1 <= -shift <= MAX_SHIFT:
+        return
+    rows = form.shape.rows + form.shape.rows % 2
+    for group in dict.fromkeys(min(rows, most) for most in _GROUPS):
+        yield form.call(
+            HilDspBatchMatmulS8(
+                batch_matmul=form.shape,
+                units=-(-form.shape.depth // UNIT),
+                group=group,
+                a_offset=-form.a_zero_point,
+                b_offset=-form.b_zero_point,
+                out_zero_point=form.out_zero_point,
+                multiplier=multiplier,
+                shift=-shift,
+            )
+        )
