@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -26,6 +26,16 @@ _DEFINITIONS = tuple(numerics.value for numerics in Numerics)
 
 _Keywords = ParamSpec("_Keywords")
 _Result = TypeVar("_Result", covariant=True)
+
+
+#: Options that hold several values, with what they are.
+_KINDS: Mapping[str, tuple[type, str]] = {
+    "pins": (Mapping, "a mapping of names to pins"),
+    "shapes": (Mapping, "a mapping of inputs to shapes"),
+    "inputs": (Mapping, "a mapping of inputs to arrays"),
+    "memory": (Iterable, "a list of pools"),
+    "externals": (Iterable, "a list of generators"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +97,13 @@ class CompileOptions(Options):
                 f"no code is compiled by the definition of {self.reference!r}",
                 f"choose one of {', '.join(_DEFINITIONS)}",
             )
+        for option, (kind, shown) in _KINDS.items():
+            value = getattr(self, option)
+            if not isinstance(value, kind):
+                raise InputError(
+                    f"{option}={value!r:.60} is of type {type(value).__name__}",
+                    f"give {shown} as {option}",
+                )
         # Copy, so that later changes by the caller have no effect.
         object.__setattr__(self, "pins", MappingProxyType(dict(self.pins)))
         object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -82,6 +83,7 @@ def open(
     that does not answer is reset, programmed again and switched off and on, as far as possible
     (:mod:`hil.device.recovery`); the same applies to :meth:`Device.repeated`.
     """
+    _check_kinds({"runner": runner, "port": port, "probe": probe}, transport, run_timeout_s)
     if isinstance(board, str) and (wanted := parse_selector(board)) is not None:
         # Not at the top: most sessions use no lab.
         from hil.lab import leased
@@ -117,6 +119,23 @@ def open(
     way = (firmware, runner, choice, run_timeout_s, recover)
     with _device(board, libraries, *way) as device:
         yield device
+
+
+def _check_kinds(words: Mapping[str, object], transport: object, run_timeout_s: object) -> None:
+    """Raise for arguments of another type, or beyond what they may be."""
+    for name, word in words.items():
+        if word is not None and not isinstance(word, str):
+            raise InputError(
+                f"{name}={word!r:.60} is of type {type(word).__name__}", f"give a text as {name}"
+            )
+    if transport not in ("uart", "rtt"):
+        raise InputError(f"transport={transport!r:.60} is not available", "choose uart or rtt")
+    # NaN is not above 0 either.
+    if not (isinstance(run_timeout_s, Real) and float(run_timeout_s) > 0):
+        raise InputError(
+            f"run_timeout_s={run_timeout_s!r:.60} is not a number of seconds above 0",
+            "give a number above 0",
+        )
 
 
 @contextlib.contextmanager

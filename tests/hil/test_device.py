@@ -233,3 +233,22 @@ def test_lazy_names() -> None:
     assert hil.HilError is HilError
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         hil.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("given", "fact"),
+    [
+        ({"runner": 5}, "runner=5 is of type int"),
+        ({"port": 5}, "port=5 is of type int"),
+        ({"probe": b"x"}, "probe=b'x' is of type bytes"),
+        ({"transport": "x"}, "transport='x' is not available"),
+        ({"run_timeout_s": "x"}, "run_timeout_s='x' is not a number of seconds above 0"),
+        ({"run_timeout_s": -1}, "run_timeout_s=-1 is not a number"),
+        ({"run_timeout_s": float("nan")}, "run_timeout_s=nan is not a number"),
+    ],
+)
+def test_arguments_of_open_are_checked_before_anything_starts(
+    given: dict[str, Any], fact: str
+) -> None:
+    with pytest.raises(InputError, match=fact), hil.open("native", **given):
+        pass

@@ -77,3 +77,11 @@ def test_a_value_does_not_change() -> None:
     with pytest.raises(TypeError):
         options.pins["y"] = Pin(16)  # type: ignore[index]
     assert options == replace(options, progress=lambda: None), "how it is watched is no option"
+
+
+@pytest.mark.parametrize("option", ["memory", "pins", "externals", "shapes", "inputs"])
+def test_options_of_another_type_are_named(option: str) -> None:
+    values: dict[str, Any] = {option: 5}
+    with pytest.raises(InputError, match=f"{option}=5 is of type int") as caught:
+        CompileOptions(**values)
+    assert caught.value.hint.startswith("give a")
