@@ -1070,6 +1070,21 @@ def lstm_draft(rng: Random, dtype: str, batch: int, steps: int, depth: int, unit
     return Draft(ins, hidden_quant, attrs, 3, states={1: 13, 2: 14})
 
 
+def _recurrent(gates: int, **choices: Sequence[Any]) -> Callable[[Random, str], Draft]:
+    def draft(rng: Random, dtype: str) -> Draft:
+        steps, batch, units = (int(n) for n in rng.integers(1, (5, 3, 20)))
+        ins = [
+            Tensor("x", (steps, batch, gates * units), dtype),
+            _constant(rng, "r", (gates * units, units), dtype, 0.01),
+            _constant(rng, "b", (gates * units,), dtype, 0.01),
+            Tensor("h", (batch, units), dtype),
+        ]
+        attrs = {name: pick(rng, *values) for name, values in choices.items()}
+        return Draft(ins, None, attrs, 2)
+
+    return draft
+
+
 def _row(dtype: str, size: int, name: str = "x") -> Tensor:
     """A tensor of one dimension that is computed."""
     return Tensor(name, (size,), dtype)
@@ -1408,6 +1423,8 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "SPLIT": _split,
     "SVDF": _svdf,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
+    "GRU": _recurrent(3, linear_before_reset=(False, True)),
+    "RNN": _recurrent(1, activation=("TANH", "RELU", "LOGISTIC")),
     "SPLIT_V": _split_v,
     "DETECTION_POSTPROCESS": _detection,
     "CIRCULAR_BUFFER": _circular_buffer,
@@ -1426,6 +1443,9 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "SIGNAL_DELAY": _signal_delay,
     "SIGNAL_STACKER": _signal_stacker,
 }
+
+#: Those that only ONNX models have: no file of TensorFlow Lite holds them.
+ONNX_ALONE = ("GRU", "RNN")
 
 #: Those that update states.
 STATEFUL = (
@@ -1493,6 +1513,7 @@ KINDS: Sequence[tuple[str, str]] = [
         "RELU_0_TO_1": ("int8", "float32"),
         "RELU_N1_TO_1": ("int8", "float32"),
         "SVDF": ("int8", "float32"),
+        **dict.fromkeys(("GRU", "RNN"), ("float32",)),
         **{
             move: MOVABLE
             for move in (

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -15,7 +16,7 @@ import hilc
 import hilc.host
 from hilc.errors import HilError, InputError, ModelError, UnsupportedError
 from hilc.frontends import Specialization, load_model, read_model, reader_of
-from hilc.interpreter import run
+from hilc.interpreter import Interpreter, run
 from hilc.ir import Array
 from hilc.onnx_backend import run_node
 from hilc.references import get_reference
@@ -218,3 +219,104 @@ def test_the_backend_runs_a_node() -> None:
     x = np.array([[1, -2], [3, -4]], np.float32)
     (y,) = run_node(helper.make_node("Relu", ["x"], ["y"]), [x])
     np.testing.assert_array_equal(y, np.maximum(x, 0))
+
+
+# Recurrent layers ---------------------------------------------------------------------------------
+
+
+def recurrent(kind: str, direction: str, layout: int, **attributes: object) -> onnx.ModelProto:
+    """A recurrent layer with random constants, whose states before are inputs."""
+    rng = np.random.default_rng(len(kind) + layout)
+    gates, ways = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind], 2 if direction == "bidirectional" else 1
+    steps, batch, depth, units = 4, 2, 3, 5
+    shapes = {
+        "w": (ways, gates * units, depth),
+        "r": (ways, gates * units, units),
+        "b": (ways, 2 * gates * units),
+    }
+    constants = [
+        numpy_helper.from_array(rng.normal(0, 0.4, shape).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    state = [batch, ways, units] if layout else [ways, batch, units]
+    names = ["h", "c"] if kind == "LSTM" else ["h"]
+    inputs = [helper.make_tensor_value_info(
+        "x", onnx.TensorProto.FLOAT, [batch, steps, depth] if layout else [steps, batch, depth]
+    )]  # fmt: skip
+    inputs += [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, state) for n in names]
+    outputs = ["y", *(f"{name}_last" for name in names)]
+    node = helper.make_node(
+        kind, ["x", "w", "r", "b", "", *names], outputs,
+        hidden_size=units, direction=direction, layout=layout, **attributes,
+    )  # fmt: skip
+    whole = [batch, steps, ways, units] if layout else [steps, ways, batch, units]
+    values = [
+        helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, state if i else whole)
+        for i, n in enumerate(outputs)
+    ]
+    graph = helper.make_graph([node], "recurrent", inputs, values, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)])
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [("LSTM", {}), ("GRU", {"linear_before_reset": 1}), ("GRU", {}), ("RNN", {})],
+    ids=["LSTM", "GRU linear", "GRU", "RNN"],
+)
+def test_recurrent_layers_compute_what_the_formulas_say(
+    kind: str, direction: str, attributes: dict[str, object]
+) -> None:
+    """The evaluator of ONNX has only some directions."""
+    model = recurrent(kind, direction, 0, **attributes)
+    graph = load_model(model.SerializeToString(), "recurrent")
+    rng = np.random.default_rng(1)
+    inputs = {
+        name: rng.normal(0, 1, graph.tensors[name].shape).astype(np.float32)
+        for name in graph.inputs
+    }
+    found = Interpreter(graph).run(inputs)
+    wanted = stepped(kind, direction, model, inputs, bool(attributes))
+    for name, array in zip(graph.outputs, wanted, strict=True):
+        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def stepped(
+    kind: str, direction: str, model: onnx.ModelProto, inputs: dict[str, np.ndarray], linear: bool
+) -> list[np.ndarray]:
+    """The formulas of ONNX's documents, in double precision."""
+    w, r, b = (numpy_helper.to_array(t).astype(float) for t in model.graph.initializer)
+    x = inputs["x"].astype(float)
+    ways = 2 if direction == "bidirectional" else 1
+    ys, hs, cs = [], [], []
+    for way in range(ways):
+        back = direction == "reverse" or way == 1
+        h = inputs["h"][way].astype(float)
+        c = inputs["c"][way].astype(float) if kind == "LSTM" else h
+        wb, rb = np.split(b[way], 2)
+        y = []
+        for moment in x[::-1] if back else x:
+            of_x, of_h = moment @ w[way].T + wb, h @ r[way].T + rb
+            if kind == "RNN":
+                h = np.tanh(of_x + of_h)
+            elif kind == "LSTM":
+                i, o, f, g = np.split(of_x + of_h, 4, axis=1)
+                c = logistic(f) * c + logistic(i) * np.tanh(g)
+                h = logistic(o) * np.tanh(c)
+            else:
+                (xz, xr, xn), (hz, hr, hn) = np.split(of_x, 3, axis=1), np.split(of_h, 3, axis=1)
+                z, reset = logistic(xz + hz), logistic(xr + hr)
+                rn, rbn = np.split(r[way], 3)[2], np.split(rb, 3)[2]
+                new = np.tanh(xn + (reset * hn if linear else (reset * h) @ rn.T + rbn))
+                h = (1 - z) * new + z * h
+            y.append(h)
+        ys.append(np.stack(y[::-1] if back else y))
+        hs.append(h)
+        cs.append(c)
+    last = [np.stack(hs)] + ([np.stack(cs)] if kind == "LSTM" else [])
+    return [np.stack(ys, axis=1), *last]
+
+
+def logistic(x: np.ndarray) -> np.ndarray:
+    values: np.ndarray = 1 / (1 + np.exp(-x))
+    return values

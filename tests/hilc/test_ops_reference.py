@@ -16,6 +16,7 @@ from nodes import make_node
 from single_op import (
     KINDS,
     MOVABLE,
+    ONNX_ALONE,
     SIGNAL_DTYPES,
     STATEFUL,
     Draft,
@@ -172,7 +173,7 @@ def check(single: SingleOp, judge=BOTH[1]) -> None:
 
 
 #: States have a test of their own: test_recurrent.
-STATELESS = [kind for kind in KINDS if kind[0] not in STATEFUL]
+STATELESS = [kind for kind in KINDS if kind[0] not in (*STATEFUL, *ONNX_ALONE)]
 
 
 @pytest.mark.parametrize(("op", "dtype"), [kind for kind in STATELESS if kind not in NOT_IN_LITERT])

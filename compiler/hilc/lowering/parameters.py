@@ -601,6 +601,22 @@ class HilPool(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilRecurrent(FieldGroup):
+    """The fields of ``HIL_RECURRENT_FIELDS``."""
+
+    #: of a sequence
+    steps: int
+    #: sequences
+    batch: int
+    #: elements of a hidden state
+    units: int
+    #: [gates][units][units], of the hidden state
+    weights: npt.NDArray[np.float32]
+    #: [gates][units], of the hidden state
+    bias: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilResize(FieldGroup):
     """The fields of ``HIL_RESIZE_FIELDS``."""
 
@@ -3410,6 +3426,28 @@ class HilRequantizeWide(Parameters):
     high: int
     #: the output that stands for 0.0
     out_zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilGruF32(Parameters):
+    """The fields of ``struct hil_gru_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_gru_f32"
+
+    recurrent: HilRecurrent
+    #: 1: the reset gate is applied to the weighted hidden state
+    linear_before_reset: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilRnnF32(Parameters):
+    """The fields of ``struct hil_rnn_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_rnn_f32"
+
+    recurrent: HilRecurrent
+    #: 0: the hyperbolic tangent, 1: RELU, 2: the logistic function
+    activation: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -55,6 +55,7 @@ from hilc.ops.rearrange import (
     SPACE_TO_DEPTH,
     TILE,
 )
+from hilc.ops.recurrent import GRU, RNN
 from hilc.ops.reduce import ARG, REDUCE, REDUCE_PROD
 from hilc.ops.resize import RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
 from hilc.ops.selection import SELECTION
@@ -188,6 +189,8 @@ _OPS: dict[str, OpDef] = {
     "IF": IF,
     "WHILE": WHILE,
     "SVDF": SVDF,
+    "GRU": GRU,
+    "RNN": RNN,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": LSTM,
     "SPLIT_V": SPLIT_V,
     # Custom operators of TensorFlow Lite Micro's signal library.

@@ -10,6 +10,7 @@ from hilc.frontends.onnx.translators import (
     movement,
     normalization,
     pooling,
+    recurrent,
     reduction,
     resize,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "movement",
     "normalization",
     "pooling",
+    "recurrent",
     "reduction",
     "resize",
 ]
