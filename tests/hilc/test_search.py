@@ -403,9 +403,19 @@ def source_of(library: hilc.ModelLibrary) -> str:
     return "".join(data.decode() for path, data in library.files.items() if path.endswith(".c"))
 
 
-@pytest.mark.parametrize("cpu", ["cortex-m3", "cortex-m4"])
+@pytest.mark.parametrize("cpu", ["cortex-m0", "cortex-m3"])
 def test_float_programs_are_fused_at_what_their_code_takes(cpu: str) -> None:
     """The code of bands is stated for the float kernels: fusing pays, by much."""
     library = hilc.compile(models.model_path("kws_float"), cpu=cpu, name="kws")
     assert library.reports["kws"].groups
     assert library.modules[0].workspace_bytes < 20_000
+
+
+def test_float_programs_are_not_fused_where_their_code_takes_too_much() -> None:
+    """Kernels for an FPU are large, and those of bands are compiled once more."""
+    model = models.model_path("kws_float")
+    chosen = hilc.compile(model, cpu="cortex-m4", name="kws").reports["kws"]
+    fused = hilc.compile(model, cpu="cortex-m4", name="kws", ram=24_000).reports["kws"]
+    assert fused.groups
+    assert not chosen.groups
+    assert fused.chosen.flash_bytes > POLICY.balanced_flash * chosen.chosen.flash_bytes
