@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check docs prove sweep conformance keras bench costs noise figures format clean distclean
+.PHONY: help setup demo test test-full check docs prove sweep conformance keras networks evidence bench costs noise figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -18,7 +18,10 @@ help:
 	@echo 'make prove      the MLPerf Tiny models on every board against the reference'
 	@echo 'make sweep      100,000 quantizations of each operator that is a table against the reference'
 	@echo 'make conformance  the whole backend suite of ONNX: passed, failed, refused, and why'
-	@echo 'make keras      networks of Keras: how many equal the reference, what is refused'
+	@echo 'make keras      networks of Keras, also on two boards: how many equal the reference'
+	@echo 'make networks   the networks of examples/networks on boards against TFLite Micro, and the'
+	@echo '                memory of all networks beside its arena'
+	@echo 'make evidence   random cases of every operator, type and family of kernels, on two boards'
 	@echo 'make bench      what they cost on six cores, beside what others need, and by how much the'
 	@echo '                compiler was off in what each kernel would cost'
 	@echo 'make costs      count what each kernel takes on each core, fit the costs in their headers'
@@ -76,7 +79,14 @@ conformance: setup
 	$(BIN)/python ci/conformance.py $(ARGS)
 
 keras: setup
-	$(BIN)/python ci/keras_networks.py $(ARGS)
+	$(BIN)/python ci/keras_networks.py --board mps2-an386 --board mps3-an547 $(ARGS)
+
+networks: setup
+	$(BIN)/python ci/networks.py $(ARGS)
+	$(BIN)/python ci/arenas.py --print
+
+evidence: setup
+	$(BIN)/python ci/evidence.py $(ARGS)
 
 bench: setup
 	$(BIN)/python ci/bench.py $(ARGS)

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Compare the networks of ``tests/keras_models`` with the reference: how many are equal.
 
-    python ci/keras_networks.py [NETWORK...] [--table]
+    python ci/keras_networks.py [NETWORK...] [--board BOARD]... [--write] [--table]
 
 ``make keras`` runs it. Every file is compiled, its C runs on this host, and each layer is compared
-with the reference, bytes of integers and floats within the bound of ``hil verify``. Files that are
-refused stand under the operators that the refusal names. ``--table`` prints, too, the rows of the
-tables in ``tests/hilc/test_keras.py`` as they are today. Exits with 1 where an answer differs.
+with the reference, bytes of integers and floats within the bound of ``hil verify``. On each
+``--board`` those run that are equal here, several in an image, and their outputs are compared.
+Files that are refused stand under the operators that the refusal names. ``--table`` prints, too,
+the rows of the tables in ``tests/hilc/test_keras.py`` as they are today, and ``--write`` writes the
+counts into docs/reference/networks.md. Exits with 1 where an answer
+differs that ``tests/keras_files.py`` does not explain.
 """
 
 from __future__ import annotations
@@ -16,26 +19,33 @@ import re
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import keras_files
 from keras_files import (
+    DIFFERENT,
     TYPES,
     KerasFile,
+    compare_on_board,
     compare_on_host,
     compiled,
+    images,
     reference_of_file,
     refused_by_tflm,
     refused_operators,
 )
+from marked import replaced
+from marked import table as markdown
 
+from hil.board import Board, load_board
 from hil.cli.console import table
 from hil.verify import Report
 from hilc.errors import ModelError
 
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "networks.md"
 _GROUP = 40
 
 
@@ -43,8 +53,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     networks = keras_files.listing()
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=", ".join(networks))
+    parser.add_argument("--board", action="append", default=[], help="run them there, too")
+    parser.add_argument("--write", action="store_true", help=f"write the counts into {PAGE.name}")
     parser.add_argument("--table", action="store_true", help="print the tables of the test")
     args = parser.parse_args()
+    if args.write and args.networks:
+        parser.error("--write takes all networks")
     if unknown := set(args.networks) - set(networks):
         parser.error(f"unknown network {min(unknown)!r}: choose of {', '.join(networks)}")
     chosen = [f for f in keras_files.files() if not args.networks or f.network in args.networks]
@@ -63,13 +77,42 @@ def main() -> int:
                 reports.update(compare_on_host(libraries, Path(folder)))
     _print_scores(chosen, reports)
     _print_refusals(refusals)
-    for file, report in reports.items():
-        if not report.match:
-            layer = report.first_different_layer
-            print(f"{file.name} differs, first in {layer and layer.op} {layer and layer.name}")
+    equal = [file for file, report in reports.items() if report.match]
+    places = {"this machine": reports}
+    for name in args.board:
+        places[name] = dict(_on_board(equal, load_board(name)))
+        print(f"{name}: {sum(r.match for r in places[name].values())} of {len(equal)} are equal")
+    for place, found in places.items():
+        for file, report in found.items():
+            if not report.match:
+                layer = report.first_different_layer
+                where = f", first in {layer.op} {layer.name}" if layer else ""
+                print(f"{file.name} differs on {place}{where}")
     if args.table:
         _print_tables(refusals, reports)
-    return 0 if all(report.match for report in reports.values()) else 1
+    if args.write:
+        text = replaced(PAGE.read_text(encoding="utf-8"), "keras", _counts(chosen, places))
+        PAGE.write_text(text, encoding="utf-8")
+    differ = {f.name for found in places.values() for f, r in found.items() if not r.match}
+    return 1 if differ - set(DIFFERENT) else 0
+
+
+def _on_board(files: Iterable[KerasFile], board: Board) -> Iterator[tuple[KerasFile, Report]]:
+    options = {"cpu": board.cpu.name, "pools": "external"}
+    libraries = {file: compiled(file, **options) for file in files}
+    for image in images(libraries, board):
+        yield from compare_on_board(image, board)
+
+
+def _counts(chosen: Sequence[KerasFile], places: Mapping[str, Mapping[KerasFile, Report]]) -> str:
+    """Return the table of files that are equal, by type of the activations and place."""
+    rows = []
+    for kind in (*TYPES, "all"):
+        own = {file for file in chosen if kind in (file.type, "all")}
+        equal = [sum(r.match for f, r in found.items() if f in own) for found in places.values()]
+        rows.append([kind, str(len(own)), *map(str, equal)])
+    header = ["activations", "files", *(f"equal on {place}" for place in places)]
+    return markdown(header, rows, "---:")
 
 
 def _print_scores(chosen: list[KerasFile], reports: dict[KerasFile, Report]) -> None:

@@ -21,9 +21,12 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tflite_file import File
 
 HERE = Path(__file__).resolve().parent
 SEED = 11
@@ -42,10 +45,16 @@ def network(make: Callable[[], bytes]) -> Callable[[], bytes]:
 
 @network
 def denoiser() -> bytes:
-    """Remove noise from sound: 16x8, convolutions and transposed convolutions with skips."""
+    """Remove noise from sound, 32 samples a step: 16x8, convolutions and transposed convolutions.
+
+    What reaches from a step into the next is state: the last inputs of each convolution, and the
+    part of each transposed convolution's output that the next step adds to.
+    """
     import keras
     import numpy as np
+    import tensorflow as tf
     from keras import layers
+    from tflite_file import File
 
     rng = np.random.default_rng(SEED)
     time = np.arange(256) / 256
@@ -54,18 +63,327 @@ def denoiser() -> bytes:
     clean = (loudness * np.sin(2 * np.pi * pitch * time + phase)).sum(1)[..., None]
     noisy = clean + rng.normal(0, 0.1, clean.shape)
 
+    taps, reach, step = 8, 6, 32
+    downs = [layers.Conv1D(filters, taps, strides=2) for filters in (8, 12, 16)]
+    ups = [
+        layers.Conv1DTranspose(filters, taps, strides=2, use_bias=False) for filters in (12, 8, 1)
+    ]
+
+    def network(x: Any, joined: Any, added: Any) -> Any:
+        """Return what it makes of a whole signal, or of a step of it.
+
+        ``joined`` puts what came before in front of a convolution's input, ``added`` adds to a
+        transposed convolution's output.
+        """
+        skips = []
+        for down in downs:
+            x = layers.LeakyReLU(negative_slope=0.2)(down(joined(x)))
+            skips.append(x)
+        for up, skip in zip(ups, (skips[1], skips[0], None), strict=True):
+            x = added(up(x))
+            if skip is not None:
+                x = layers.ReLU()(layers.Add()([x, skip]))
+        return layers.Activation("tanh")(x)
+
     x = keras.Input((256, 1), 1)
-    downs, y = [], x
-    for filters in (8, 12, 16):
-        y = layers.Conv1D(filters, 8, strides=2, padding="same")(y)
-        y = layers.LeakyReLU(negative_slope=0.2)(y)
-        downs.append(y)
-    for filters, skip in ((12, downs[1]), (8, downs[0])):
-        y = layers.Conv1DTranspose(filters, 8, strides=2, padding="same", activation="relu")(y)
-        y = layers.Add()([y, skip])
-    y = layers.Conv1DTranspose(1, 8, strides=2, padding="same", activation="tanh")(y)
-    model = _trained(keras.Model(x, y), noisy, clean, "mse", epochs=6)
-    return _converted(model, noisy[:100], "int16")
+    whole = keras.Model(
+        x, network(x, layers.ZeroPadding1D((reach, 0)), layers.Cropping1D((0, reach)))
+    )
+    _trained(whole, noisy, clean, "mse", epochs=6)
+
+    old: dict[str, Any] = {}
+    new: dict[str, Any] = {}
+
+    def state(of: Any, value: Any) -> tuple[str, Any]:
+        name = f"{of}{len(old)}"
+        old[name] = keras.Input((reach, value.shape[-1]), 1, name=name)
+        return name, old[name]
+
+    def joined(value: Any) -> Any:
+        name, before = state("last", value)
+        both = layers.Concatenate(axis=1)([before, value])
+        new[f"{name}_next"] = both[:, -reach:]
+        return both
+
+    def added(value: Any) -> Any:
+        name, before = state("tail", value)
+        new[f"{name}_next"] = value[:, -reach:]
+        # Keras' own addition takes a state of one channel for a bias.
+        head = layers.Lambda(lambda pair: tf.add(*pair))([value[:, :reach], before])
+        return layers.Concatenate(axis=1)([head, value[:, reach:-reach]])
+
+    samples = keras.Input((step, 1), 1, name="samples")
+    cleaned = network(samples, joined, added)
+    model = keras.Model({"samples": samples, **old}, {"cleaned": cleaned, **new})
+
+    def steps() -> Iterator[dict[str, Any]]:
+        for sound in noisy[:25]:
+            given = {name: np.zeros(value.shape, np.float32) for name, value in old.items()}
+            for start in range(0, 256, step):
+                given["samples"] = sound[None, start : start + step].astype(np.float32)
+                yield dict(given)
+                found = model(given)
+                given = {name: found[f"{name}_next"].numpy() for name in old}
+
+    spec = {n: tf.TensorSpec(t.shape, tf.float32, n) for n, t in model.input.items()}
+    module = tf.Module()
+    module.weights = [variable.value for variable in model.weights]
+    # The signature's names are those of the arguments.
+    module.step = tf.function(lambda **given: model(given)).get_concrete_function(**spec)
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, folder, signatures=module.step)
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder)
+        file = File(_quantized(converter, steps(), "int16"))
+    file.keep({name: f"{name}_next" for name in old})
+    return file.data()
+
+
+@network
+def keywords() -> bytes:
+    """Tell three spoken sounds from noise, 20 ms a step, from samples to labels: int8, SVDF.
+
+    The front end is made of the signal library's operators; TFLite Micro itself computes what the
+    network is trained with.
+    """
+    import keras
+    import numpy as np
+    from keras import layers
+    from tflite_file import File
+    from tflite_micro import runtime
+
+    frames, counts, memories = 24, (24, 16), (10, 8)
+    sounds, labels = _words(1600, frames * _STEP)
+    front = File()
+    front.graph.outputs.append(_front_end(front))
+    interpreter = runtime.Interpreter.from_bytes(front.data())
+    heard = np.zeros((len(sounds), frames, _CHANNELS), np.int16)
+    for sound, features in zip(sounds, heard, strict=True):
+        interpreter.reset()
+        for index in range(frames):
+            interpreter.set_input(sound[index * _STEP :][:_STEP], 0)
+            interpreter.invoke()
+            features[index] = interpreter.get_output(0)
+    given = heard * _LOG_SCALE
+
+    x = keras.Input((frames, _CHANNELS), 1)
+    y, layers_of_memory = x, []
+    for units, memory in zip(counts, memories, strict=True):
+        feature = layers.Dense(units, use_bias=False)
+        moments = layers.DepthwiseConv1D(memory, bias_initializer="zeros")
+        y = feature(y)
+        y = layers.ReLU()(moments(layers.ZeroPadding1D((memory - 1, 0))(y)))
+        layers_of_memory.append((feature, moments))
+    classes = layers.Dense(4)
+    logits = classes(y[:, -1])
+    model = keras.Model(x, layers.Softmax()(logits))
+    _trained(model, given, labels, "sparse_categorical_crossentropy", epochs=12)
+
+    # The ranges of what is computed at run time.
+    parts = [tensor for pair in layers_of_memory for tensor in (pair[0].output, pair[1].output)]
+    ranges = keras.Model(x, [*parts, logits])
+    largest = [0.0] * (len(parts) + 1)
+    for sample in given[:200]:
+        for index, value in enumerate(ranges(sample[None].astype(np.float32))):
+            largest[index] = max(largest[index], float(np.abs(value).max()))
+
+    file = File()
+    logarithms = _front_end(file)
+    scale = float(given.max()) / 255
+    before = file.tensor("features", (1, _CHANNELS), "int8", scale, -128)
+    file.operator("QUANTIZE", [logarithms], [before])
+    for index, (feature, moments) in enumerate(layers_of_memory):
+        before, scale = _svdf(
+            file,
+            f"memory{index}",
+            (before, scale),
+            feature.kernel.numpy().T,
+            moments.kernel.numpy()[:, :, 0].T,
+            moments.bias.numpy(),
+            (largest[2 * index], largest[2 * index + 1]),
+        )
+    weights, weights_scale = _rounded(classes.kernel.numpy().T, 127, np.int8)
+    bias = np.rint(classes.bias.numpy() / (scale * weights_scale)).astype(np.int32)
+    out = file.tensor("logits", (1, 4), "int8", largest[-1] / 127, 0)
+    constants = [
+        file.constant("classes", weights, weights_scale),
+        file.constant("classes_bias", bias, scale * weights_scale),
+    ]
+    file.operator("FULLY_CONNECTED", [before, *constants], [out], _options("FullyConnected"))
+    label = file.output("label", (1, 4), "int8", 1 / 256, -128)
+    file.operator("SOFTMAX", [out], [label], _options("Softmax", beta=1.0))
+    return file.data()
+
+
+#: Of the microphone: samples a second and a step, samples of a frame, channels of the filter bank.
+_RATE, _STEP, _FRAME, _CHANNELS, _FFT = 16000, 320, 480, 32, 512
+#: What 1 is in the logarithms of the filter bank.
+_LOG_SCALE = 1 / 64
+
+
+def _words(count: int, samples: int) -> tuple[Any, Any]:
+    """Noise, and tones that rise, fall or warble, of voices of several heights; what each is."""
+    import numpy as np
+
+    rng = np.random.default_rng(SEED)
+    labels = rng.integers(0, 4, count)
+    sounds = rng.normal(0, 1, (count, samples)) * rng.uniform(20, 200, (count, 1))
+    for sound, label in zip(sounds, labels, strict=True):
+        length = int(rng.uniform(0.22, 0.32) * _RATE)
+        way = np.linspace(0, 1, length)
+        curve = (0 * way, way, 1 - way, 0.5 + 0.5 * np.sin(2 * np.pi * rng.uniform(3, 5) * way))
+        pitch = rng.uniform(150, 400) * 2 ** (2 * curve[label])
+        phase = 2 * np.pi * np.cumsum(pitch) / _RATE
+        voice = sum(np.sin(n * phase + rng.uniform(0, 6)) / n for n in range(1, 9))
+        end = samples - int(rng.uniform(0, 2) * _STEP)
+        loud = rng.uniform(300, 4000) * np.sin(np.pi * way) ** 0.5 * (label > 0)
+        sound[end - length : end] += loud * voice
+    return np.clip(sounds, -32768, 32767).astype(np.int16), labels
+
+
+def _front_end(file: File) -> int:
+    """Append the operators from samples to logarithms of channels; return these, 16 bits."""
+    import numpy as np
+
+    def step(code: str, inputs: Sequence[int], *outputs: Any, **options: Any) -> int:
+        """Return the first of the outputs."""
+        made = [file.tensor(*output) for output in outputs]
+        file.operator(code, inputs, made, **options)
+        return made[0]
+
+    def table(name: str, values: Any) -> int:
+        return file.constant(name, np.asarray(values, np.int16))
+
+    samples = file.input("samples", (_STEP,), "int16")
+    frame = step(
+        "SignalFramer", [samples], ("frame", (1, _FRAME), "int16"), ("is_whole", (), "bool"),
+        frame_size=_FRAME, frame_step=_STEP, prefill=True,
+    )  # fmt: skip
+    one = file.tensor("one_frame", (_FRAME,), "int16")
+    file.operator("RESHAPE", [frame, file.constant("sizes", np.array([_FRAME], np.int32))], [one],
+                  _options("Reshape", newShape=[_FRAME]))  # fmt: skip
+    hann = 0.5 - 0.5 * np.cos(2 * np.pi * (np.arange(_FRAME) + 0.5) / _FRAME)
+    windowed = step(
+        "SignalWindow", [one, table("window", np.rint(hann * 4096))],
+        ("windowed", (_FRAME,), "int16"), shift=12,
+    )  # fmt: skip
+    bits = file.tensor("bits", (), "int32")
+    loud = file.tensor("loud", (_FRAME,), "int16")
+    file.operator("SignalFftAutoScale", [windowed], [loud, bits])
+    spectrum = step("SignalRfft", [loud], ("spectrum", (_FFT + 2,), "int16"), T=7, fft_length=_FFT)
+
+    # Triangles that overlap by half, evenly spread over mel.
+    lowest, highest = (1127 * np.log1p(hertz / 700) for hertz in (125, 7500))
+    mel = np.linspace(lowest, highest, _CHANNELS + 2)
+    centres = 700 * np.expm1(mel / 1127) * _FFT / _RATE
+    edges = np.ceil(centres).astype(int)
+    rises: list[Any] = []
+    place: list[int] = []
+    first, widths = edges[:-1], np.diff(edges)
+    for low, high, begin, end in zip(centres, centres[1:], edges, edges[1:], strict=False):
+        place.append(sum(part.size for part in rises))
+        rises.append(1 - (np.arange(begin, end) - low) / (high - low))
+    falls = np.rint(np.concatenate(rises) * 4096)
+    energy = step(
+        "SignalEnergy", [spectrum], ("energy", (_FFT // 2 + 1,), "uint32"),
+        start_index=int(edges[0]), end_index=int(edges[-1]),
+    )  # fmt: skip
+    bank = {"falls": falls, "rises": 4096 - falls, "first": first, "place": place, "width": widths}
+    tables = [table(name, values) for name, values in bank.items()]
+    channels = (_CHANNELS,)
+    sums = step(
+        "SignalFilterBank", [energy, *tables], ("sums", channels, "uint64"), num_channels=_CHANNELS
+    )
+    roots = step("SignalFilterBankSquareRoot", [sums, bits], ("roots", channels, "uint32"))
+    noise = ("noise", channels, "uint32")
+    # Shares of 14 bits: the estimate follows slowly, a twentieth of the signal is left.
+    less = step(
+        "SignalFilterBankSpectralSubtraction", [roots], ("less", channels, "uint32"), noise,
+        num_channels=_CHANNELS, smoothing=410, one_minus_smoothing=15974, alternate_smoothing=983,
+        alternate_one_minus_smoothing=15401, min_signal_remaining=819, smoothing_bits=10,
+        spectral_subtraction_bits=14, clamping=False,
+    )  # fmt: skip
+    estimate = len(file.graph.tensors) - 1
+    gained = step(
+        "SignalPCAN", [less, estimate, table("gains", _gains())], ("gained", channels, "uint32"),
+        snr_shift=6,
+    )  # fmt: skip
+    logarithms = step(
+        "SignalFilterBankLog", [gained], ("logarithms", channels, "int16"),
+        input_correction_bits=3, output_scale=round(1 / _LOG_SCALE),
+    )  # fmt: skip
+    features = file.tensor("row", (1, _CHANNELS), "int16", _LOG_SCALE)
+    sizes = file.constant("row_sizes", np.array([1, _CHANNELS], np.int32))
+    shape = _options("Reshape", newShape=[1, _CHANNELS])
+    file.graph.tensors[logarithms].quantization = file.graph.tensors[features].quantization
+    file.operator("RESHAPE", [logarithms, sizes], [features], shape)
+    return features
+
+
+def _gains() -> Any:
+    """Gains by the noise of a channel, as SignalPCAN interpolates them: two for the least numbers,
+    then for each number of bits the first value and two coefficients of a parabola.
+    """
+    import numpy as np
+
+    def gain(noise: int) -> int:
+        return int(min(np.rint(2.0**21 * (noise / 2**3 + 80) ** -0.95), 32767))
+
+    table = np.zeros(125, np.int16)
+    table[:2] = gain(0), gain(1)
+    for bits in range(2, 33):
+        low, middle, high = (gain(n) for n in (1 << bits - 1, 3 << bits - 2, (1 << bits) - 1))
+        straight = 4 * (middle - low) - (high - low)
+        table[4 * bits - 6 :][:3] = low, straight, high - low - straight
+    return table
+
+
+def _rounded(values: Any, largest: int, dtype: Any) -> tuple[Any, float]:
+    """Quantize weights from ``-largest`` to ``largest``; return them and their scale."""
+    import numpy as np
+
+    scale = float(np.float32(np.abs(values).max() / largest))
+    return np.rint(values / scale).clip(-largest, largest).astype(dtype), scale
+
+
+def _svdf(
+    file: File,
+    name: str,
+    given: tuple[int, float],
+    features: Any,
+    moments: Any,
+    bias: Any,
+    largest: tuple[float, float],
+) -> tuple[int, float]:
+    """Append a layer of units with memory; return its output and that one's scale."""
+    import numpy as np
+
+    x, x_scale = given
+    units, memory = moments.shape
+    features, features_scale = _rounded(features, 127, np.int8)
+    # Products with states are added in 32 bits.
+    moments, moments_scale = _rounded(moments, 2047, np.int16)
+    state_scale, scale = largest[0] / 32767, largest[1] / 255
+    bias_scale = state_scale * moments_scale
+    operands = [
+        x,
+        file.constant(f"{name}_features", features, features_scale),
+        file.constant(f"{name}_moments", moments, moments_scale),
+        file.constant(f"{name}_bias", np.rint(bias / bias_scale).astype(np.int32), bias_scale),
+        file.tensor(f"{name}_state", (1, units * memory), "int16", state_scale, variable=True),
+    ]
+    y = file.tensor(name, (1, units), "int8", scale, -128)
+    file.operator("SVDF", operands, [y], _options("SVDF", rank=1, fusedActivationFunction=1))
+    return y, scale
+
+
+def _options(kind: str, **values: Any) -> Any:
+    """Return the options of a builtin operator."""
+    from tensorflow.lite.python import schema_py_generated as schema
+
+    options = getattr(schema, f"{kind}OptionsT")()
+    for name, value in values.items():
+        setattr(options, name, value)
+    return options
 
 
 @network
@@ -305,7 +623,10 @@ def _quantized(
     sets = tf.lite.OpsSet
     wide = sets.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    converter.representative_dataset = lambda: ([x[None].astype(np.float32)] for x in samples)
+    given = list(samples)
+    converter.representative_dataset = lambda: (
+        x if isinstance(x, dict) else [x[None].astype(np.float32)] for x in given
+    )
     converter.target_spec.supported_ops = [wide if kind == "int16" else sets.TFLITE_BUILTINS_INT8]
     if floats_at_the_border:
         converter.target_spec.supported_ops.append(sets.TFLITE_BUILTINS)
@@ -324,6 +645,11 @@ def main() -> None:
     if unknown := set(names) - set(NETWORKS):
         parser.error(f"unknown {', '.join(sorted(unknown))}; there are {', '.join(NETWORKS)}")
     enter_own_environment()
+    if len(names) > 1:
+        # Each in a process of its own: Keras and TensorFlow count what they name.
+        for name in names:
+            subprocess.run([sys.executable, Path(__file__).resolve(), name], check=True)
+        return
     for name in names:
         data = NETWORKS[name]()
         (HERE / f"{name}.tflite").write_bytes(data)

@@ -7,7 +7,7 @@ the files are equal, and what is refused, by operator.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pytest
 import tflm
 from campaigns import sampled
 from keras_files import (
+    DIFFERENT,
     KerasFile,
     compare_on_host,
     compiled,
@@ -174,13 +175,6 @@ NOT_IN_TFLM: Sequence[Refused] = (
     Refused("TILE", "no reference", "conv_autoencoder", ("int16", "int8")),
     Refused("TILE", "no reference", "seq2seq", ("int16.fixed", "int8.fixed", "int8.open")),
 )
-
-
-#: What differs from its reference, and why. A file that becomes equal must go.
-DIFFERENT: Mapping[str, str] = {
-    "resnet_v2.int16.open": "MUL on int16 is computed as TFLM defines it, not as litert-ref",
-    "resnet_v2.int16.fixed": "MUL on int16 is computed as TFLM defines it, not as litert-ref",
-}
 
 
 def rows_of(file: KerasFile) -> set[str]:

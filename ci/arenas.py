@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Write the workspace of each network beside TFLite Micro's arena into docs/reference/networks.md.
+
+``make networks`` runs it. The workspace is that of a Cortex-M4, inputs and outputs in it, for the
+goals ``ram`` and ``balanced``; states are beside it. The arena is the one that TFLite Micro reports
+of itself on this machine. ``--print`` only prints. Networks that TFLite Micro or the compiler
+refuses are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import keras_files  # noqa: E402
+import models  # noqa: E402
+from marked import replaced, section, table  # noqa: E402
+from tqdm import tqdm  # noqa: E402
+from whole_networks import NETWORKS  # noqa: E402
+
+import hilc  # noqa: E402
+from hilc.errors import ModelError  # noqa: E402
+from hilc.references.tflm import tflm_arena_bytes  # noqa: E402
+
+PAGE = ROOT / "docs" / "reference" / "networks.md"
+CPU = "cortex-m4"
+HEADER = ("network", "`ram`", "`balanced`", "state", "arena", "of them tensors", "share")
+#: Of the arena, that the workspace of goal ``ram`` and the state may be.
+BAR = 0.5
+
+
+@dataclass(frozen=True)
+class Row:
+    """A network's bytes."""
+
+    name: str
+    ram: int
+    balanced: int
+    state: int
+    arena: int
+    #: The part of the arena that tensors and scratch share over time.
+    planned: int
+
+    @property
+    def share(self) -> float:
+        return (self.ram + self.state) / self.arena
+
+    @property
+    def cells(self) -> list[str]:
+        numbers = (self.ram, self.balanced, self.state, self.arena, self.planned)
+        share = f"{self.share:.2f}"
+        return [
+            f"`{self.name}`",
+            *(f"{number:,}" for number in numbers),
+            share if self.share <= BAR else f"**{share}**",
+        ]
+
+    @classmethod
+    def parse(cls, line: str) -> Row:
+        """Return the row that :attr:`cells` made."""
+        name, *numbers, _ = (cell.strip(" `") for cell in line.strip("|").split("|"))
+        return cls(name, *(int(number.replace(",", "")) for number in numbers))
+
+
+def files() -> Iterator[tuple[str, bytes]]:
+    """Yield the names and files of all networks."""
+    for name in (*models.INT8_MODELS, *models.FLOAT_MODELS):
+        yield name, models.model_path(name).read_bytes()
+    yield "digits", (ROOT / "examples" / "digits" / "digits.tflite").read_bytes()
+    for network in NETWORKS.values():
+        if network.path.exists():
+            yield network.name, network.path.read_bytes()
+    for file in keras_files.files():
+        yield file.name, file.data
+
+
+def measured(name: str, data: bytes) -> Row | None:
+    """Return a network's bytes; None for one that is refused."""
+    try:
+        arena = tflm_arena_bytes(data)
+        modules = [
+            hilc.compile(
+                data, cpu=CPU, name="network", optimize=goal, pools="external", io_in_pool=True
+            ).modules[0]
+            for goal in ("ram", "balanced")
+        ]
+    except ModelError:
+        return None
+    ram, balanced = (module.workspace_bytes for module in modules)
+    return Row(name, ram, balanced, modules[0].state_bytes, arena.total, arena.planned)
+
+
+def written() -> list[Row]:
+    """Return the rows of the page."""
+    lines = section(PAGE.read_text(encoding="utf-8"), "arenas").splitlines()
+    return [Row.parse(line) for line in lines if line.startswith("| `")]
+
+
+def main() -> int:
+    """Write the table; 1 where a network of ``make.py`` is missing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--print", action="store_true", help="print the table, write nothing")
+    args = parser.parse_args()
+    missing = [n.name for n in NETWORKS.values() if not n.path.exists()]
+    rows = [row for file in tqdm([*files()], disable=None) if (row := measured(*file))]
+    within = sum(row.share <= BAR for row in rows)
+    text = "\n\n".join(
+        (
+            f"{within} of {len(rows)} networks need at most half of the arena.",
+            table(HEADER, [row.cells for row in rows], "---:"),
+        )
+    )
+    if args.print:
+        print(text)
+        return 0
+    if missing:
+        print(f"python examples/networks/make.py {' '.join(missing)}: missing", file=sys.stderr)
+        return 1
+    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "arenas", text), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

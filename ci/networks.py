@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Compare the networks of ``examples/networks`` on boards with TFLite Micro.
+
+``make networks`` runs it. Each takes 100 inputs, or 1,000 steps of a stream, on each of its boards.
+Those that ``make.py`` makes and that are not there are told and left out. ``--write`` writes the
+table into docs/reference/networks.md, which takes all of them. Exits with 1 where one differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from marked import replaced, table  # noqa: E402
+from whole_networks import NETWORKS, Network, boards_of, compare  # noqa: E402
+
+import hil  # noqa: E402
+from hil.bench import bench  # noqa: E402
+from hil.board import Board  # noqa: E402
+from hil.verify import Report  # noqa: E402
+from hilc.references.tflm import tflm_arena_bytes  # noqa: E402
+
+PAGE = ROOT / "docs" / "reference" / "networks.md"
+HEADER = (
+    "network", "operators", "board", "equal", "instructions", "flash", "workspace", "state",
+    "TFLM's arena",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    network: Network
+    board: str
+    report: Report
+    cells: tuple[str, ...]
+
+
+def measured(network: Network, board: Board, runs: int) -> Row:
+    """Compare and count a network on a board."""
+    library = network.library(board)
+    (module,) = library.modules
+    with hil.open(board, library) as device:
+        report = compare(network, device, library, runs)
+        cost = bench(device, module)
+    arena = tflm_arena_bytes(network.path.read_bytes())
+    what = "steps" if network.is_stream else "inputs"
+    numbers = (cost.per_inference, cost.model_flash_bytes, cost.workspace_bytes, cost.state_bytes)
+    return Row(
+        network,
+        board.name,
+        report,
+        (
+            network.name,
+            network.operators(),
+            f"`{board.name}`",
+            f"{report.samples:,} {what}" if report.match else "**differs**",
+            *(f"{number:,}" for number in (*numbers, arena.total)),
+        ),
+    )
+
+
+def main() -> int:
+    """Print the table; 1 where a network differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NETWORKS))
+    parser.add_argument("--runs", type=int, help="inputs of each (default: 100, of a stream 1000)")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    args = parser.parse_args()
+    if unknown := set(args.names) - set(NETWORKS):
+        parser.error(f"unknown network {min(unknown)!r}: choose of {', '.join(NETWORKS)}")
+    if args.write and (args.names or args.runs):
+        parser.error("--write takes all networks in full")
+    rows, missing = [], []
+    for network in (NETWORKS[name] for name in args.names or NETWORKS):
+        if not network.path.exists():
+            missing.append(network.name)
+        else:
+            for board in boards_of(network):
+                rows.append(measured(network, board, args.runs or network.runs))
+                print(*rows[-1].cells, sep=" | ", file=sys.stderr)
+    if missing:
+        print(
+            f"not there: {', '.join(missing)}; python examples/networks/make.py "
+            f"{' '.join(missing)}",
+            file=sys.stderr,
+        )
+    text = table(HEADER, [row.cells for row in rows])
+    print(text)
+    if args.write:
+        if missing:
+            return 1
+        PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "networks", text))
+    differing = [row for row in rows if not row.report.match]
+    for row in differing:
+        print(f"{row.network.name} on {row.board} differs: {row.report.json()}", file=sys.stderr)
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

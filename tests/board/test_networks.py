@@ -1,0 +1,39 @@
+"""Whole networks on emulated boards: every output equal to TFLite Micro's, streams step by step."""
+
+from __future__ import annotations
+
+import pytest
+from tflm import needs_tflm
+from whole_networks import NETWORKS, Network, compare
+
+import hil
+from hil.board import load_board
+
+#: Inputs and steps of the sample in ``make test``.
+FEW, STEPS = 5, 50
+
+SAMPLE = [(name, "mps2-an386") for name, network in NETWORKS.items() if not network.is_made]
+WHOLE = [(name, board) for name, network in NETWORKS.items() for board in network.boards]
+
+
+def run(network: Network, board_name: str, runs: int) -> None:
+    if not network.path.exists():
+        pytest.skip(f"python examples/networks/make.py {network.name} makes it with TensorFlow")
+    board = load_board(board_name)
+    library = network.library(board)
+    with hil.open(board, library) as device:
+        compare(network, device, library, runs).check()
+
+
+@needs_tflm
+@pytest.mark.parametrize(("name", "board"), SAMPLE)
+def test_some_inputs_on_a_board(name: str, board: str) -> None:
+    network = NETWORKS[name]
+    run(network, board, STEPS if network.is_stream else FEW)
+
+
+@needs_tflm
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "board"), WHOLE)
+def test_whole_networks_on_a_board(name: str, board: str) -> None:
+    run(NETWORKS[name], board, NETWORKS[name].runs)
