@@ -102,16 +102,25 @@ class _Builder:
 
 
 def random_chains(
-    seed: int, count: int, dtype: str = "int8", *, largest: int = 14, channels: int = 9
+    seed: int,
+    count: int,
+    dtype: str = "int8",
+    *,
+    largest: int = 14,
+    channels: int = 9,
+    resized: bool = True,
 ) -> Chains:
-    """``count`` chains with odd sizes, strides, paddings, skip connections and averages."""
+    """``count`` chains with odd sizes, strides, paddings, skip connections and averages.
+
+    ``resized``: with layers whose rows lie at places of their own, for which rounds do not repeat.
+    """
     rng = np.random.default_rng(seed)
     builder = _Builder(rng, dtype)
     groups: list[Group] = []
     outputs: list[str] = []
     while len(groups) < count:
         first = len(builder.nodes)
-        _chain(builder, largest, channels)
+        _chain(builder, largest, channels, resized)
         names = tuple(node.name for node in builder.nodes[first:])
         single = len(names) == 1
         direction: Literal["forward", "backward"] = (
@@ -133,7 +142,7 @@ def random_chains(
     return Chains(graph, Choice(groups=tuple(groups)), inputs)
 
 
-def _chain(b: _Builder, largest: int, channels: int) -> None:
+def _chain(b: _Builder, largest: int, channels: int, resized: bool) -> None:
     rng = b.rng
     h, w, c = (int(n) for n in (*rng.integers(3, largest + 1, 2), rng.integers(1, channels + 1)))
     x = b.input((1, h, w, c))
@@ -141,16 +150,17 @@ def _chain(b: _Builder, largest: int, channels: int) -> None:
     live = [x]
     length = int(rng.integers(1, 6))
     for position in range(length):
-        x = _layer(b, x, live)
+        x = _layer(b, x, live, largest if resized else 0)
         live.append(x)
         if position == length - 1 and length > 1 and rng.random() < 0.4:
             _average(b, x)
 
 
-def _layer(b: _Builder, x: str, live: list[str]) -> str:
+def _layer(b: _Builder, x: str, live: list[str], largest: int) -> str:
     rng, shape = b.rng, b.tensors[x].shape
     _, h, w, c = shape
-    kind = rng.choice(["conv", "conv", "depthwise", "pool", "unary", "add", "row", "residual"])
+    kinds = ["conv", "conv", "depthwise", "pool", "unary", "add", "row", "residual"]
+    kind = rng.choice([*kinds, "join", "resize"])
     filter_h, filter_w = (min(int(rng.integers(1, 5)), n) for n in (h, w))
     window = b.window()
     if kind == "conv":
@@ -175,6 +185,16 @@ def _layer(b: _Builder, x: str, live: list[str]) -> str:
         op = str(rng.choice(["ADD", "ADD", "SUB", "MUL"]))
         operands = [x, str(rng.choice(same))][:: int(rng.choice([1, -1]))]
         return b.op(op, *operands, activation="NONE")
+    if kind == "join":
+        # Channels beside those of a tensor with the same pixels: perhaps its own once more.
+        pixels = [name for name in live if b.tensors[name].shape[:3] == shape[:3]]
+        return b.op("CONCATENATION", x, str(rng.choice(pixels)), axis=3)
+    if kind == "resize" and max(h, w) <= largest:
+        sizes = [int(pick) for pick in (rng.choice([2 * n, n + 1, max(1, n // 2)]) for n in (h, w))]
+        own = rng.choice(["align_corners", "half_pixel_centers", ""])
+        size = b.tensor((2,), "int32", None, np.array(sizes, np.int32))
+        op = str(rng.choice(["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"]))
+        return b.op(op, x, size, **({str(own): True} if own else {}))
     if kind == "row":
         constant = b.constant_row((1, 1, 1, c) if rng.random() < 0.5 else (c,))
         return b.op("ADD", *[x, constant][:: int(rng.choice([1, -1]))], activation="RELU")

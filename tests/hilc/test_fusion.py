@@ -118,7 +118,10 @@ def test_rounds_that_repeat_are_what_each_would_be(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A schedule whose rounds are worked out one by one is the same in everything."""
-    chains, cpu = random_chains(20 + seed, 20, largest=50, channels=3), get_cpu("cortex-m4")
+    chains, cpu = (
+        random_chains(20 + seed, 20, largest=50, channels=3, resized=False),
+        get_cpu("cortex-m4"),
+    )
     groups = _fusible(chains, cpu.name).choice.groups
 
     def calls() -> list[FusedCall]:

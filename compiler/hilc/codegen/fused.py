@@ -183,6 +183,9 @@ class _Group:
                 parameters.append(f"const void *in{position}")
                 operands.append(f"in{position}")
         parameters.append("void *out")
+        if call.kernel.inputs[0].endswith("[]"):
+            element = call.kernel.inputs[0].removesuffix("[]")
+            operands = [f"(const {element} *const[]){{{', '.join(operands)}}}"]
         passed = ["&p", *operands, "out"]
         if call.kernel.scratch != "0":
             if stage.scratch_bytes:

@@ -11,7 +11,7 @@ from hilc.lowering.choice import Group
 from hilc.ops import OPS
 from hilc.ops.attributes import WindowAttributes
 from hilc.ops.operands import ARITHMETIC
-from hilc.ops.traits import BroadcastRows, SameRows, WindowRows
+from hilc.ops.traits import BroadcastRows, SameRows, SampledRows, WindowRows
 
 
 class NotFusible(ValueError):
@@ -28,11 +28,13 @@ class Band:
     in_count: int
     above: int
     below: int
+    #: Of a node whose rows lie at places of their own: the first row.
+    place: int = 0
 
     @property
     def key(self) -> tuple[int, ...]:
         """Equal for bands of one shape."""
-        return self.count, self.in_count, self.above, self.below
+        return self.count, self.in_count, self.above, self.below, self.place
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,17 @@ class RowNode:
     above: int = 0
     sides: tuple[int, int] = (0, 0)
     accumulates: bool = False
+    #: The first and the last input row of each output row, where they follow no window.
+    places: tuple[tuple[int, int], ...] = ()
 
     def band(self, first: int, count: int) -> Band:
         if self.accumulates:
             # There is no padding beyond, but it is the first or the last band all the same.
             end = first + count
             return Band(first, count, first, count, int(first == 0), int(end == self.height))
+        if self.places:
+            before, last = self.places[first][0], self.places[first + count - 1][1]
+            return Band(first, count, before, last + 1 - before, 0, 0, first)
         start = first * self.stride - self.above
         end = start + (count - 1) * self.stride + self.span
         in_first, in_end = max(0, start), min(self.in_h, end)
@@ -78,6 +85,8 @@ class RowNode:
 
     def first_needed(self, first: int) -> int:
         """Return the first input row that output rows from ``first`` on need."""
+        if self.places:
+            return self.places[first][0] if first < self.height else self.in_h
         # Called for every entry of a schedule, so function calls are avoided.
         row = first * self.stride - self.above
         if first >= self.height or row > self.in_h:
@@ -94,6 +103,8 @@ class RowNode:
         if isinstance(OPS[node.op].rows, WindowRows) and not self.accumulates:
             padding = (band.above, band.below, *self.sides)
             node = replace(node, attrs=replace(WindowAttributes.of(node), padding=padding))
+        elif isinstance(rows := OPS[node.op].rows, SampledRows):
+            node = rows.part(node, self.ins, band.first, band.in_first)
         out = self.out if self.accumulates else _rows(self.out, band.count)
         return BandNode(node, tuple(ins), (out,))
 
@@ -217,6 +228,9 @@ def _row_node(graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
             node, ins, out, (0,), h.in_size, h.out_size, h.stride, h.span, h.pad_before,
             (w.pad_before, w.pad_after),
         )  # fmt: skip
+    if isinstance(rows, SampledRows):
+        height, places = out.shape[1], tuple(rows.places(node, ins))
+        return RowNode(node, ins, out, (0,), x.shape[1], height, places=places)
     raise NotFusible(f"{node.op} {node.name!r} cannot be computed row by row")
 
 

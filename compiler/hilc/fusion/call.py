@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hilc.ir import Array, Graph, Node, Tensor
-from hilc.lowering.access import NEVER, Access, Steps, access_of
+from hilc.lowering.access import NEVER, Access, Steps, access_of, argument_types
 from hilc.lowering.choice import Group
 from hilc.lowering.kernels import KernelCall
 from hilc.target import Cpu
@@ -309,6 +309,7 @@ class FusedCall:
             # Without a declared access order all writes may come before the reads.
             steps = 2 if own is None else own.steps
         kernel = entry.call.kernel
+        types = argument_types(kernel.inputs, len(entry.inputs))
         further = entry.further(*part.shift[entry.stage]) if part.shift else entry
         reads: list[_Read] = []
         for position, (location, tensor) in enumerate(zip(entry.reads, entry.inputs, strict=True)):
@@ -317,7 +318,7 @@ class FusedCall:
             last = steps - 1 if own is None else own.last_read[position]
             span = slice(location.offset, location.offset + tensor.nbytes)
             step = further.reads[position].offset - location.offset
-            reads.append((location.index, span, step, last, kernel.inputs[position]))
+            reads.append((location.index, span, step, last, types[position]))
         written: _Write | None = None
         if entry.write.kind == "output" and entry.writes:
             offset = entry.write.offset

@@ -296,6 +296,8 @@ class _Walk:
                 return
         left: list[int] = []
         for index, node in enumerate(self._nodes):
+            if node.places:
+                return
             if before[index] <= 0 or before[index] * node.stride < node.above or rows[index] <= 0:
                 return
             step = rows[index] * node.stride

@@ -210,12 +210,13 @@ def kernel_access(
         found.steps,
         _bytes(found.last_read, inputs),
         _bytes(found.first_write, outputs),
-        _argument_types(types[0], len(inputs)),
-        _argument_types(types[1], len(outputs)),
+        argument_types(types[0], len(inputs)),
+        argument_types(types[1], len(outputs)),
     )
 
 
-def _argument_types(declared: Sequence[str], count: int) -> tuple[str, ...]:
+def argument_types(declared: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return the C types of ``count`` arguments that a kernel's header declares."""
     listed = [t[:-2] for t in declared if t.endswith("[]")]
     return tuple(listed * count if listed else declared)
 

@@ -23,7 +23,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     resolve_axis,
 )
-from hilc.ops.traits import Link, ascending
+from hilc.ops.traits import BroadcastRows, Link, ascending
 
 
 def parts(node: Node, ins: Sequence[Tensor | None]) -> list[Tensor]:
@@ -267,6 +267,8 @@ CONCATENATION = OpDef(
     ignores_empty=True,
     passes_on=_is_one,
     bounds=ascending,
+    # Parts that are joined along the height are not images of its rows.
+    rows=BroadcastRows(),
     links=_links,
 )
 PACK = OpDef(_infer_pack, _pack, _check_parts, attributes=PackAttributes, bounds=ascending)

@@ -9,7 +9,7 @@ from zero; floats follow the reference's single precision.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from hilc.ops.operands import (
     unsupported,
 )
 from hilc.ops.places import Axis, Places, moving, whole
-from hilc.ops.traits import Link, ascending, in_step
+from hilc.ops.traits import Link, SampledRows, ascending, in_step
 
 #: Rows or columns; positions in 1/1024 of more leave 32 bits in the references.
 _MOST = 1 << 15
@@ -41,6 +41,9 @@ class ResizeAttributes(Attributes):
     align_corners: bool = False
     #: Pixels are areas, whose centers lie on halves.
     half_pixel_centers: bool = False
+    #: Of some rows of an image: the rows of the whole input and of the whole output, and those
+    #: before these rows in each. No file says it.
+    part: tuple[int, int, int, int] | None = None
 
 
 def resized_shape(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, int, int, int]:
@@ -69,20 +72,32 @@ def resized_shape(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, int, i
 
 
 def nearest(node: Node, ins: Sequence[Tensor | None]) -> Places:
-    shape = resized_shape(node, ins)
-    axes = list(whole(operand(node, ins, 0).shape))
+    return nearest_rows(node, ins, resized_shape(node, ins)[1])
+
+
+def nearest_rows(node: Node, ins: Sequence[Tensor | None], count: int) -> Places:
+    """Return the places of so many rows of the output: all, or those of the node's part."""
+    x, shape = operand(node, ins, 0), resized_shape(node, ins)
+    size, rows, before, first = ResizeAttributes.of(node).part or (x.shape[1], count, 0, 0)
+    axes = list(whole(x.shape))
+    found = _nearest_places(node, size, rows)[first : first + count] - before
+    axes[1] = Axis.of(found * axes[1].step)
+    axes[2] = Axis.of(_nearest_places(node, x.shape[2], shape[2]) * axes[2].step)
+    return Places((shape[0], count, *shape[2:]), tuple(axes))
+
+
+def _nearest_places(node: Node, size: int, count: int) -> npt.NDArray[np.int64]:
+    """Return which of ``size`` rows or columns each of ``count`` is."""
     stated = ResizeAttributes.of(node)
-    for i in (1, 2):
-        own, count = axes[i], shape[i]
-        scale = np.float32(own.count) / np.float32(count)
-        if stated.align_corners and count > 1:
-            scale = np.float32(own.count - 1) / np.float32(count - 1)
-        offset = np.float32(0.5 if stated.half_pixel_centers else 0)
-        positions = (np.arange(count).astype(np.float32) + offset) * scale
-        # Half away from zero.
-        positions = np.floor(positions + np.float32(0.5) if stated.align_corners else positions)
-        axes[i] = Axis.of(np.minimum(positions.astype(np.int64), own.count - 1) * own.step)
-    return Places(shape, tuple(axes))
+    scale = np.float32(size) / np.float32(count)
+    if stated.align_corners and count > 1:
+        scale = np.float32(size - 1) / np.float32(count - 1)
+    offset = np.float32(0.5 if stated.half_pixel_centers else 0)
+    positions = (np.arange(count).astype(np.float32) + offset) * scale
+    # Half away from zero.
+    positions = np.floor(positions + np.float32(0.5) if stated.align_corners else positions)
+    found: npt.NDArray[np.int64] = np.minimum(positions.astype(np.int64), size - 1)
+    return found
 
 
 # RESIZE_BILINEAR --------------------------------------------------------------------------------
@@ -109,6 +124,32 @@ def between(node: Node, size: int, count: int, *, real: bool) -> Between:
             "resize in two steps",
         )
     return found
+
+
+def rows_between(node: Node, x: Tensor, out: Tensor) -> Between:
+    """Return where the rows of ``out`` lie between those of ``x``, which may be parts of images."""
+    count = out.shape[1]
+    size, rows, before, first = ResizeAttributes.of(node).part or (x.shape[1], count, 0, 0)
+    found = between(node, size, rows, real=not out.element.quantized)
+    own = slice(first, first + count)
+    return Between(found.first[own] - before, found.second[own] - before, found.fraction[own])
+
+
+def _part(node: Node, ins: Sequence[Tensor | None], first: int, before: int) -> Node:
+    """Return the node of the output's rows from ``first`` on and the input's from ``before`` on."""
+    rows = operand(node, ins, 0).shape[1], resized_shape(node, ins)[1]
+    return replace(node, attrs=replace(ResizeAttributes.of(node), part=(*rows, before, first)))
+
+
+def _nearest_row_places(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int]]:
+    rows = _nearest_places(node, operand(node, ins, 0).shape[1], resized_shape(node, ins)[1])
+    return [(row, row) for row in rows.tolist()]
+
+
+def _bilinear_row_places(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int]]:
+    x, count = operand(node, ins, 0), resized_shape(node, ins)[1]
+    found = between(node, x.shape[1], count, real=not x.element.quantized)
+    return [*zip(found.first.tolist(), found.second.tolist(), strict=True)]
 
 
 def _between_reals(node: Node, size: int, count: int) -> Between:
@@ -163,7 +204,8 @@ def _bilinear(
     x, out = values[0], outs[0]
     assert x is not None
     real = not out.element.quantized
-    rows, columns = (between(node, x.shape[axis], out.shape[axis], real=real) for axis in (1, 2))
+    rows = rows_between(node, operand(node, ins, 0), out)
+    columns = between(node, x.shape[2], out.shape[2], real=real)
     one = np.float32(1) if real else 1024
     down, right = rows.fraction.reshape(-1, 1, 1), columns.fraction.reshape(-1, 1)
     up, left = one - down, one - right
@@ -183,12 +225,15 @@ def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
     return [in_step(operand(node, ins, 0), out)]
 
 
-RESIZE_NEAREST_NEIGHBOR = moving(nearest, ResizeAttributes)
+RESIZE_NEAREST_NEIGHBOR = replace(
+    moving(nearest, ResizeAttributes), rows=SampledRows(_nearest_row_places, _part)
+)
 RESIZE_BILINEAR = OpDef(
     _infer_bilinear,
     _bilinear,
     _check_bilinear,
     attributes=ResizeAttributes,
     bounds=ascending,
+    rows=SampledRows(_bilinear_row_places, _part),
     links=_links,
 )

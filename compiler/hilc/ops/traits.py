@@ -142,8 +142,19 @@ class WindowRows:
     window: Callable[[Node, Ins], Window]
 
 
+@dataclass(frozen=True)
+class SampledRows:
+    """Each row of the output is made of rows of the first input that lie at places of their own."""
+
+    #: The first and the last input row of each output row; neither falls from row to row.
+    places: Callable[[Node, Ins], Sequence[tuple[int, int]]]
+    #: The node that computes output rows from the first number on, of input rows from the second
+    #: on; the tensors that it is given have these rows only.
+    part: Callable[[Node, Ins, int, int], Node]
+
+
 #: How an operator on images (NHWC, a batch of 1) is computed a few rows at a time.
-Rows = SameRows | BroadcastRows | WindowRows
+Rows = SameRows | BroadcastRows | WindowRows | SampledRows
 
 # Channels ---------------------------------------------------------------------------------------
 

@@ -9,13 +9,14 @@ from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilResize, HilResizeF32, HilResizeS8, HilResizeS16
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.operands import ARITHMETIC
-from hilc.ops.resize import between, nearest
+from hilc.ops.resize import between, nearest_rows, rows_between
 
 
 @lowers("RESIZE_NEAREST_NEIGHBOR")
 def nearest_neighbor(layer: Layer) -> KernelCall:
     """Return the call that copies pixels."""
-    return take_places(layer.node, layer.operand(0), nearest(layer.node, layer.ins))
+    places = nearest_rows(layer.node, layer.ins, layer.out.shape[1])
+    return take_places(layer.node, layer.operand(0), places)
 
 
 @lowers("RESIZE_BILINEAR", dtypes=ARITHMETIC)
@@ -23,9 +24,8 @@ def bilinear(layer: Layer) -> KernelCall:
     """Return the call that adds up four pixels for each of the output."""
     x, out = layer.operand(0), layer.out
     real = not out.element.quantized
-    rows, columns = (
-        between(layer.node, x.shape[axis], out.shape[axis], real=real) for axis in (1, 2)
-    )
+    rows = rows_between(layer.node, x, out)
+    columns = between(layer.node, x.shape[2], out.shape[2], real=real)
     line = x.shape[2] * x.shape[3]
     resize = HilResize(
         images=x.shape[0],
