@@ -314,10 +314,16 @@ def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
         for name, model in sizes.models.items()
     ]
     lines.append(table(rows, ["part", "flash", "static RAM", "constants"]))
-    copied = {name: m.constants_region for name, m in sizes.models.items() if m.constants_region}
-    if copied:
-        places = ", ".join(f"{name} to {region}" for name, region in copied.items())
-        lines.append(f"constants copied to faster memory at the start: {places}")
+    for is_copy, said, to in (
+        (True, "constants copied to faster memory at the start", "to"),
+        (False, "constants outside of the first flash region", "in"),
+    ):
+        places = [
+            f"{name} {to} {model.constants_region}"
+            for name, model in sizes.models.items()
+            if model.constants_region and model.constants_are_copied == is_copy
+        ]
+        lines += [f"{said}: {', '.join(places)}"] if places else []
     if by_section and sizes.sections:
         lines.append(_sections_table(sizes))
     stack = f"stack {sizes.stack_bytes:,} + {sizes.handler_stack_bytes:,} for interrupts"

@@ -124,8 +124,9 @@ class ModelSizes:
     #: share counts for the firmware.
     workspace_bytes: int
     stack_frame_bytes: int
-    #: RAM region to which the constants are copied at the start; None for constants in flash.
+    #: Region of constants that are not in the first flash region; to RAM they are copied.
     constants_region: str | None = None
+    constants_are_copied: bool = False
 
 
 @dataclass(frozen=True)
@@ -513,7 +514,9 @@ def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
     link = read_map((folder / "build" / "firmware.map").read_text(encoding="utf-8"))
     own_sections = {r.name: region_section(r.name) for r in board.memory if r.kind == "ram"}
     copies = {constants_section(r.name): r.name for r in board.memory if r.kind == "ram"}
-    flash_sections = (*_FLASH_SECTIONS, *copies)
+    # Constants in flash regions behind the first.
+    apart = {constants_section(r.name): r.name for r in board.regions("flash")[1:]}
+    flash_sections = (*_FLASH_SECTIONS, *copies, *apart)
     flash = link.size(flash_sections)
     ram = link.size((*_RAM_SECTIONS, *own_sections.values(), *copies))
     stack, handler_stack = link.size([".stack"]), link.size([".handler_stack"])
@@ -524,15 +527,17 @@ def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
         assert match, "the linker script names the region of the models' pools"
         data = board.regions("ram")[0].name
         used = {region.name: 0 for region in board.memory}
-        used[board.regions("flash")[0].name] += flash
+        used[board.regions("flash")[0].name] += flash - link.size(apart)
         used[data] += link.size((".data", ".bss")) + stack + handler_stack
         used[match[1]] += link.size([".workspace"])
         for name, section in own_sections.items():
             used[name] += link.size([section])
-        for section, name in copies.items():
+        for section, name in (copies | apart).items():
             used[name] += link.size([section])
         regions = tuple(RegionUse(r.name, used[r.name], r.size) for r in board.memory)
-    models = {module.name: _measure_model(folder, link, module, copies) for module in modules}
+    models = {
+        module.name: _measure_model(folder, link, module, copies, apart) for module in modules
+    }
     sections: tuple[SectionUse, ...] = ()
     if not board.is_host:
         stacks = (".stack", ".handler_stack")
@@ -582,11 +587,14 @@ def _objects(link: LinkMap, module: Module) -> set[str]:
 
 
 def _measure_model(
-    folder: Path, link: LinkMap, module: Module, copies: Mapping[str, str]
+    folder: Path, link: LinkMap, module: Module, copies: Mapping[str, str], apart: Mapping[str, str]
 ) -> ModelSizes:
-    """Return the sizes of a model; ``copies`` are the regions of the output sections with copied
-    constants.
+    """Return the sizes of a model.
+
+    ``copies`` and ``apart`` are the regions of the output sections with copied constants and of
+    those with constants in flash behind the first.
     """
+    placed = {**copies, **apart}
     objects = f"CMakeFiles/model_{model_key(module)}.dir/"
 
     def size(pieces: Iterator[Piece]) -> int:
@@ -602,14 +610,15 @@ def _measure_model(
             if match := _STACK_USE.search(line):
                 frames.append(int(match[1]))
     return ModelSizes(
-        flash_bytes=size(p for p in own if p.output in _FLASH_SECTIONS or p.output in copies),
+        flash_bytes=size(p for p in own if p.output in _FLASH_SECTIONS or p.output in placed),
         constants_bytes=size(piece for piece in own if piece.section.startswith(".rodata")),
         workspace_bytes=size(p for p in own if p.section.startswith(".bss.noinit.tvm"))
         - sum(
             p.nbytes for p in module.workspace_pools if p.persistent and p.is_static(module.pools)
         ),
         stack_frame_bytes=max(frames),
-        constants_region=next((copies[p.output] for p in own if p.output in copies), None),
+        constants_region=next((placed[p.output] for p in own if p.output in placed), None),
+        constants_are_copied=any(p.output in copies for p in own),
     )
 
 
@@ -624,8 +633,9 @@ def _check_stack(
     if needed > board.stack_bytes:
         note = f"{frame} for the largest function of a model"
         code = board.regions("flash")[0]
+        used = next(region.used for region in sizes.regions if region.name == code.name)
         demands = (
-            fit.Demand("flash", sizes.flash_bytes, code.size, f"region {code.name!r}"),
+            fit.Demand("flash", used, code.size, f"region {code.name!r}"),
             fit.Demand("stack", needed, board.stack_bytes, note),
         )
         raise fit.fit_error(modules, board, demands, workspace)

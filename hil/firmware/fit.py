@@ -69,7 +69,10 @@ def estimate(
     """
     code = board.regions("flash")[0]
     flash = board.base.flash_bytes
-    flash += sum(module.constants_bytes + description_bytes(module) for module in modules)
+    elsewhere = _constants_elsewhere(modules, board)
+    for module in modules:
+        flash += description_bytes(module)
+        flash += 0 if model_key(module) in elsewhere else module.constants_bytes
     placed = static_bytes(modules, workspace)
     region = max(board.regions("ram"), key=lambda region: _left(board, region, placed))
     named = [r for r in board.regions("ram") if placed.get(r.name) and r is not region]
@@ -114,7 +117,8 @@ class Layout:
 
     #: Region of the pools without one; None on the host.
     workspace: MemoryRegion | None
-    #: RAM region for a copy of the model's constants, by model key; other models' stay in flash.
+    #: Region for the model's constants, by model key: RAM, to which they are copied, or flash other
+    #: than the first; other models' stay in that.
     constants: Mapping[str, MemoryRegion]
 
 
@@ -122,15 +126,35 @@ def layouts(modules: Sequence[Module], board: Board, workspace: Workspace = "own
     """Return the layouts that the estimate permits, the preferred first; empty if no pool fits.
 
     A firmware never fails because of copied constants: each layout with copies is followed by the
-    same without.
+    same without. Where the first flash region has no room for everything, constants lie in others.
     """
     if board.is_host:
         return [Layout(None, {})]
     found = []
+    elsewhere = _constants_elsewhere(modules, board)
     for region in workspace_regions(modules, board, workspace):
         copied = _copied_constants(modules, board, workspace, region)
         found += [Layout(region, copied)] if copied else []
         found.append(Layout(region, {}))
+        found += [Layout(region, elsewhere)] if elsewhere else []
+    return found
+
+
+def _constants_elsewhere(modules: Sequence[Module], board: Board) -> dict[str, MemoryRegion]:
+    """Return the models whose constants fit into flash regions behind the first, the largest
+    first; none has its own there.
+    """
+    _, *others = board.regions("flash")
+    rooms = {region.name: region.size for region in others}
+    inside = [m for m in modules if m.constants == "internal" and m.constants_bytes]
+    found: dict[str, MemoryRegion] = {}
+    for module in sorted(inside, key=lambda module: module.constants_bytes, reverse=True):
+        size = aligned(module.constants_bytes)
+        for region in others:
+            if size <= rooms[region.name]:
+                rooms[region.name] -= size
+                found[model_key(module)] = region
+                break
     return found
 
 

@@ -155,7 +155,7 @@ def project_files(
     """Every file of the project by its path in it, with the placeholder for the build id.
 
     ``workspace_region`` is where the pools lie that name no region; None on the host. ``constants``
-    are by model key the regions to which constants are copied.
+    are by model key the regions in which constants lie that are not in the first flash region.
     """
     modules = modules_of(libraries)
     runtime = runtime_of(libraries)
@@ -186,12 +186,12 @@ def project_files(
         texts.update(runtime.generated(modules))
     if workspace_region is not None:
         named = {pool.region for module in modules for pool in module.workspace_pools}
-        copies: dict[str, list[str]] = {}
+        placed: dict[str, list[str]] = {}
         for library in libraries:
             for module in library.modules:
                 if region := constants.get(model_key(module)):
-                    copies.setdefault(region.name, []).extend(_model_objects(library, module))
-        texts["generated/firmware.ld"] = linker_script(board, workspace_region, named, copies)
+                    placed.setdefault(region.name, []).extend(_model_objects(library, module))
+        texts["generated/firmware.ld"] = linker_script(board, workspace_region, named, placed)
     files.update((path, text.encode()) for path, text in texts.items())
     return files
 
@@ -225,13 +225,14 @@ def linker_script(
     board: Board,
     workspace_region: MemoryRegion,
     named: Container[str | None],
-    copies: Mapping[str, Sequence[str]],
+    constants: Mapping[str, Sequence[str]],
 ) -> str:
     """Return the core's linker script for the board's memory.
 
-    ``named`` are regions that pools name, ``copies`` by region the object files whose constants are
-    copied there.
+    ``named`` are regions that pools name, ``constants`` by region the object files whose constants
+    lie there; to RAM they are copied.
     """
+    copies = [region.name for region in board.regions("ram") if region.name in constants]
     regions = [region for region in board.regions("ram") if region.name in named]
     # First the pools that are for a certain region: the pattern of all would take them.
     workspaces = [
@@ -255,7 +256,10 @@ def linker_script(
             f"        LONG({_guard(i, side)})\n" for i in range(len(workspaces)) for side in _SIDES
         ),
         "COPIES": "".join(f"        {_copy(constants_section(region))}\n" for region in copies),
-        "CONSTANTS": "".join(_constants(region, files) for region, files in copies.items()),
+        "CONSTANTS": "".join(
+            _constants(region, files, is_copy=region in copies)
+            for region, files in constants.items()
+        ),
         "WORKSPACES": "".join(_workspace(i, *names) for i, names in enumerate(workspaces)),
         "STACK_BYTES": str(board.stack_bytes),
         "HANDLER_STACK_BYTES": str(board.handler_stack_bytes),
@@ -280,16 +284,19 @@ def region_section(region: str) -> str:
 
 
 def constants_section(region: str) -> str:
-    """Return the output section with the constants that are copied to this region."""
+    """Return the output section with the constants that lie in this region."""
     return f".constants.{region}"
 
 
-def _constants(region: str, files: Sequence[str]) -> str:
-    """Return the statement for constants that run in ``region`` and are loaded into flash."""
+def _constants(region: str, files: Sequence[str], *, is_copy: bool) -> str:
+    """Return the statement for constants that are read in ``region``; a copy is loaded into
+    flash.
+    """
+    loaded = " AT > CODE" if is_copy else ""
     inputs = "".join(f"        {file}(.rodata.tvm .rodata.tvm.*)\n" for file in files)
     return (
         f"    {constants_section(region)} : ALIGN({ALIGNMENT}) {{\n{inputs}"
-        f"        . = ALIGN({ALIGNMENT});\n    }} > {region} AT > CODE\n\n"
+        f"        . = ALIGN({ALIGNMENT});\n    }} > {region}{loaded}\n\n"
     )
 
 

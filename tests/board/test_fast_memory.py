@@ -1,5 +1,8 @@
-"""Constants that lie in RAM which is read faster than flash: in the image, in the figures, on the
-board. QEMU has no wait states, so what shows there is that nothing else changes."""
+"""Constants that lie in RAM which is read faster than flash, or in flash behind the first region.
+
+In the image, in the figures, on the board. QEMU has no wait states, so what shows there is that
+nothing else changes.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,14 @@ from hil.bench import bench
 from hil.board import Board, load_board
 from hil.build import Firmware, Sizes, build, create_project
 from hil.cli import main
+from hil.cli.render import build_text
 from hil.firmware.fit import FitError, estimate, layouts
 from hil.verify.samples import random_sample
 from hilc.artifact.library import ModelLibrary
 from hilc.frontends import load_model
 from hilc.interpreter import run_all
 
+ROOT = Path(__file__).resolve().parents[2]
 BOARD = "mps2-an386"
 #: For :func:`tiny_library`: a table of 4 KB, and a layer that adds its first words.
 TABLE = (
@@ -294,3 +299,69 @@ def test_project_without_a_build_has_them_too(tmp_path: Path) -> None:
     create_project([table_library("net")], board, tmp_path / "project")
     script = (tmp_path / "project" / "generated" / "firmware.ld").read_text(encoding="utf-8")
     assert "} > psram AT > CODE" in script
+
+
+# Flash behind the first region ------------------------------------------------------------------
+
+#: Of a model whose table is far larger than its code.
+FAR_BYTES = 200_000
+FAR_TABLE = TABLE.replace("table[1024]", f"table[{FAR_BYTES // 4}]")
+
+
+def far_library(name: str) -> ModelLibrary:
+    return tiny_library(ADD_TABLE, name=name, constants_bytes=FAR_BYTES, globals_=FAR_TABLE)
+
+
+def board_with(flash: int, far: int) -> Board:
+    """A Cortex-M4 whose memory outside of the chip is filled by the loader."""
+    board = load_board(BOARD)
+    code, data, outside = board.memory
+    far_flash = dataclasses.replace(outside, name="far", kind="flash", size=far)
+    return dataclasses.replace(
+        board, memory=(dataclasses.replace(code, size=flash), far_flash, data)
+    )
+
+
+@pytest.mark.parametrize(
+    ("flash", "far", "expected"),
+    [
+        (600_000, 600_000, {"one": None, "two": None}),
+        (150_000, 600_000, {"one": "far", "two": "far"}),
+    ],
+)
+def test_constants_lie_where_there_is_room(
+    flash: int, far: int, expected: dict[str, str | None]
+) -> None:
+    board = board_with(flash, far)
+    with hil.open(board, *map(far_library, expected)) as device:
+        for name in expected:
+            assert run_table(device, name) == [17, 28, 39, 50]
+        firmware = device.firmware
+    assert firmware is not None
+    sizes = firmware.sizes
+    assert {name: model.constants_region for name, model in sizes.models.items()} == expected
+    assert not any(model.constants_are_copied for model in sizes.models.values())
+    apart = sum(region == "far" for region in expected.values()) * FAR_BYTES
+    used = {region.name: region.used for region in sizes.regions}
+    assert (used["far"], used["flash"]) == (apart, sizes.flash_bytes - apart)
+    assert sum(use.size for use in sizes.sections if use.in_flash) == sizes.flash_bytes
+    origin = board.regions("flash")[1].origin
+    assert places(firmware, ".constants.far") == ((origin, origin, apart) if apart else None)
+    said = "outside of the first flash region: one in far, two in far"
+    assert (said in build_text(firmware)) == bool(apart)
+
+
+def test_what_no_flash_region_holds_is_refused() -> None:
+    with pytest.raises(FitError, match="flash: at least .* bytes needed, 150000 had"):
+        build([far_library("one"), far_library("two")], board_with(150_000, 150_000))
+
+
+def test_the_board_of_the_example_has_room_for_large_networks() -> None:
+    board = load_board(ROOT / "examples" / "networks" / "mps3-an547-ddr.toml")
+    names = ("one", "two", "three")
+    with hil.open(board, *map(far_library, names)) as device:
+        assert run_table(device, "three") == [17, 28, 39, 50]
+        firmware = device.firmware
+    assert firmware is not None
+    models = firmware.sizes.models
+    assert {models[name].constants_region for name in names} == {"ddr"}

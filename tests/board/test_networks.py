@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tflm import needs_tflm
-from whole_networks import NETWORKS, Network, compare
+from whole_networks import NETWORKS, Network, board_named, compare
 
 import hil
-from hil.board import load_board
 
 #: Inputs and steps of the sample in ``make test``.
 FEW, STEPS = 5, 50
@@ -19,7 +18,7 @@ WHOLE = [(name, board) for name, network in NETWORKS.items() for board in networ
 def run(network: Network, board_name: str, runs: int) -> None:
     if not network.path.exists():
         pytest.skip(f"python examples/networks/make.py {network.name} makes it with TensorFlow")
-    board = load_board(board_name)
+    board = board_named(board_name)
     library = network.library(board)
     with hil.open(board, library) as device:
         compare(network, device, library, runs).check()
