@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Write the workspace of each network beside TFLite Micro's arena into docs/reference/networks.md.
 
-``make networks`` runs it. The workspace is that of a Cortex-M4, inputs and outputs in it, for the
-goals ``ram`` and ``balanced``; states are beside it. The arena is the one that TFLite Micro reports
-of itself on this machine. ``--print`` only prints. Networks that TFLite Micro or the compiler
-refuses are left out.
+``make networks`` prints the table. With names only these networks are measured anew. The workspace
+is that of a Cortex-M4, inputs and outputs in it, for the goals ``ram`` and ``balanced``; states are
+beside it. The arena is the one that TFLite Micro reports of itself on this machine. ``--print``
+only prints. Networks that TFLite Micro or the compiler refuses are left out.
 """
 
 from __future__ import annotations
@@ -105,10 +105,16 @@ def written() -> list[Row]:
 def main() -> int:
     """Write the table; 1 where a network of ``make.py`` is missing."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of a network; default: all")
     parser.add_argument("--print", action="store_true", help="print the table, write nothing")
     args = parser.parse_args()
+    chosen = {name: data for name, data in files() if not args.names or name in args.names}
+    if unknown := set(args.names) - chosen.keys():
+        parser.error(f"unknown network {min(unknown)!r}")
     missing = [n.name for n in NETWORKS.values() if not n.path.exists()]
-    rows = [row for file in tqdm([*files()], disable=None) if (row := measured(*file))]
+    found = [row for file in tqdm([*chosen.items()], disable=None) if (row := measured(*file))]
+    known = {row.name: row for row in (*(written() if args.names else ()), *found)}
+    rows = [known[name] for name, _ in files() if name in known]
     within = sum(row.share <= BAR for row in rows)
     text = "\n\n".join(
         (

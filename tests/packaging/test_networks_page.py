@@ -42,10 +42,12 @@ def test_the_table_says_which_networks_need_more_than_half() -> None:
 
 @needs_tflm
 @pytest.mark.parametrize("name", sorted(SMALL))
-def test_figures_are_those_of_today(name: str) -> None:
+def test_no_share_has_grown_over_half(name: str) -> None:
     (data,) = (data for found, data in arenas.files() if found == name)
     (row,) = (row for row in ROWS if row.name == name)
-    assert arenas.measured(name, data) == row, "make networks ARGS=--write, python ci/arenas.py"
+    today = arenas.measured(name, data)
+    assert (today.arena, today.planned) == (row.arena, row.planned)
+    assert today.share <= max(row.share, arenas.BAR)
 
 
 def test_each_network_is_equal_on_each_of_its_boards() -> None:
