@@ -17,6 +17,7 @@ from hilc.target import Cpu
 from hilc.transforms import run_passes
 from hilc.transforms.float_sums import with_float_sums
 from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded, fold_channels, folded_away
+from hilc.transforms.fuse_quantized import fuse_quantized, require_integers
 from hilc.transforms.numerics import with_numerics
 from hilc.transforms.partition import partition
 
@@ -56,6 +57,7 @@ def prepare(
     shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, Array] | None = None,
     samples: Any = None,
+    allow_float: bool = False,
 ) -> Source:
     """Return ``model`` (a file, its bytes, a graph or an object) prepared for planning on ``cpu``.
 
@@ -81,7 +83,8 @@ def prepare(
             original = with_numerics(original, numerics)
     else:
         original, file = read_model(model, name, numerics or Numerics.TFLM, stated)
-    graph = run_passes(original)
+    graph = run_passes(fuse_quantized(original))
+    require_integers(graph, allow_float)
     folded = NOTHING_FOLDED
     if fold_constant_channels:
         whole, graph = graph, run_passes(graph, [fold_channels])

@@ -1,7 +1,19 @@
 """Intermediate representation: a graph of operators over named tensors."""
 
 from hilc.ir.dtypes import DTYPES, ELEMENT_TYPES, ElementType
-from hilc.ir.graph import Array, Attributes, FixedSize, Graph, Node, Quant, State, Tensor
+from hilc.ir.graph import (
+    Array,
+    Attributes,
+    Dequantized,
+    FixedSize,
+    FloatLayer,
+    Graph,
+    Node,
+    Quant,
+    RoundedBias,
+    State,
+    Tensor,
+)
 from hilc.ir.rounding import Numerics, Rounding
 
 __all__ = [
@@ -9,12 +21,15 @@ __all__ = [
     "ELEMENT_TYPES",
     "Array",
     "Attributes",
+    "Dequantized",
     "ElementType",
     "FixedSize",
+    "FloatLayer",
     "Graph",
     "Node",
     "Numerics",
     "Quant",
+    "RoundedBias",
     "Rounding",
     "State",
     "Tensor",

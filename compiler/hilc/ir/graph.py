@@ -50,6 +50,17 @@ class Quant:
 
 
 @dataclass(frozen=True)
+class Dequantized:
+    """The integers that a constant of floats was made of: ``scale * (values - zero_points)``, each
+    array of the constant's shape.
+    """
+
+    values: Array
+    scales: Array
+    zero_points: Array
+
+
+@dataclass(frozen=True)
 class Tensor:
     """A value with a static shape. ``data`` is set for constants and has exactly ``shape``.
 
@@ -65,6 +76,9 @@ class Tensor:
     quant: Quant | None = None
     data: Array | None = field(default=None, compare=False, repr=False)
     channels: tuple[int, ...] | None = None
+    #: What a constant was made of, from a front end to
+    #: :mod:`hilc.transforms.fuse_quantized`, which takes it off.
+    origin: Dequantized | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -181,6 +195,25 @@ class FixedSize:
 
 
 @dataclass(frozen=True)
+class FloatLayer:
+    """A layer of a quantized model that is computed in floats."""
+
+    name: str
+    op: str
+    #: Why it is not computed in integers.
+    reason: str
+
+
+@dataclass(frozen=True)
+class RoundedBias:
+    """A bias of floats that became integers, and by how much an output changes at most."""
+
+    layer: str
+    #: In steps of the output.
+    largest_effect: float
+
+
+@dataclass(frozen=True)
 class Graph:
     """Operators in execution order over named tensors."""
 
@@ -191,6 +224,9 @@ class Graph:
     outputs: tuple[str, ...]
     states: tuple[State, ...] = ()
     fixed_sizes: tuple[FixedSize, ...] = ()
+    #: What became of a quantized model's floats (:mod:`hilc.transforms.fuse_quantized`).
+    float_layers: tuple[FloatLayer, ...] = ()
+    rounded_biases: tuple[RoundedBias, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))

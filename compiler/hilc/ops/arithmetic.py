@@ -244,5 +244,5 @@ _PLAIN: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 
 BINARY = OpDef(_infer, _reference, _check, rows=BroadcastRows(), links=broadcast_links)
-CHOICE = replace(BINARY, bounds=ascending)
+CHOICE = replace(BINARY, bounds=ascending, moves=True)
 DIV = replace(BINARY, attributes=ActivationAttributes)

@@ -270,8 +270,15 @@ CONCATENATION = OpDef(
     # Parts that are joined along the height are not images of its rows.
     rows=BroadcastRows(),
     links=_links,
+    moves=True,
 )
-PACK = OpDef(_infer_pack, _pack, _check_parts, attributes=PackAttributes, bounds=ascending)
-SPLIT = OpDef(_infer_split, _split, attributes=SplitAttributes, bounds=ascending)
-SPLIT_V = OpDef(_infer_split_v, _split_v, _check_cut, attributes=SplitAttributes, bounds=ascending)
-UNPACK = OpDef(_infer_unpack, _unpack, _check_cut, attributes=UnpackAttributes, bounds=ascending)
+PACK = OpDef(
+    _infer_pack, _pack, _check_parts, attributes=PackAttributes, bounds=ascending, moves=True
+)
+SPLIT = OpDef(_infer_split, _split, attributes=SplitAttributes, bounds=ascending, moves=True)
+SPLIT_V = OpDef(
+    _infer_split_v, _split_v, _check_cut, attributes=SplitAttributes, bounds=ascending, moves=True
+)
+UNPACK = OpDef(
+    _infer_unpack, _unpack, _check_cut, attributes=UnpackAttributes, bounds=ascending, moves=True
+)

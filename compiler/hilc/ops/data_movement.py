@@ -262,9 +262,15 @@ def _pad_links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Li
     return [] if paddings(node, ins)[-1].any() else [in_step(operand(node, ins, 0), out)]
 
 
-TRANSPOSE = OpDef(_infer_transpose, _transpose, passes_on=_keeps_order, bounds=ascending)
+TRANSPOSE = OpDef(
+    _infer_transpose, _transpose, passes_on=_keeps_order, bounds=ascending, moves=True
+)
 STRIDED_SLICE = OpDef(
-    _infer_strided_slice, _strided_slice, attributes=StridedSliceAttributes, bounds=ascending
+    _infer_strided_slice,
+    _strided_slice,
+    attributes=StridedSliceAttributes,
+    bounds=ascending,
+    moves=True,
 )
 PAD = OpDef(
     _infer_pad,
@@ -275,5 +281,6 @@ PAD = OpDef(
     passes_on=always,
     bounds=ascending,
     links=_pad_links,
+    moves=True,
 )
 PADV2 = OpDef(_infer_pad, _pad, _check_pad, passes_on=always, bounds=ascending)

@@ -297,8 +297,10 @@ def _check_one_hot(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tens
         require_same_quantization(node, operand(node, ins, index), outs[0])
 
 
-GATHER = OpDef(_infer_gather, _gather, _check_moved, attributes=GatherAttributes, bounds=ascending)
+GATHER = OpDef(
+    _infer_gather, _gather, _check_moved, attributes=GatherAttributes, bounds=ascending, moves=True
+)
 EMBEDDING_LOOKUP = OpDef(_infer_gather, _gather, _check_moved, bounds=ascending)
-GATHER_ND = OpDef(_infer_gather_nd, _gather_nd, _check_moved, bounds=ascending)
+GATHER_ND = OpDef(_infer_gather_nd, _gather_nd, _check_moved, bounds=ascending, moves=True)
 DYNAMIC_UPDATE_SLICE = OpDef(_infer_update, _update, _check_update, bounds=ascending)
 ONE_HOT = OpDef(_infer_one_hot, _one_hot, _check_one_hot, attributes=OneHotAttributes)

@@ -89,6 +89,9 @@ class OpDef:
     #: The outputs that a reference gives, with our values where it leaves memory as it finds it.
     settled: Callable[[Node, Sequence[Array]], list[Array]] | None = None
 
+    #: Whether outputs hold elements of the inputs, of any type, and zeros of real numbers: then
+    #: it computes on quantized numbers what it does on the real ones, if all have one quantization.
+    moves: bool = False
     #: The fused activation that does the same: with one quantization before and behind it, it only
     #: clamps.
     as_activation: Activation | None = None

@@ -108,5 +108,11 @@ def moving(places: Rearrange, attributes: type[Attributes] = Attributes, index: 
         return places(node, ins).as_they_are
 
     return OpDef(
-        infer, reference, check, attributes=attributes, passes_on=passes_on, bounds=ascending
+        infer,
+        reference,
+        check,
+        attributes=attributes,
+        passes_on=passes_on,
+        bounds=ascending,
+        moves=True,
     )

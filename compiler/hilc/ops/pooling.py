@@ -151,6 +151,9 @@ MAX_POOL_2D = OpDef(
     bounds=ascending,
     rows=WindowRows(_rows_window),
     links=channelwise,
+    moves=True,
 )
-L2_POOL_2D = replace(MAX_POOL_2D, bounds=None)
-AVERAGE_POOL_2D = replace(MAX_POOL_2D, roundings=TWICE_OR_EVEN, whole_height=whole_height)
+L2_POOL_2D = replace(MAX_POOL_2D, bounds=None, moves=False)
+AVERAGE_POOL_2D = replace(
+    MAX_POOL_2D, moves=False, roundings=TWICE_OR_EVEN, whole_height=whole_height
+)

@@ -179,4 +179,6 @@ QUANTIZE = OpDef(
     rows=SameRows(),
     links=channelwise,
 )
-DEQUANTIZE = OpDef(_infer_dequantize, _dequantize, rows=SameRows(), links=channelwise)
+DEQUANTIZE = OpDef(
+    _infer_dequantize, _dequantize, roundings=TWICE_OR_EVEN, rows=SameRows(), links=channelwise
+)

@@ -132,6 +132,7 @@ RESHAPE = OpDef(
     bounds=ascending,
     links=_links,
     narrowed=_narrowed_reshape,
+    moves=True,
 )
 SQUEEZE = replace(
     RESHAPE, infer=_infer_squeeze, attributes=SqueezeAttributes, narrowed=_narrowed_squeeze

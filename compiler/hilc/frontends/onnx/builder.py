@@ -11,7 +11,7 @@ from onnx import helper
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.interpreter import run_node
-from hilc.ir import DTYPES, Array, Graph, Node, Numerics, Quant, Tensor
+from hilc.ir import DTYPES, Array, Dequantized, Graph, Node, Numerics, Quant, Tensor
 from hilc.ops import OPS
 from hilc.ops.verify import check_attributes, check_tensor, located
 from hilc.ops.views import ReshapeAttributes
@@ -33,6 +33,17 @@ def dtype_name(code: int) -> str:
     return str(name)
 
 
+def _as_viewed(view: Array, data: Array, other: Array) -> Array:
+    """Return the elements of ``other`` at the places of those of ``data`` that ``view`` shows."""
+    first = view.__array_interface__["data"][0] - data.__array_interface__["data"][0]
+    places = np.full(view.shape, first // data.itemsize)
+    for axis, (count, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
+        steps = np.arange(count) * (stride // data.itemsize)
+        places = places + steps.reshape(-1, *(1,) * (view.ndim - 1 - axis))
+    shown: Array = np.broadcast_to(other, data.shape).reshape(-1)[places]
+    return shown
+
+
 class Builder:
     """Tensors and nodes in the order of execution."""
 
@@ -45,6 +56,8 @@ class Builder:
         self._taken = set(reserved)
         #: The inputs of the model that a tensor depends on; without an entry, none.
         self._depends: dict[str, frozenset[str]] = {}
+        #: The data of dequantized constants, and what they were made of.
+        self._origins: list[tuple[Array, Dequantized]] = []
         #: Names that the model does not know.
         self._fresh: set[str] = set()
 
@@ -83,11 +96,47 @@ class Builder:
             )
         data = np.array(value, order="C")
         data.flags.writeable = False
-        tensor = Tensor(name, data.shape, data.dtype.name, quant, data)
+        origin = self._origin_of(value)
+        tensor = Tensor(name, data.shape, data.dtype.name, quant, data, origin=origin)
         check_tensor(tensor)
         self.tensors[name] = tensor
         self._taken.add(name)
         return tensor
+
+    def dequantized(self, base: str, value: Array, origin: Dequantized) -> Tensor:
+        """Add a constant of floats that was made of integers.
+
+        What is a view of its data keeps the integers: transposed weights, a slice of them.
+        """
+        tensor = replace(self.constant(base, value), origin=origin)
+        assert tensor.data is not None
+        self.tensors[tensor.name] = tensor
+        self._origins.append((tensor.data, origin))
+        return tensor
+
+    def _origin_of(self, value: Array) -> Dequantized | None:
+        """Return the integers that a view of a dequantized constant was made of."""
+        for data, origin in self._origins:
+            if value is data or value.base is data:
+                return Dequantized(
+                    *(
+                        _as_viewed(value, data, part)
+                        for part in (origin.values, origin.scales, origin.zero_points)
+                    )
+                )
+        return None
+
+    def quantized(self, x: Tensor, quant: Quant) -> Tensor | None:
+        """Return integers that stand for real numbers by ``quant`` from here on; None where they
+        stand for others, or nodes take them for numbers as they are.
+        """
+        known = self.tensors[x.name]
+        if known.quant is not None:
+            return known if known.quant == quant else None
+        if any(x.name in node.inputs or x.name in node.outputs for node in self.nodes):
+            return None
+        self.tensors[x.name] = replace(known, quant=quant)
+        return self.tensors[x.name]
 
     def view(self, base: str, x: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Return a tensor under a shape of as many elements, none and one included."""

@@ -158,6 +158,10 @@ class Operation:
         """Return an attribute that lists integers."""
         return tuple(int(value) for value in self._required(name, default))
 
+    def stated(self, *names: str) -> dict[str, Any]:
+        """Return those of the attributes that the node states, to be passed on."""
+        return {name: self._attribute(name, None) for name in names if self.has_attribute(name)}
+
     def number(self, name: str, default: float | None = None) -> float:
         """Return a float attribute."""
         return float(self._required(name, default))
@@ -252,7 +256,7 @@ class Operation:
 
     def constant(self, value: Any, dtype: str | None = None, quant: Quant | None = None) -> Tensor:
         """Return a constant of the model."""
-        array = np.array(value, None if dtype is None else np.dtype(dtype))
+        array = np.asarray(value, None if dtype is None else np.dtype(dtype))
         return self.builder.constant(f"{self._base}:constant", array, quant)
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:

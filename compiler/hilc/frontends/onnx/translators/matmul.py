@@ -55,7 +55,7 @@ def gemm(n: Operation) -> Tensor:
                 bias = n.constant(
                     np.broadcast_to(np.float32(beta) * c.data.reshape(-1), (columns,)), "float32"
                 )
-            scaled = n.constant(np.float32(alpha) * weights)
+            scaled = n.constant(weights if alpha == 1 else np.float32(alpha) * weights)
             attrs = FullyConnectedAttributes(keep_num_dims=True)
             return n.emit("FULLY_CONNECTED", a, scaled, bias, attrs=attrs)
     if n.integer("transB", 0):

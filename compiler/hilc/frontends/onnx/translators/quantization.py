@@ -1,0 +1,137 @@
+"""Quantization: QuantizeLinear and DequantizeLinear, and the operators on integers that ONNX
+defines by them.
+
+A scale and a zero point belong to the integer tensor, so that the operators around it may become
+one on integers (:mod:`hilc.transforms.fuse_quantized`). Where integers have several meanings, or a
+scale for each channel, the conversion is computed step by step in floats.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hilc.frontends.onnx.builder import dtype_name
+from hilc.frontends.onnx.operation import Operation, translates
+from hilc.ir import ELEMENT_TYPES, Array, Dequantized, Quant, Rounding, Tensor
+from hilc.ops.attributes import ActivationAttributes
+from hilc.ops.quantize import QuantizeAttributes
+
+_NONE = ActivationAttributes()
+#: The types that a tensor of floats is quantized to as a whole.
+_QUANTIZED = ("int8", "uint8", "int16")
+
+
+def _along(n: Operation, value: Array, x: Tensor, default_axis: int = 1) -> Array:
+    """Return scales or zero points in a shape that is broadcast to that of ``x``."""
+    if value.size == 1:
+        return value.reshape((1,) * len(x.shape))
+    axis = n.axis(n.integer("axis", default_axis), len(x.shape))
+    if n.has_attribute("block_size") and n.integer("block_size"):
+        repeated = np.repeat(value, n.integer("block_size"), axis)
+        return repeated[(slice(None),) * axis + (slice(0, x.shape[axis]),)]
+    if value.shape != (x.shape[axis],):
+        n.invalid(f"has scales of shape {list(value.shape)} along an axis of {x.shape[axis]}")
+    return value.reshape([-1 if i == axis else 1 for i in range(len(x.shape))])
+
+
+def _zero_points(n: Operation, scale: Array, dtype: str) -> Array:
+    if n.has(2):
+        return n.known(2, "the zero point")
+    return np.zeros(scale.shape, dtype)
+
+
+@translates("QuantizeLinear")
+def quantize(n: Operation) -> Tensor:
+    x, scale = n.input(0), n.known(1, "the scale")
+    dtype = n.input(2).dtype if n.has(2) else "uint8"
+    if n.has_attribute("output_dtype") and n.integer("output_dtype"):
+        dtype = dtype_name(n.integer("output_dtype"))
+    zero_point = _zero_points(n, scale, dtype)
+    if n.has_attribute("precision") and n.integer("precision"):
+        n.refuse("divides in another precision than that of its input", "leave out 'precision'")
+    if x.dtype != "float32":
+        n.refuse(f"quantizes {x.dtype}", "cast it to float32 before")
+    if _is_whole(scale, zero_point, dtype):
+        return n.emit(
+            "QUANTIZE",
+            x,
+            attrs=QuantizeAttributes(dtype=dtype),
+            quant=_quant(scale, zero_point),
+            rounding=Rounding.NEAREST_EVEN,
+        )
+    low, high = ELEMENT_TYPES[dtype].bounds
+    steps = n.emit("DIV", x, n.constant(_along(n, scale, x), "float32"), attrs=_NONE)
+    offset = n.constant(_along(n, zero_point.astype(np.float32), x), "float32")
+    placed = n.emit("ADD", n.emit("ROUND", steps), offset, attrs=_NONE)
+    for op, end in (("MAXIMUM", low), ("MINIMUM", high)):
+        placed = n.emit(op, placed, n.constant(end, "float32"))
+    return n.cast(placed, dtype)
+
+
+def _is_whole(scale: Array, zero_point: Array, dtype: str) -> bool:
+    """Return whether a tensor has one scale, and one that operators on integers have."""
+    if scale.size != 1 or dtype not in _QUANTIZED:
+        return False
+    real, whole = float(scale.reshape(())), int(zero_point.reshape(()))
+    return 2.0**-100 < real < 2.0**100 and not (ELEMENT_TYPES[dtype].symmetric and whole)
+
+
+def _quant(scale: Array, zero_point: Array) -> Quant:
+    return Quant((float(np.float32(scale.reshape(()))),), (int(zero_point.reshape(())),))
+
+
+@translates("DequantizeLinear")
+def dequantize(n: Operation) -> Tensor:
+    x, scale = n.input(0), n.known(1, "the scale")
+    zero_point = _zero_points(n, scale, x.dtype)
+    if scale.dtype != np.float32:
+        n.refuse(f"dequantizes to {scale.dtype}", "give it a scale of float32")
+    scales, zero_points = (_along(n, value, x) for value in (scale, zero_point))
+    if x.data is not None:
+        integers = x.data
+        real = (integers.astype(np.float32) - zero_points.astype(np.float32)) * scales
+        shown = (np.broadcast_to(value, x.shape) for value in (scales, zero_points))
+        origin = Dequantized(integers, *shown)
+        return n.builder.dequantized(n.output_names[0], real.astype(np.float32), origin)
+    if _is_whole(scale, zero_point, x.dtype):
+        meant = n.builder.quantized(x, _quant(scale, zero_point))
+        if meant is not None:
+            return n.emit("DEQUANTIZE", meant, rounding=Rounding.NEAREST_EVEN)
+    offset = n.constant(zero_points.astype(np.float32), "float32")
+    steps = n.emit("SUB", n.cast(x, "float32"), offset, attrs=_NONE)
+    return n.emit("MUL", steps, n.constant(scales, "float32"), attrs=_NONE)
+
+
+def _run(n: Operation, kind: str, *operands: Tensor | None, **attributes: Any) -> Tensor:
+    """Return the only output of another operator of ONNX."""
+    return n.run(kind, operands, **attributes)[0]
+
+
+def _dequantized(n: Operation, first: int, **attributes: Any) -> Tensor:
+    """Return the floats that the integers ``first`` stand for, by the two operands behind them."""
+    operands = (n.optional(first + i) for i in range(3))
+    return _run(n, "DequantizeLinear", *operands, **attributes)
+
+
+def _quantized(n: Operation, x: Tensor, first: int) -> Tensor:
+    """Return floats as integers by the scale ``first`` and the zero point behind it."""
+    return _run(n, "QuantizeLinear", x, n.optional(first), n.optional(first + 1))
+
+
+@translates("QLinearConv")
+def qlinear_conv(n: Operation) -> Tensor:
+    """Return the convolution of what the integers stand for; its bias has the scale of the sums."""
+    operands = [_dequantized(n, 0), _dequantized(n, 3, axis=0)]
+    if n.has(8):
+        scales = [n.known(i, "the scale").astype(np.float64) for i in (1, 4)]
+        real = n.known(8, "the bias") * (scales[0] * scales[1]).reshape(-1)
+        operands.append(n.constant(real, "float32"))
+    names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    return _quantized(n, _run(n, "Conv", *operands, **n.stated(*names)), 6)
+
+
+@translates("QLinearMatMul")
+def qlinear_matmul(n: Operation) -> Tensor:
+    return _quantized(n, _run(n, "MatMul", _dequantized(n, 0), _dequantized(n, 3)), 6)

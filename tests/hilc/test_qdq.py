@@ -1,0 +1,68 @@
+"""ONNX models in QDQ form: fused to operators on integers, equal to onnx.reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+from qdq_models import QdqBuilder, network
+
+from hilc import interpreter
+from hilc.errors import UnsupportedError
+from hilc.frontends import load_model
+from hilc.ir import Array, Graph
+from hilc.transforms import run_passes
+from hilc.transforms.fuse_quantized import fuse_quantized, require_integers
+
+
+def fused(model: onnx.ModelProto) -> Graph:
+    return run_passes(fuse_quantized(load_model(model.SerializeToString(), "net")))
+
+
+def random_input(rng: np.random.Generator, model: onnx.ModelProto) -> dict[str, Array]:
+    (value,) = model.graph.input
+    shape = [d.dim_value for d in value.type.tensor_type.shape.dim]
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+    if dtype == np.float32:
+        return {value.name: rng.normal(0, 1, shape).astype(np.float32)}
+    info = np.iinfo(dtype)
+    return {value.name: rng.integers(info.min, info.max, shape, dtype, endpoint=True)}
+
+
+def differing(model: onnx.ModelProto, graph: Graph, inputs: dict[str, Array]) -> int:
+    """How many outputs are other than those of onnx.reference."""
+    wanted = ReferenceEvaluator(model).run(None, inputs)
+    got = interpreter.run(graph, inputs)
+    return sum(
+        int((got[name].reshape(-1) != want.reshape(-1)).sum())
+        for name, want in zip(graph.outputs, wanted, strict=True)
+    )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_a_network_on_integers_is_the_reference_on_floats(dtype):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        model = network(rng, dtype)
+        graph = fused(model)
+        assert not graph.float_layers
+        assert not any(t.dtype == "float32" for t in graph.tensors.values())
+        assert differing(model, graph, random_input(rng, model)) == 0
+
+
+def test_biases_of_the_sums_scale_lose_nothing():
+    graph = fused(network(np.random.default_rng(1)))
+    assert len(graph.rounded_biases) == 4
+    assert max(bias.largest_effect for bias in graph.rounded_biases) < 1e-5
+
+
+def test_what_has_no_form_on_integers_is_refused_by_name_or_allowed():
+    b = QdqBuilder(np.random.default_rng(2))
+    x = b.input((1, 4, 4, 4), 0.0213)
+    y = b.node("LpNormalization", x, axis=1)
+    graph = fused(b.model(b.quantize(b.node("Relu", y), 0.01)))
+    assert graph.float_layers
+    with pytest.raises(UnsupportedError, match=r"layers of the quantized model compute in floats"):
+        require_integers(graph, allow_float=False)
+    require_integers(graph, allow_float=True)
