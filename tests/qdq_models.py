@@ -105,7 +105,7 @@ def network(rng: np.random.Generator, dtype: str = "int8") -> onnx.ModelProto:
     y = b.linear("Conv", x, first, (8, 3, 3, 3), pads=[1, 1, 1, 1])
     y = b.qdq(b.node("Relu", y), second, -128)
     z = b.linear("Conv", y, second, (8, 1, 3, 3), pads=[1, 1, 1, 1], group=8)
-    ends = (b.constant(np.float32(end)) for end in (0, 3))
+    ends = (b.constant(np.array(end, np.float32)) for end in (0, 3))
     z = b.qdq(b.node("Clip", z, *ends), third, -128)
     z = b.qdq(b.linear("Conv", z, third, (8, 8, 1, 1)), scale(0.031), 5)
     s = b.qdq(b.node("Add", y, z), scale(0.037), -20)
