@@ -1,6 +1,7 @@
 """Translators of ONNX's operators, one module a family; importing them registers them."""
 
 from hilc.frontends.onnx.translators import (
+    attention,
     constants,
     control_flow,
     convolution,
@@ -17,6 +18,7 @@ from hilc.frontends.onnx.translators import (
 )
 
 __all__ = [
+    "attention",
     "constants",
     "control_flow",
     "convolution",

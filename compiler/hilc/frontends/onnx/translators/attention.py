@@ -1,0 +1,215 @@
+"""Attention, kept whole until here: shapes are static, so masks by position are constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from hilc.frontends.onnx.operation import Operation, translates
+from hilc.ir import Array, Tensor
+from hilc.ops.attributes import ReductionAttributes
+
+#: The positions of the inputs.
+_Q, _K, _V, _MASK, _PAST_KEY, _PAST_VALUE, _LENGTHS = range(7)
+#: What the fourth output shows: products, with the soft cap, with the mask too, or the weights.
+_PRODUCTS, _CAPPED, _MASKED, _WEIGHTS = range(4)
+_MINUS_INFINITY = np.float32(-np.inf)
+
+
+@translates("Attention")
+def attention(n: Operation) -> list[Tensor | None]:
+    """Return the values weighted by how well keys fit queries, and the keys and values so far."""
+    q, k, v = (_heads(n, index) for index in (_Q, _K, _V))
+    past = n.input(_PAST_KEY).shape[2] if n.has(_PAST_KEY) else 0
+    if n.has(_PAST_KEY):
+        (k,) = n.run("Concat", [n.input(_PAST_KEY), k], axis=2)
+        (v,) = n.run("Concat", [n.input(_PAST_VALUE), v], axis=2)
+    keys, values = k, v
+    repeats, rest = divmod(q.shape[1], k.shape[1])
+    if rest:
+        n.invalid(f"has {q.shape[1]} heads of queries for {k.shape[1]} of keys")
+    k, v = _repeated(n, k, repeats), _repeated(n, v, repeats)
+    scale = n.number("scale", 0.0) or 1 / sqrt(q.shape[3])
+    # Of each operand its root, as ONNX defines it.
+    root = n.constant(np.sqrt(scale), q.dtype)
+    scores = _of(n, "MatMul", _of(n, "Mul", q, root), n.transpose(_of(n, "Mul", k, root),
+                                                                  (0, 1, 3, 2)))  # fmt: skip
+    shown = {_PRODUCTS: scores}
+    if cap := n.number("softcap", 0.0):
+        factor = n.constant(cap, scores.dtype)
+        scores = _of(n, "Mul", _of(n, "Tanh", _of(n, "Div", scores, factor)), factor)
+    shown[_CAPPED] = scores
+    bias = _bias(n, q, k.shape[2], past)
+    if bias is not None:
+        scores = _of(n, "Add", scores, bias)
+    shown[_MASKED] = scores
+    weights = _weights(n, scores, bias)
+    shown[_WEIGHTS] = weights
+    y = _of(n, "MatMul", weights, v)
+    if len(n.input(_Q).shape) == 3:
+        batch, heads, length, size = y.shape
+        y = n.reshape(n.transpose(y, (0, 2, 1, 3)), (batch, length, heads * size))
+    mode = n.integer("qk_matmul_output_mode", 0)
+    return [y, keys, values, shown.get(mode)]
+
+
+def _of(n: Operation, kind: str, *inputs: Tensor, **attributes: Any) -> Tensor:
+    return n.run(kind, list(inputs), **attributes)[0]
+
+
+def _heads(n: Operation, index: int) -> Tensor:
+    """Return an operand as ``[batch, heads, length, size]``."""
+    x = n.input(index)
+    if len(x.shape) == 4:
+        return x
+    heads = n.integer("q_num_heads" if index == _Q else "kv_num_heads")
+    batch, length, width = x.shape
+    if heads < 1 or width % heads:
+        n.invalid(f"divides {width} elements among {heads} heads")
+    return n.transpose(n.reshape(x, (batch, length, heads, width // heads)), (0, 2, 1, 3))
+
+
+def _repeated(n: Operation, x: Tensor, count: int) -> Tensor:
+    """Repeat each head, for the queries that share it."""
+    if count == 1:
+        return x
+    batch, heads, length, size = x.shape
+    single = n.reshape(x, (batch, heads, 1, length, size))
+    tiled = _of(n, "Tile", single, n.constant((1, 1, count, 1, 1), "int64"))
+    return n.reshape(tiled, (batch, heads * count, length, size))
+
+
+# Masks --------------------------------------------------------------------------------------------
+
+
+def _bias(n: Operation, q: Tensor, keys: int, past: int) -> Tensor | None:
+    """Return what is added to the scores: minus infinity where a query must not see a key."""
+    batch, _, length, _ = q.shape
+    mask = _mask(n, q.dtype, keys)
+    offsets = np.full(1, past)
+    padding: Array | None = None
+    if n.has(_LENGTHS):
+        lengths = n.known(_LENGTHS, "the lengths of the sequences").reshape(-1)
+        offsets = lengths - length
+        padding = np.arange(keys) < lengths.reshape(-1, 1, 1, 1)
+    # How far a key lies behind the query that looks at it, negative for one that comes later.
+    behind = np.arange(length).reshape(-1, 1) + offsets.reshape(-1, 1, 1, 1) - np.arange(keys)
+    allowed = np.ones_like(behind, bool)
+    if n.integer("is_causal", 0):
+        allowed &= behind >= 0
+    left, right = (n.integer(f"{side}_window_size", -1) for side in ("left", "right"))
+    if left >= 0:
+        allowed &= behind <= left
+    if right >= 0:
+        allowed &= -behind <= right
+    if padding is not None:
+        allowed = allowed & padding
+    if allowed.all():
+        return mask
+    by_place = n.constant(np.where(allowed, np.float32(0), _MINUS_INFINITY).astype(q.dtype))
+    return by_place if mask is None else _of(n, "Add", mask, by_place)
+
+
+def _mask(n: Operation, dtype: str, keys: int) -> Tensor | None:
+    """Return the operand that is added to scores, as wide as there are keys."""
+    if not n.has(_MASK):
+        return None
+    mask = n.input(_MASK)
+    if mask.dtype == "bool":
+        choices = (n.constant(value, dtype) for value in (0, _MINUS_INFINITY))
+        mask = _of(n, "Where", mask, *choices)
+    missing = keys - mask.shape[-1]
+    if missing > 0:
+        rest = np.full((*mask.shape[:-1], missing), _MINUS_INFINITY, dtype)
+        mask = _of(n, "Concat", mask, n.constant(rest), axis=-1)
+    return mask
+
+
+def _weights(n: Operation, scores: Tensor, bias: Tensor | None) -> Tensor:
+    """Return the weights of the values; those of a query that may see no key are zero."""
+    weights = _of(n, "Softmax", scores, axis=-1)
+    if bias is None or (bias.data is not None and not _hides_all(bias.data).any()):
+        return weights
+    each = _of(n, "Equal", bias, n.constant(_MINUS_INFINITY, bias.dtype))
+    axis = n.constant((len(bias.shape) - 1,), "int32")
+    hidden = n.emit("REDUCE_ALL", each, axis, attrs=ReductionAttributes(keep_dims=True))
+    return _of(n, "Where", hidden, n.constant(0, weights.dtype), weights)
+
+
+def _hides_all(bias: Array) -> Array:
+    hidden: Array = np.isneginf(bias.max(axis=-1))
+    return hidden
+
+
+# Positions ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Rotation:
+    """Cosines and sines, ``[batch or 1, length, 1, pairs]``."""
+
+    cosine: Tensor
+    sine: Tensor
+
+
+@translates("RotaryEmbedding")
+def rotary_embedding(n: Operation) -> Tensor:
+    """Rotate pairs of elements by angles that depend on the position."""
+    x = n.input(0)
+    is_split = len(x.shape) == 4
+    if is_split:
+        rows = n.transpose(x, (0, 2, 1, 3))
+    else:
+        batch, length, width = x.shape
+        heads = n.integer("num_heads", 0)
+        if heads < 1 or width % heads:
+            n.invalid(f"divides {width} elements among {heads} heads")
+        rows = n.reshape(x, (batch, length, heads, width // heads))
+    size = rows.shape[3]
+    rotated = n.integer("rotary_embedding_dim", 0) or size
+    part, rest = _parts(n, rows, rotated)
+    made = _rotated(n, part, _rotation(n, rotated // 2))
+    if rest is not None:
+        made = _of(n, "Concat", made, rest, axis=-1)
+    return n.transpose(made, (0, 2, 1, 3)) if is_split else n.reshape(made, x.shape)
+
+
+def _parts(n: Operation, x: Tensor, first: int) -> tuple[Tensor, Tensor | None]:
+    """Return the first elements of the last axis, and the rest."""
+    rest = x.shape[-1] - first
+    if not rest:
+        return x, None
+    sizes = n.constant((first, rest), "int64")
+    one, two = n.run("Split", [x, sizes], axis=-1)[:2]
+    return one, two
+
+
+def _rotation(n: Operation, pairs: int) -> _Rotation:
+    tables = [n.input(1), n.input(2)]
+    if n.has(3):
+        tables = [_of(n, "Gather", table, n.input(3), axis=0) for table in tables]
+    for table in tables:
+        if table.shape[-1] != pairs:
+            n.invalid(f"has {table.shape[-1]} angles for {pairs} pairs")
+    cosine, sine = (n.reshape(t, (*t.shape[:-1], 1, pairs)) for t in tables)
+    return _Rotation(cosine, sine)
+
+
+def _rotated(n: Operation, x: Tensor, by: _Rotation) -> Tensor:
+    shape, pairs = x.shape, x.shape[-1] // 2
+    # Pairs lie next to each other, or as far apart as there are pairs.
+    if n.integer("interleaved", 0):
+        split, axis = n.reshape(x, (*shape[:-1], pairs, 2)), -1
+    else:
+        split, axis = n.reshape(x, (*shape[:-1], 2, pairs)), -2
+    one = n.constant((1, 1), "int64")
+    halves = n.run("Split", [split, one], axis=axis)[:2]
+    first, second = (n.reshape(half, (*shape[:-1], pairs)) for half in halves)
+    real = _of(n, "Sub", _of(n, "Mul", by.cosine, first), _of(n, "Mul", by.sine, second))
+    imaginary = _of(n, "Add", _of(n, "Mul", by.sine, first), _of(n, "Mul", by.cosine, second))
+    single = split.shape[:-2] + ((pairs, 1) if axis == -1 else (1, pairs))
+    joined = [n.reshape(half, single) for half in (real, imaginary)]
+    return n.reshape(_of(n, "Concat", *joined, axis=axis), shape)
