@@ -18,12 +18,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from marked import replaced, section, table  # noqa: E402
-from whole_networks import NETWORKS, Network, board_named, compare  # noqa: E402
+from whole_networks import NETWORKS, Comparison, Network, board_named, compare  # noqa: E402
 
 import hil  # noqa: E402
 from hil.bench import bench  # noqa: E402
 from hil.board import Board  # noqa: E402
-from hil.verify import Report  # noqa: E402
 from hilc.references.tflm import tflm_arena_bytes  # noqa: E402
 
 PAGE = ROOT / "docs" / "reference" / "networks.md"
@@ -37,7 +36,7 @@ HEADER = (
 class Row:
     network: Network
     board: str
-    report: Report
+    found: Comparison
     cells: tuple[str, ...]
 
 
@@ -46,20 +45,22 @@ def measured(network: Network, board: Board, runs: int) -> Row:
     library = network.library(board)
     (module,) = library.modules
     with hil.open(board, library) as device:
-        report = compare(network, device, library, runs)
+        found = compare(network, device, library, runs)
         cost = bench(device, module)
     arena = tflm_arena_bytes(network.path.read_bytes())
-    what = "steps" if network.is_stream else "inputs"
+    equal = f"{found.report.samples:,} {'steps' if network.is_stream else 'inputs'}"
+    if found.difference:
+        equal += f" within {found.difference:.1g}"
     numbers = (cost.per_inference, cost.model_flash_bytes, cost.workspace_bytes, cost.state_bytes)
     return Row(
         network,
         board.name,
-        report,
+        found,
         (
             network.name,
             network.operators(),
             f"`{board.name}`",
-            f"{report.samples:,} {what}" if report.match else "**differs**",
+            equal if found.is_equal else "**differs**",
             *(f"{number:,}" for number in (*numbers, arena.total)),
         ),
     )
@@ -106,9 +107,10 @@ def main() -> int:
     print(table(HEADER, [row.cells for row in rows]))
     if args.write:
         _write(rows)
-    differing = [row for row in rows if not row.report.match]
+    differing = [row for row in rows if not row.found.is_equal]
     for row in differing:
-        print(f"{row.network.name} on {row.board} differs: {row.report.json()}", file=sys.stderr)
+        said = row.found.report.json()
+        print(f"{row.network.name} on {row.board} differs: {said}", file=sys.stderr)
     return 1 if differing else 0
 
 

@@ -21,7 +21,8 @@ def run(network: Network, board_name: str, runs: int) -> None:
     board = board_named(board_name)
     library = network.library(board)
     with hil.open(board, library) as device:
-        compare(network, device, library, runs).check()
+        found = compare(network, device, library, runs)
+    assert found.is_equal, found.report.json()
 
 
 @needs_tflm

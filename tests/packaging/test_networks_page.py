@@ -52,7 +52,9 @@ def test_no_share_has_grown_over_half(name: str) -> None:
 
 def test_each_network_is_equal_on_each_of_its_boards() -> None:
     text = marked.section(arenas.PAGE.read_text(encoding="utf-8"), "networks")
-    rows = re.findall(r"^\| (\w+) \| [^|]* \| `([\w-]+)` \| ([\d,]+) (steps|inputs) \|", text, re.M)
+    rows = re.findall(
+        r"^\| (\w+) \| [^|]* \| `([\w-]+)` \| ([\d,]+) (steps|inputs)[ |]", text, re.M
+    )
     assert [(name, board) for name, board, _, _ in rows] == [
         (network.name, board) for network in NETWORKS.values() for board in network.boards
     ]
