@@ -8,7 +8,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from qdq_models import QdqBuilder, network
 
-from hilc import interpreter
+import hilc
+from hilc import host, interpreter
 from hilc.errors import UnsupportedError
 from hilc.frontends import load_model
 from hilc.ir import Array, Graph
@@ -48,6 +49,8 @@ def test_a_network_on_integers_is_the_reference_on_floats(dtype):
         graph = fused(model)
         assert not graph.float_layers
         assert not any(t.dtype == "float32" for t in graph.tensors.values())
+        # Of channels first, only what the model is given.
+        assert [node.op for node in graph.nodes].count("TRANSPOSE") == 1
         assert differing(model, graph, random_input(rng, model)) == 0
 
 
@@ -66,3 +69,16 @@ def test_what_has_no_form_on_integers_is_refused_by_name_or_allowed():
     with pytest.raises(UnsupportedError, match=r"layers of the quantized model compute in floats"):
         require_integers(graph, allow_float=False)
     require_integers(graph, allow_float=True)
+
+
+def test_the_library_gives_the_same_bytes():
+    rng = np.random.default_rng(9)
+    model = network(rng)
+    with host.load(hilc.compile(model.SerializeToString(), name="net")) as compiled:
+        for _ in range(4):
+            inputs = random_input(rng, model)
+            (wanted,) = ReferenceEvaluator(model).run(None, inputs)
+            for name, value in inputs.items():
+                compiled.set_input(name, value)
+            compiled.run()
+            np.testing.assert_array_equal(compiled.get_output(0), wanted)

@@ -14,12 +14,14 @@ from hilc.transforms.fold_constants import fold_constants
 from hilc.transforms.fold_pad import fold_pad
 from hilc.transforms.fuse_activation import fuse_activation
 from hilc.transforms.remove_dead import remove_dead
+from hilc.transforms.sink_transposes import sink_transposes
 
 Pass = Callable[[Graph], Graph]
 
 PASSES: tuple[Pass, ...] = (
     fold_constants,
     drop_identities,
+    sink_transposes,
     # The next two transforms depend on the readers of a tensor; dead readers must not count.
     remove_dead,
     fold_pad,

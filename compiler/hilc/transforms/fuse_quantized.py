@@ -40,7 +40,7 @@ from hilc.ir import (
 )
 from hilc.numerics.requantize import INT32_MAX
 from hilc.ops import OPS
-from hilc.ops.attributes import ActivationAttributes
+from hilc.ops.broadcast import broadcast_links
 from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.traits import SameRows
 from hilc.ops.verify import check_node
@@ -472,8 +472,7 @@ _FUSED: Mapping[str, Callable[[_Fusion, Node, Tensor], str]] = {
 def _is_pointwise(node: Node) -> bool:
     """Return whether each element of the output is made of the same element of each operand."""
     operator = OPS[node.op]
-    binary = operator.attributes is ActivationAttributes
-    return operator.rows is not None and (isinstance(operator.rows, SameRows) or binary)
+    return isinstance(operator.rows, SameRows) or operator.links is broadcast_links
 
 
 def _signed_quant(tensor: Tensor) -> Quant:
