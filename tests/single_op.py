@@ -392,9 +392,14 @@ def _gelu(rng: Random, dtype: str) -> Draft:
 
 def _exp(rng: Random, dtype: str) -> Draft:
     draft = _function(rng, dtype)
-    if dtype != "int8":
+    if dtype == "float32":
         return draft
     (x,) = draft.ins
+    if dtype == "int16":
+        # Its largest result is a number, too.
+        scale = min(scale_of(x), 0.0015)
+        quant = Quant((scale_near(rng, float(np.exp(scale * 32767)) / 32767),), (0,))
+        return Draft([replace(x, quant=Quant((scale,), (0,)))], quant)
     assert x.quant is not None
     zero_point, scale = x.quant.zero_point, min(scale_of(x), 0.1875)
     # The largest result is near the end of what the output holds.
@@ -766,7 +771,8 @@ def _reverse(rng: Random, dtype: str) -> Draft:
     # The references reverse axes that lie side by side.
     first = int(rng.integers(rank))
     axes = list(range(first, int(rng.integers(first + 1, rank + 1))))
-    return Draft([x, index_tensor(axes, "axes")], x.quant)
+    # Whatever scale its output has, the numbers are the same.
+    return Draft([x, index_tensor(axes, "axes")], pick(rng, x.quant, quantized(rng, dtype)))
 
 
 def _tile(rng: Random, dtype: str) -> Draft:

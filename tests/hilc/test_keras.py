@@ -53,18 +53,10 @@ class Refused:
 #: What cannot be compiled yet. An entry that starts to work must go, or shrink.
 REFUSED: Sequence[Refused] = (
     Refused("QUANTIZE", "from a scale of 305 to one of 3e-5", "two_tower", ("int16",)),
-    Refused("RSQRT", "its scales in and out differ", "normalizations", ("int16",)),
-    Refused("SQRT", "int8", "siamese", ("int8",)),
     Refused(
         "DEQUANTIZE",
         "it reads a variable that is no state of its own",
         "bidirectional_fused",
-    ),
-    Refused(
-        "EXP",
-        "EXP does not support int16 input (supported: int8, float32)",
-        "regression yolo",
-        ("int16",),
     ),
     Refused(
         "FILL",
@@ -76,18 +68,6 @@ REFUSED: Sequence[Refused] = (
         "FULLY_CONNECTED",
         "quantization has a scale that is negative or not finite",
         "gru_unrolled crnn",
-        ("int16.open",),
-    ),
-    Refused(
-        "GELU",
-        "GELU does not support int16 input (supported: int8, float32)",
-        "convnext vision_transformer",
-        ("int16",),
-    ),
-    Refused(
-        "GELU",
-        "GELU does not support int16 input (supported: int8, float32)",
-        "transformer",
         ("int16.open",),
     ),
     Refused(
@@ -103,23 +83,12 @@ REFUSED: Sequence[Refused] = (
         "separable",
         ("int16.fixed",),
     ),
+    Refused("SELECT", "its quantizations differ", "regression", ("int16.fixed",)),
+    Refused("SPLIT_V", "an output without elements", "mel", ("open",)),
     Refused(
-        "REVERSE_V2",
-        "its quantizations differ; REVERSE_V2 does not requantize",
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        "the quantizations of a state and of its new value differ",
         "bidirectional_fused",
-        ("int8",),
-    ),
-    Refused(
-        "RSQRT",
-        "its scales in and out differ",
-        "transformer",
-        ("int16.fixed",),
-    ),
-    Refused(
-        "SPACE_TO_BATCH_ND",
-        "pads with the zero point -128, for which TensorFlow Lite Micro takes memory that "
-        "it never wrote",
-        "separable",
         ("int8",),
     ),
 )

@@ -4076,6 +4076,18 @@ class HilClampS16(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilLutS16(Parameters):
+    """The fields of ``struct hil_lut_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_lut_s16"
+
+    #: elements
+    size: int
+    #: values at the ends of 512 steps, between which lines are drawn
+    table: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilLogisticS16(Parameters):
     """The fields of ``struct hil_logistic_s16``."""
 

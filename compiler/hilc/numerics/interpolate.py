@@ -83,9 +83,14 @@ _STEP_BITS = 7
 
 
 def table(
-    function: Callable[[Float32Array], Float32Array], low: float, high: float
+    function: Callable[[Float32Array], Float32Array],
+    low: float | np.float32,
+    high: float | np.float32,
+    span: float | np.float32 = 2.0,
 ) -> npt.NDArray[np.int16]:
-    """Return a function between two ends in 512 steps of Q0.15, and its value at the second.
+    """Return a function between two ends in 512 steps, and its value at the second.
+
+    Values are such that ``span`` is all of 16 bits: of 2, they are in Q0.15.
 
     Each value is moved by half the error that interpolating makes in the middle of its step. In
     single precision throughout, as the reference does it.
@@ -98,7 +103,7 @@ def table(
 
     step = (_f32(high) - _f32(low)) / _f32(_STEPS)
     places = _f32(low) + np.arange(_STEPS + 1).astype(_f32) * step
-    scale = _f32(65536) / _f32(2)
+    scale = _f32(65536) / _f32(span)
     values = function(places) * scale
     starts = rounded(values[:-1])
     middles = rounded(function(places[:-1] + step / _f32(2)) * scale)
@@ -106,18 +111,23 @@ def table(
     moved = starts - rounded((between - middles) / _f32(2))
     last = rounded(function(np.array([high], _f32)) * scale)
     entries = np.concatenate([moved, last])
+    if not np.isfinite(entries).all():
+        raise ArithmeticError("values of the function are beyond all numbers")
     clipped: npt.NDArray[np.int16] = np.clip(entries, INT16_MIN, INT16_MAX).astype(np.int16)
     return clipped
 
 
 def look_up(entries: npt.NDArray[np.int16], x: Int64Array) -> Int64Array:
-    """Return the value of a :func:`table` for numbers over the whole range of 16 bits."""
+    """Return the value of a :func:`table` for numbers over the whole range of 16 bits.
+
+    Where it rises by more than 16 bits in a step, the reference's numbers wrap around.
+    """
     wide = entries.astype(np.int64)
     index = (_STEPS // 2) + (x >> _STEP_BITS)
     fraction = x & ((1 << _STEP_BITS) - 1)
-    rise = wide[index + 1] - wide[index]
+    rise = (wide[index + 1] - wide[index]).astype(np.int16).astype(np.int64)
     between: Int64Array = (rise * fraction + (1 << (_STEP_BITS - 1))) >> _STEP_BITS
-    value: Int64Array = wide[index] + between
+    value: Int64Array = (wide[index] + between).astype(np.int16).astype(np.int64)
     return value
 
 

@@ -1,9 +1,11 @@
 """Functions of single numbers: ABS, NEG, ROUND, SQRT, EXP, SIN, ELU and their kind.
 
 float32 is computed in double precision and rounded once, which is within two last bits of any C
-library. int8 is a table of all values, made in single precision and rounded half away from zero, or
-in fixed point where the reference does so (ABS, RSQRT); int16 is computed element by element.
-Integers without a scale wrap around, as in the reference.
+library. int8 is a table of all values, made in single precision and rounded half away from zero
+(SQRT: cut off), or in fixed point where the reference does so (ABS, RSQRT). int16 is computed
+element by element (ABS, RSQRT), or by a table of 512 steps between whose values lines are drawn.
+Where TensorFlow Lite Micro has none of these it is TFLite's (of GELU's int16 and SQRT's int8 that
+of releases from 2.17 on). Integers without a scale wrap around, as in the reference.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Attributes, Node, Numerics, Tensor
+from hilc.numerics import interpolate
 from hilc.numerics.fixed_point import inverse_sqrt
 from hilc.numerics.libm import Float32Array, expf
 from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
@@ -26,6 +29,7 @@ from hilc.ops.operands import (
     quantization,
     require_counts,
     require_dtype,
+    require_symmetric,
     undefined,
 )
 from hilc.ops.traits import SameRows, channelwise, mapped
@@ -51,15 +55,15 @@ DTYPES: Mapping[str, tuple[str, ...]] = {
     "CEIL": ("float32",),
     "FLOOR": ("float32",),
     "ROUND": ("float32",),
-    "SQRT": ("float32",),
+    "SQRT": ("int8", "float32"),
     "RSQRT": ("int8", "int16", "float32"),
     "SQUARE": ("float32",),
-    "EXP": ("int8", "float32"),
-    "LOG": ("int8", "float32"),
+    "EXP": ("int8", "int16", "float32"),
+    "LOG": ("int8", "int16", "float32"),
     "SIN": ("float32",),
     "COS": ("float32",),
     "ELU": ("int8", "float32"),
-    "GELU": ("int8", "float32"),
+    "GELU": ("int8", "int16", "float32"),
     "LOGICAL_NOT": ("bool",),
     "ZEROS_LIKE": ("int8", "uint8", "int16", "int32", "int64", "float32", "bool"),
 }
@@ -95,6 +99,8 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
     quantization(node, y)
     if x.element.tabled:
         function_table(node, x, y)
+    elif node.op in INTERPOLATED:
+        interpolated_table(node, x, y)
     else:
         wide_scale(node, x, y)
 
@@ -112,6 +118,9 @@ def _reference(
             return [np.asarray(_PLAIN[node.op](node, x)).astype(x.dtype)]
     if source.element.tabled:
         return [look_up(function_table(node, source, outs[0]), x)]
+    if node.op in INTERPOLATED:
+        wide = interpolate.look_up(interpolated_table(node, source, outs[0]), x.astype(np.int64))
+        return [wide.astype(outs[0].dtype)]
     y = _WIDE[node.op](node, x.astype(np.int64) - quantization(node, source)[1], source, outs[0])
     return [np.clip(y, *outs[0].element.bounds).astype(outs[0].dtype)]
 
@@ -126,8 +135,9 @@ def wide_scale(node: Node, source: Tensor, target: Tensor) -> FixedPoint:
         with np.errstate(all="ignore"):
             root = np.sqrt(np.float32(in_scale)) * np.float32(out_scale)
             factor = multiplier(node, float(1 / np.float64(root)))
-        # An inverse root of at most 1, raised by 20 bits, is lowered as much.
-        fits = factor.shift <= ROOT_HEADROOM_BITS
+        # An inverse root of at most 1, raised by 20 bits, stays within 31 where it is raised by
+        # ten more.
+        fits = factor.shift <= ROOT_HEADROOM_BITS + 10
     else:
         factor = multiplier(node, _quotient(node, in_scale, out_scale))
         # A magnitude of the type's bits and one more stays within 31 bits.
@@ -176,8 +186,8 @@ def _elu_of_expf(x: Float32Array) -> Float32Array:
     return np.where(x < 0, expf(x) - np.float32(1), x)
 
 
-def _log_table(node: Node, source: Tensor, target: Tensor) -> Int64Array:
-    """Return the table of the logarithm; of what has none, the least output."""
+def _log_above_zero(node: Node, target: Tensor) -> Callable[[Float32Array], Float32Array]:
+    """Return the logarithm; of what has none, the least output."""
     scale, zero_point = quantization(node, target)
     least = np.float32(target.element.bounds[0] - zero_point) * np.float32(scale)
 
@@ -185,11 +195,49 @@ def _log_table(node: Node, source: Tensor, target: Tensor) -> Int64Array:
         with np.errstate(all="ignore"):
             return np.where(x > 0, np.log(x.astype(np.float64)).astype(np.float32), least)
 
-    return rounded_table(log)(node, source, target)
+    return log
+
+
+def _log_table(node: Node, source: Tensor, target: Tensor) -> Int64Array:
+    return rounded_table(_log_above_zero(node, target))(node, source, target)
 
 
 def _gelu_table(node: Node, source: Tensor, target: Tensor) -> Int64Array:
     return rounded_table(lambda x: _gelu(node, x))(node, source, target)
+
+
+def _sqrt_table(node: Node, source: Tensor, target: Tensor) -> Int64Array:
+    """Return the table of the square root. The reference stops at numbers below zero; they have the
+    result of zero.
+    """
+    (in_scale, _), (out_scale, zero_point) = (quantization(node, t) for t in (source, target))
+    x = np.float32(in_scale) * np.maximum(_steps(node, source), 0).astype(np.float32)
+    with np.errstate(all="ignore"):
+        y = np.sqrt(x) / np.float32(out_scale)
+    if y.max() >= 2**31 - 256:
+        undefined(node, f"has output scale {out_scale}")
+    values: Int64Array = y.astype(np.int64) + zero_point
+    return values
+
+
+def interpolated_table(node: Node, source: Tensor, target: Tensor) -> npt.NDArray[np.int16]:
+    """Return the operator's values of int16 at the ends of the steps between which lines are
+    drawn.
+    """
+    require_symmetric(node, source)
+    require_symmetric(node, target)
+    in_scale, out_scale = (np.float32(quantization(node, t)[0]) for t in (source, target))
+    low, high = (np.float32(end) for end in source.element.bounds)
+    with np.errstate(all="ignore"):
+        try:
+            return interpolate.table(
+                INTERPOLATED[node.op](node, target),
+                in_scale * low,
+                in_scale * high,
+                out_scale * high - out_scale * low,
+            )
+        except ArithmeticError:
+            undefined(node, f"has scale {in_scale} in and {out_scale} out")
 
 
 _TABLES: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
@@ -199,6 +247,13 @@ _TABLES: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
     "LOG": _log_table,
     "ELU": rounded_table(_elu_of_expf),
     "GELU": _gelu_table,
+    "SQRT": _sqrt_table,
+}
+#: Functions of int16 that are interpolated, by what returns them for a node and its output.
+INTERPOLATED: Mapping[str, Callable[[Node, Tensor], Callable[[Float32Array], Float32Array]]] = {
+    "EXP": lambda node, target: expf,
+    "LOG": _log_above_zero,
+    "GELU": lambda node, target: lambda x: _gelu(node, x),
 }
 _WIDE = {"ABS": _abs, "RSQRT": _rsqrt}
 

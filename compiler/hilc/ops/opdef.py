@@ -86,6 +86,11 @@ class OpDef:
     #: ``reference``; :mod:`hilc.codegen.control_flow` makes functions of them.
     control: Control | None = None
 
+    #: What TensorFlow Lite Micro leaves to chance of a node, in words; None where it does not. The
+    #: node is computed as TFLite defines it, then, and TFLite Micro is no reference of its model.
+    left_to_chance: (
+        Callable[[Node, Sequence[Tensor | None], Sequence[Tensor]], str | None] | None
+    ) = None
     #: The outputs that a reference gives, with our values where it leaves memory as it finds it.
     settled: Callable[[Node, Sequence[Array]], list[Array]] | None = None
 

@@ -85,14 +85,24 @@ def whole(shape: Sequence[int]) -> tuple[Axis, ...]:
     return tuple(Axis(size, step) for size, step in zip(shape, strides(shape), strict=True))
 
 
-def moving(places: Rearrange, attributes: type[Attributes] = Attributes, index: int = 0) -> OpDef:
-    """Return the operator whose input ``index`` is rearranged as ``places`` says."""
+def moving(
+    places: Rearrange,
+    attributes: type[Attributes] = Attributes,
+    index: int = 0,
+    any_quantization: bool = False,
+) -> OpDef:
+    """Return the operator whose input ``index`` is rearranged as ``places`` says.
+
+    With ``any_quantization`` its output may stand for other values than its input: the numbers are
+    the same.
+    """
 
     def infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
         return [(places(node, ins).shape, operand(node, ins, index).dtype)]
 
     def check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-        require_same_quantization(node, operand(node, ins, index), outs[0])
+        if not any_quantization:
+            require_same_quantization(node, operand(node, ins, index), outs[0])
 
     def reference(
         node: Node,

@@ -34,6 +34,7 @@ from hilc.errors import InputError, ModelError
 from hilc.frontends.onnx.reader import require_package
 from hilc.interpreter import Interpreter, check_inputs
 from hilc.ir import Array, Graph, Numerics
+from hilc.ops import OPS
 from hilc.references import tflm
 from hilc.references.file import ModelFile, variables
 from hilc.references.onnx_reference import OnnxReference
@@ -119,6 +120,7 @@ class _Tflm:
 
     def __init__(self, version: str, graph: Graph, model: bytes | None) -> None:
         self._graph = graph
+        _require_defined(graph)
         self._file = ModelFile(self.name, graph, model)
         self._model = TflmModel(self._file.data)
         self.description = self._file.describe(f"{self.name}: {tflm.PACKAGE} {version}")
@@ -159,6 +161,17 @@ class _Tflm:
 
     def reset_state(self) -> None:
         self._model.reset()
+
+
+def _require_defined(graph: Graph) -> None:
+    """Raise ModelError where TFLM leaves what a node computes to chance."""
+    for node in graph.nodes:
+        says = OPS[node.op].left_to_chance
+        if says is not None and (what := says(node, graph.ins(node), graph.outs(node))):
+            raise ModelError(
+                f"TensorFlow Lite Micro computes {node.op} {node.name!r} by chance: it {what}",
+                "choose another reference",
+            )
 
 
 # Installed packages -----------------------------------------------------------------------------

@@ -35,7 +35,9 @@ class ModelFile:
         ]
         # Copies that hilc.transforms.own_outputs added, by the original tensor.
         self._copies = {
-            node.name: node.inputs[0] for node in graph.nodes if node.name not in indices
+            node.name: node.inputs[0]
+            for node in graph.nodes
+            if node.name not in indices and OPS[node.op].view
         }
 
     def describe(self, reference: str) -> str:

@@ -584,9 +584,38 @@ class _Importer:
         names = [self.names[i] for i in outputs]
         names += [self._updated(i, tensors) for i in variables]
         node = Node(op, tuple(input_names), tuple(names), attrs, index, rounding)
+        if code == "EMBEDDING_LOOKUP" and (both := self._widened_rows(node, named, tensors)):
+            return both
         if row.memory is not None:
             node = self._remembering(node, row.memory(node, named), tensors)
         return [node]
+
+    def _widened_rows(
+        self, node: Node, named: Sequence[Tensor | None], tensors: dict[str, Tensor]
+    ) -> list[Node] | None:
+        """Return the nodes of a lookup in a quantized table that gives floats; None for others."""
+        table, output = named[1], tensors[node.outputs[0]]
+        if table is None or table.dtype == output.dtype or not table.element.needs_scale:
+            return None
+        quant = table.quant
+        if output.dtype != "float32" or quant is None or quant.zero_point != (0,):
+            # Of several scales TensorFlow Lite Micro takes the first for all rows, TFLite each.
+            raise UnsupportedError(
+                f"it takes {table.name!r}, of type {table.dtype} with {quant}, and gives "
+                f"{output.dtype}",
+                "supported: the table's type, or float32 of a table with one scale and the zero "
+                "point 0",
+            )
+        name = f"{output.name}:{table.dtype}"
+        while name in tensors or name in self.names:
+            name += "_"
+        tensors[name] = Tensor(name, output.shape, table.dtype, quant)
+        if output.name in self.open_shapes:
+            self.open_shapes |= {name}
+        return [
+            replace(node, outputs=(name,)),
+            Node("DEQUANTIZE", (name,), node.outputs, Attributes(), node.index),
+        ]
 
     def _remembering(
         self, node: Node, memories: Sequence[Memory], tensors: dict[str, Tensor]

@@ -18,6 +18,7 @@ from hilc.lowering.parameters import (
     HilGeluF32,
     HilGeluTanhF32,
     HilLogF32,
+    HilLutS16,
     HilNegF32,
     HilNegS32,
     HilNegS64,
@@ -35,10 +36,12 @@ from hilc.lowering.parameters import (
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.functions import (
     DTYPES,
+    INTERPOLATED,
     ROOT_HEADROOM_BITS,
     GeluAttributes,
     function_table,
     has_scale,
+    interpolated_table,
     wide_scale,
 )
 from hilc.ops.operands import quantization
@@ -78,6 +81,9 @@ def portable(layer: Layer) -> KernelCall:
         if node.op == "GELU" and GeluAttributes.of(node).approximate:
             kernel = HilGeluTanhF32
         return KernelCall(kernel(size=x.size))
+    if node.op in INTERPOLATED:
+        values = interpolated_table(node, x, layer.out)
+        return KernelCall(HilLutS16(size=x.size, table=values))
     multiplier, shift = wide_scale(node, x, layer.out)
     of_int16 = HilRsqrtS16 if node.op == "RSQRT" else HilAbsS16
     parameters = of_int16(

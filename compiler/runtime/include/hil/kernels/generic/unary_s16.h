@@ -75,6 +75,45 @@ HIL_INLINE void hil_clamp_s16(const struct hil_clamp_s16 *p, const int16_t *in, 
     }
 }
 
+/*@kernel
+name = "hil_lut_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "elementwise"
+code = 60
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+call = 22.63
+element = 14.03
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.93
+[cost.on.cortex-m0]
+factor = 1.53
+[cost.on.rv32imac]
+factor = 1.22
+@*/
+struct hil_lut_s16 {
+    int32_t size;         /* elements */
+    const int16_t *table; /* values at the ends of 512 steps, between which lines are drawn */
+};
+
+HIL_INLINE void hil_lut_s16(const struct hil_lut_s16 *p, const int16_t *in, int16_t *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        const int32_t x = in[i] + 32768;
+        const int32_t first = p->table[x >> 7];
+        /* Sums wrap around, as the reference's do. */
+        const int16_t rise = (int16_t)(p->table[(x >> 7) + 1] - first);
+        out[i] = (int16_t)(first + ((rise * (x & 127) + 64) >> 7));
+    }
+}
+
 /* The logistic function less one half, of 1/24 a step, in Q0.16, for what is not negative. */
 #define HIL_SIGMOID_S16_FIELDS                                                                     \
     int32_t size;        /* elements */                                                            \
