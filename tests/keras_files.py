@@ -141,7 +141,11 @@ def _refused_by(reference: str, file: KerasFile) -> str | None:
         get_reference(reference, load_model(file.data, None, numerics), file.data)
     except ModelError as error:
         (operator,) = re.findall(r"opcode '(\w+)'|$", error.fact)[:1]
-        return operator or re.findall(r"(?:Node|Micro gives) (\w+)|$", error.fact)[0] or "?"
+        return (
+            operator
+            or re.findall(r"(?:Node|Micro (?:gives|computes)) (\w+)|$", error.fact)[0]
+            or "?"
+        )
     return None
 
 

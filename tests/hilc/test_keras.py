@@ -109,8 +109,10 @@ NOT_IN_TFLM: Sequence[Refused] = (
     Refused("SELECT", "litert-ref", "embedding text_cnn"),
     Refused("SELECT_V2", "litert-ref", "embedding text_cnn"),
     Refused("STRIDED_SLICE", "litert-ref", "conv_lstm"),
-    Refused("EXP", "litert-ref", "yolo", ("int8",)),
-    Refused("EXP", "no reference", "regression", ("int8.open",)),
+    Refused("BUCKETIZE", "litert-ref", "discretized"),
+    Refused("CONV_3D", "litert-ref", "cnn_3d"),
+    Refused("EXP", "litert-ref", "yolo", ("int16", "int8")),
+    Refused("EXP", "no reference", "regression", ("int16.open", "int8.open")),
     Refused(
         "FILL",
         "litert-ref",
@@ -123,6 +125,10 @@ NOT_IN_TFLM: Sequence[Refused] = (
         "convnext transformer vision_transformer",
         ("float32.fixed", "int8.fixed"),
     ),
+    Refused("GELU", "no reference", "convnext transformer vision_transformer", ("int16.fixed",)),
+    Refused("REDUCE_PROD", "no reference", "convnext transformer vision_transformer", ("int16",)),
+    Refused("RFFT2D", "no reference", "mel", ("fixed",)),
+    Refused("SQRT", "no reference", "siamese", ("int8",)),
     Refused("LOG", "litert-ref", "spectrum", ("int8",)),
     Refused("REDUCE_PROD", "litert-ref", "dot_attention mlp_mixer"),
     Refused(
@@ -133,7 +139,7 @@ NOT_IN_TFLM: Sequence[Refused] = (
     ),
     Refused("SELECT", "no reference", "regression", ("float32", "int8")),
     Refused("SPACE_TO_BATCH_ND", "litert-ref", "tcn"),
-    Refused("SPACE_TO_BATCH_ND", "litert-ref", "separable", ("float32",)),
+    Refused("SPACE_TO_BATCH_ND", "litert-ref", "separable", ("float32", "int8")),
     Refused(
         "SPACE_TO_BATCH_ND",
         "litert-ref",

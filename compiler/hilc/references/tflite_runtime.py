@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,9 @@ from hilc.interpreter import check_inputs
 from hilc.ir import Array, Graph
 from hilc.ops.unary import host_function_matters
 from hilc.references.file import ModelFile
+
+#: What operators say to types that they do not take; of zeros they say other things, too.
+_OF_TYPES = re.compile(r"not supported|supported currently|only supports|unsupported", re.I)
 
 
 class TfliteRuntime:
@@ -27,6 +31,7 @@ class TfliteRuntime:
         self.description = self._file.describe(f"{name}: {package} {version}, BUILTIN_REF")
         self._graph = graph
         self._runtime = _load_runtime(package, self._file.data)
+        self._require_types(package)
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         check_inputs(self._graph, inputs)
@@ -35,6 +40,16 @@ class TfliteRuntime:
             self._runtime.set_tensor(self._file.indices[name], np.asarray(array, order="C"))
         self._runtime.invoke()
         return self._file.named([self._value(index) for index in self._file.indices.values()])
+
+    def _require_types(self, package: str) -> None:
+        """Raise now where an operator rejects its types only when it runs."""
+        tensors = [self._graph.tensors[name] for name in self._graph.inputs]
+        try:
+            self.run_all({x.name: np.zeros(x.shape, x.dtype) for x in tensors})
+        except RuntimeError as error:
+            if _OF_TYPES.search(str(error)):
+                raise _refusal(package, error) from error
+        self.reset_state()
 
     def _value(self, index: int) -> Array | None:
         """Return a tensor's value; None for what a loop leaves and nobody reads, which is gone."""
@@ -81,8 +96,12 @@ def _load_runtime(package: str, model: bytes) -> Any:
         )
         runtime.allocate_tensors()
     except (ValueError, RuntimeError) as error:
-        raise ModelError(
-            f"{package} cannot run this model: {' '.join(str(error).split())}",
-            "choose the reference hilc",
-        ) from error
+        raise _refusal(package, error) from error
     return runtime
+
+
+def _refusal(package: str, error: Exception) -> ModelError:
+    return ModelError(
+        f"{package} cannot run this model: {' '.join(str(error).split())}",
+        "choose the reference hilc",
+    )
