@@ -32,6 +32,9 @@ def specialized(data: bytes, stated: Specialization) -> bytes:
     for name, value in stated.inputs.items():
         model.graph.initializer.append(_constant(given[name], value))
         model.graph.input.remove(given[name])
+    if stated.inputs:
+        # Before this version, every constant had to be an input, too.
+        model.ir_version = max(model.ir_version, 4)
     serialized: bytes = model.SerializeToString()
     return serialized
 

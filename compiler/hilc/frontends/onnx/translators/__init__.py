@@ -2,9 +2,11 @@
 
 from hilc.frontends.onnx.translators import (
     attention,
+    classical,
     constants,
     control_flow,
     convolution,
+    detection,
     elementwise,
     indexing,
     matmul,
@@ -15,13 +17,16 @@ from hilc.frontends.onnx.translators import (
     recurrent,
     reduction,
     resize,
+    training,
 )
 
 __all__ = [
     "attention",
+    "classical",
     "constants",
     "control_flow",
     "convolution",
+    "detection",
     "elementwise",
     "indexing",
     "matmul",
@@ -32,4 +37,5 @@ __all__ = [
     "recurrent",
     "reduction",
     "resize",
+    "training",
 ]
