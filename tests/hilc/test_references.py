@@ -157,6 +157,8 @@ def test_which_package_serves_a_reference(
     monkeypatch.setattr(
         tflite_runtime, "_load_runtime", lambda package, model: loaded.append(package)
     )
+    # There is nothing that it could run.
+    monkeypatch.setattr(tflite_runtime.TfliteRuntime, "_require_types", lambda *_: None)
     _installed(monkeypatch, **versions)
     assert (
         get_reference(name, graph, data).description == f"{name}: {package} {version}, BUILTIN_REF"
