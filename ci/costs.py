@@ -35,7 +35,7 @@ import hilc  # noqa: E402
 from hil.board import load_board  # noqa: E402
 from hil.errors import BuildError  # noqa: E402
 from hil.verify.bench import layer_counts  # noqa: E402
-from hilc.ir import ELEMENT_TYPES, Graph, Node, Quant, Rounding, Tensor  # noqa: E402
+from hilc.ir import ELEMENT_TYPES, Array, Graph, Node, Quant, Rounding, Tensor  # noqa: E402
 from hilc.lowering import candidates, cost  # noqa: E402
 from hilc.lowering.choice import Choice  # noqa: E402
 from hilc.lowering.kernels import Kernel, KernelCall, kernels  # noqa: E402
@@ -240,23 +240,23 @@ class Count:
 _MODELS = {"int8": INT8_MODELS, "int16": (), "float32": FLOAT_MODELS}
 
 
-def small_layers(operators: Sequence[str] = ()) -> Iterator[Graph]:
+def small_layers(operators: Sequence[str] = ()) -> Iterator[tuple[Graph, Mapping[str, Array]]]:
     """Random layers of every operator without weights, in each of its types; or more layers of some
-    operators.
+    operators. With inputs, since those that are positions must lie inside.
     """
     rng = np.random.default_rng(2)
     kinds = [kind for kind in KINDS if kind[0] in operators] if operators else KINDS
     count = _OF_FEW_KINDS if operators else _OF_EACH_KIND
     singles = [random_op(rng, op, dtype) for op, dtype in kinds for _ in range(count)]
     for start in range(0, len(singles), _LAYERS_AN_IMAGE):
-        yield merged(singles[start : start + _LAYERS_AN_IMAGE])[0]
+        yield merged(singles[start : start + _LAYERS_AN_IMAGE])
 
 
 def measure(board_name: str, dtypes: Sequence[str], models: bool = True) -> list[Count]:
     """Return the counts of every kernel of every layer on a board, as far as it holds them."""
     counts: list[Count] = []
-    for graph in small_layers():
-        counts += _measured_parts(board_name, graph)
+    for graph, values in small_layers():
+        counts += _measured_parts(board_name, graph, values)
     for dtype in dtypes:
         for model in _MODELS[dtype] if models else ():
             try:
@@ -268,16 +268,20 @@ def measure(board_name: str, dtypes: Sequence[str], models: bool = True) -> list
     return counts
 
 
-def _measured_parts(board_name: str, graph: Graph) -> list[Count]:
-    """Return the counts of layers beside each other; in halves where a board does not hold them."""
+def _measured_parts(
+    board_name: str, graph: Graph, values: Mapping[str, Array] | None = None
+) -> list[Count]:
+    """Return the counts of layers beside each other, for ``values`` or random ones; in halves where
+    a board does not hold them.
+    """
     try:
-        return count_model(board_name, ODD, graph)
+        return count_model(board_name, ODD, graph, values)
     except BuildError:
         if len(graph.nodes) == 1:
             return []
     middle = len(graph.nodes) // 2
-    halves = (graph.nodes[:middle], graph.nodes[middle:])
-    return [count for half in halves for count in _measured_parts(board_name, _part(graph, half))]
+    halves = (_part(graph, half) for half in (graph.nodes[:middle], graph.nodes[middle:]))
+    return [count for half in halves for count in _measured_parts(board_name, half, values)]
 
 
 def _part(graph: Graph, nodes: Sequence[Node]) -> Graph:
@@ -289,7 +293,12 @@ def _part(graph: Graph, nodes: Sequence[Node]) -> Graph:
     return Graph(graph.name, tensors, tuple(nodes), inputs, outputs)
 
 
-def count_model(board_name: str, name: str, graph_: Graph | None = None) -> list[Count]:
+def count_model(
+    board_name: str,
+    name: str,
+    graph_: Graph | None = None,
+    values: Mapping[str, Array] | None = None,
+) -> list[Count]:
     """Return the counts of every kernel of every layer of a model, or of a graph of that name."""
     model = model_path(name) if graph_ is None else graph_
     board = load_board(board_name)
@@ -309,7 +318,8 @@ def count_model(board_name: str, name: str, graph_: Graph | None = None) -> list
         )  # fmt: skip
         (module,) = library.modules
         with hil.open(board, library) as device:
-            found = layer_counts(device, module)
+            sample = None if values is None else {x.name: values[x.name] for x in module.inputs}
+            found = layer_counts(device, module, sample=sample)
             assert device.firmware is not None
             sizes = _function_sizes(device.firmware.elf, cpu.toolchain.program("nm"))
         for layer, count in zip(module.layers, found, strict=True):
@@ -526,8 +536,8 @@ def main() -> int:
             if args.operator:
                 counts = [
                     count
-                    for graph in small_layers(args.operator)
-                    for count in _measured_parts(board, graph)
+                    for graph, values in small_layers(args.operator)
+                    for count in _measured_parts(board, graph, values)
                 ]
             else:
                 counts = measure(board, dtypes, models=not args.no_models)

@@ -148,10 +148,15 @@ def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> Be
     )
 
 
-def layer_counts(device: Device, module: Module, *, seed: int = 0) -> list[int]:
-    """Return the count of each layer of ``module`` on ``device``, with warm caches."""
+def layer_counts(
+    device: Device, module: Module, *, seed: int = 0, sample: Sample | None = None
+) -> list[int]:
+    """Return the count of each layer of ``module`` on ``device``, with warm caches, for ``sample``
+    or random inputs.
+    """
     model = device[module.name]
-    sample = random_sample(module.inputs, seed, 0)
+    if sample is None:
+        sample = random_sample(module.inputs, seed, 0)
     _undisturbed(device, model, sample, model.run)
     return [device.count(ticks) for ticks in _undisturbed(device, model, sample, model.profile)]
 
