@@ -7,13 +7,12 @@ their results are the same to the last bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from hilc.lowering.channels import padded
-from hilc.lowering.generic.products import batches
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -25,8 +24,9 @@ from hilc.lowering.linear import (
     linear_calls,
     linear_form,
 )
+from hilc.lowering.matrices import matrices_form
 from hilc.lowering.parameters import (
-    HilBatchMatmulF32,
+    HilBatchMatmulF32Mve,
     HilFpuBatchMatmulF32,
     HilFpuColumnsF32,
     HilFpuConv2dF32,
@@ -138,21 +138,25 @@ def packed_floats(form: LinearForm, block: int, beyond: int) -> npt.NDArray[np.f
 @lowers("BATCH_MATMUL", dtypes={"float32"}, requires={"dsp", "fpu"})
 def products(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernels of products of matrices, of which the second may be a constant."""
-    portable = batches(layer)
-    assert isinstance(portable, KernelCall)
-    parameters = portable.parameters
-    assert isinstance(parameters, HilBatchMatmulF32)
-    shape = parameters.batch_matmul
+    return float_products(layer, _rows, HilFpuBatchMatmulF32)
+
+
+def float_products(
+    layer: Layer,
+    rows: Callable[[MatrixProduct], Iterable[Parameters]],
+    computed: type[HilFpuBatchMatmulF32] | type[HilBatchMatmulF32Mve],
+) -> Iterator[KernelCall]:
+    """Return the kernels of a family: those by weights, or the one that packs both matrices."""
+    matrices = matrices_form(layer)
+    shape = matrices.shape
     if (form := _constant_columns(layer)) is not None:
-        for ways in _rows(form):
-            yield KernelCall(ways, (0,), portable.macs)
+        for way in rows(form):
+            yield KernelCall(way, (0,), matrices.macs)
         return
     whole = shape.columns + -shape.columns % _FOUR
     for group in dict.fromkeys(min(whole, group) for group in _GROUPS):
-        kernel = HilFpuBatchMatmulF32(
-            batch_matmul=shape, units=-(-shape.depth // _UNIT), group=group
-        )
-        yield KernelCall(kernel, portable.inputs, portable.macs)
+        kernel = computed(batch_matmul=shape, units=-(-shape.depth // _UNIT), group=group)
+        yield matrices.call(kernel)
 
 
 def _constant_columns(layer: Layer) -> MatrixProduct | None:

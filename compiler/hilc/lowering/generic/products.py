@@ -97,11 +97,14 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
 
 
 @lowers("BATCH_MATMUL", dtypes=ARITHMETIC, roundings=Rounding)
-def batches(layer: Layer) -> KernelCall:
+def batches(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of products of matrices on any core."""
     form = matrices_form(layer)
     if not layer.out.element.quantized:
-        return form.call(HilBatchMatmulF32(batch_matmul=form.shape))
+        # Sums that are rounded once, with their products, are for the cores that do.
+        if layer.node.rounding is not Rounding.SINGLE:
+            yield form.call(HilBatchMatmulF32(batch_matmul=form.shape))
+        return
     multiplier, shift = batch_matmul.scale(layer.node, layer.ins, layer.out)
     if layer.out.element.symmetric:
         wide = HilBatchMatmulS16(
@@ -109,7 +112,8 @@ def batches(layer: Layer) -> KernelCall:
             multiplier=int(reduced_multiplier(multiplier)),
             shift=int(reduced_shift(shift)),
         )
-        return form.call(wide)
+        yield form.call(wide)
+        return
     low, high = layer.out.element.bounds
     parameters = HilBatchMatmulS8(
         batch_matmul=form.shape,
@@ -120,4 +124,4 @@ def batches(layer: Layer) -> KernelCall:
         shift=shift,
         rounding=int(rounds(layer.node.rounding, ties=True, narrow=False)),
     )
-    return form.call(parameters)
+    yield form.call(parameters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hilc.ir import Rounding
-from hilc.lowering.fpu import float_filters, packed_floats, ring_line
+from hilc.lowering.fpu import float_filters, float_products, packed_floats, ring_line
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -16,6 +16,7 @@ from hilc.lowering.linear import (
     linear_calls,
 )
 from hilc.lowering.parameters import (
+    HilBatchMatmulF32Mve,
     HilConv2dF32Mve,
     HilDepthwiseConv2dF32Mve,
     HilMatmulF32Mve,
@@ -85,3 +86,9 @@ def float_vectors(form: MatrixProduct) -> HilVectorF32Mve:
         out_max=form.floats.out_max,
         stream=packed_floats(form, _SIXTEEN, 0),
     )
+
+
+@lowers("BATCH_MATMUL", dtypes={"float32"}, requires={"mve", "fpu"}, roundings={Rounding.SINGLE})
+def products(layer: Layer) -> Iterator[KernelCall]:
+    """Return the kernels of products of matrices, of which the second may be a constant."""
+    return float_products(layer, _rows, HilBatchMatmulF32Mve)

@@ -5,6 +5,7 @@
 
 #include "hil/kernels/fpu/columns_f32.h"
 #include "hil/kernels/generic/batch_matmul.h"
+#include "hil/kernels/generic/lanes_f32.h"
 
 /*@kernel
 name = "hil_fpu_batch_matmul_f32"
@@ -39,34 +40,6 @@ struct hil_fpu_batch_matmul_f32 {
     int32_t group; /* columns that are packed at a time, a multiple of four */
 };
 
-/* Packs `count` columns, four after four, without biases; the last ones are filled up with zeros.
- */
-HIL_INLINE void hil_fpu_pack_f32(const struct hil_fpu_batch_matmul_f32 *p, const float *b,
-                                 int32_t count, float *to) {
-    for (; count > 0; count -= 4) {
-        const float *from = b;
-        for (int32_t k = 0; k < p->depth; k++) {
-            if (count >= 4) {
-                to[0] = from[0];
-                to[1] = from[p->b_column];
-                to[2] = from[2 * p->b_column];
-                to[3] = from[3 * p->b_column];
-            } else {
-                for (int32_t i = 0; i < 4; i++) {
-                    to[i] = i < count ? from[i * p->b_column] : 0.0F;
-                }
-            }
-            from += p->b_step;
-            to += 4;
-        }
-        /* The rest of the last unit, and the biases. */
-        for (int32_t left = 4 * (p->depth % 2) + 4; left > 0; left--) {
-            *to++ = 0.0F;
-        }
-        b += 4 * p->b_column;
-    }
-}
-
 /* Places a row of the first matrix. */
 HIL_INLINE void hil_fpu_place_row(const struct hil_fpu_batch_matmul_f32 *p, const float *a,
                                   float *lane) {
@@ -94,7 +67,8 @@ HIL_INLINE void hil_fpu_product_f32(const struct hil_fpu_batch_matmul_f32 *p, co
             .stream = stream,
             .step = p->columns,
         };
-        hil_fpu_pack_f32(p, b + first * p->b_column, columns.columns, stream);
+        hil_lanes_pack_columns(b + first * p->b_column, p->b_column, p->b_step, p->depth,
+                               columns.columns, stream);
         for (int32_t row = 0; row < p->rows; row += 4) {
             const int32_t rows = p->rows - row < 4 ? p->rows - row : 4;
             for (int32_t i = 0; i < rows; i++) {

@@ -75,4 +75,32 @@ HIL_INLINE void hil_windows_next(const struct hil_windows *p, struct hil_windows
     }
 }
 
+/* Packs `count` columns of a matrix as weights are, four after four, without biases: columns, and
+ * an odd depth, are filled up with zeros. */
+HIL_INLINE void hil_lanes_pack_columns(const float *from, int32_t column_step, int32_t step,
+                                       int32_t depth, int32_t count, float *to) {
+    for (; count > 0; count -= 4) {
+        const float *at = from;
+        for (int32_t k = 0; k < depth; k++) {
+            if (count >= 4) {
+                to[0] = at[0];
+                to[1] = at[column_step];
+                to[2] = at[2 * column_step];
+                to[3] = at[3 * column_step];
+            } else {
+                for (int32_t i = 0; i < 4; i++) {
+                    to[i] = i < count ? at[i * column_step] : 0.0F;
+                }
+            }
+            at += step;
+            to += 4;
+        }
+        /* The rest of the last pair of elements, and the biases. */
+        for (int32_t left = 4 * (depth % 2) + 4; left > 0; left--) {
+            *to++ = 0.0F;
+        }
+        from += 4 * column_step;
+    }
+}
+
 #endif

@@ -55,14 +55,16 @@
     float out_max;      /* the largest output */                                                   \
     const float *stream /* of fours of columns, columns_f32.h draws it */
 
+/* The columns that are multiplied at a time. */
 struct hil_mve_columns_f32 {
     HIL_MVE_COLUMNS_F32_FIELDS;
+    int32_t step; /* floats from a row's outputs to the next row's */
 };
 
 #define HIL_MVE_COLUMNS_F32(p)                                                                     \
     {                                                                                              \
         .units = (p)->units, .columns = (p)->columns, .out_min = (p)->out_min,                     \
-        .out_max = (p)->out_max, .stream = (p)->stream,                                            \
+        .out_max = (p)->out_max, .stream = (p)->stream, .step = (p)->columns,                      \
     }
 
 /* Some blocks of columns. The assembly knows the offsets. */
@@ -271,7 +273,7 @@ HIL_INLINE void hil_mve_columns_f32(const struct hil_mve_columns_f32 *p, const f
         struct hil_mve_block_f32 block = {
             .x = x,
             .out = direct ? out + column : some,
-            .step = direct ? p->columns * (int32_t)sizeof *out : 16,
+            .step = direct ? p->step * (int32_t)sizeof *out : 16,
             .blocks = blocks,
             .most = x + p->units / 4 * (8 * HIL_MVE_F32_ROWS),
             .end = x + p->units * (2 * HIL_MVE_F32_ROWS),
@@ -283,7 +285,7 @@ HIL_INLINE void hil_mve_columns_f32(const struct hil_mve_columns_f32 *p, const f
             const int32_t count = p->columns - column < 4 ? p->columns - column : 4;
             for (int32_t row = 0; row < rows; row++) {
                 for (int32_t i = 0; i < count; i++) {
-                    out[row * p->columns + column + i] = some[4 * row + i];
+                    out[row * p->step + column + i] = some[4 * row + i];
                 }
             }
         }
