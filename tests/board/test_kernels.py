@@ -35,6 +35,7 @@ from single_op import KINDS, SingleOp, random_op
 from wide_layers import SHAPES, wide_layer
 
 from hil.board import Board, load_board
+from hilc.ir import Rounding
 from hilc.lowering.cost import Cost
 from hilc.lowering.kernels import FieldValue, Kernel, kernels
 from hilc.ops.operands import ARITHMETIC
@@ -93,6 +94,11 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     for op in ("UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF", "BATCH_MATMUL"):
         singles += [random_op(rng, op, "int8") for _ in range(40)]
     singles += [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "int16") for _ in range(40)]
+    products = [random_op(rng, "BATCH_MATMUL", "float32") for _ in range(40)]
+    # Some cores round sums of floats once.
+    singles += products + [
+        replace(one, node=replace(one.node, rounding=Rounding.SINGLE)) for one in products
+    ]
     return singles
 
 
