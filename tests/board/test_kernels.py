@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from campaigns import sampled
+from even_ops import even_op
 from float_layers import float_layers
 from kernel_checks import Operator, check, checks_of, count, overlapping_checks
 from kernel_layers import (
@@ -94,6 +95,7 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     for op in ("UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF", "BATCH_MATMUL"):
         singles += [random_op(rng, op, "int8") for _ in range(40)]
     singles += [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "int16") for _ in range(40)]
+    singles += [even_op(rng, op, "int8") for op in ("AVERAGE_POOL_2D", "MEAN") for _ in range(40)]
     products = [random_op(rng, "BATCH_MATMUL", "float32") for _ in range(40)]
     # Some cores round sums of floats once.
     singles += products + [

@@ -4127,6 +4127,19 @@ class HilBatchMatmulS8Mve(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilBatchMatmulF32Mve(Parameters):
+    """The fields of ``struct hil_batch_matmul_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_batch_matmul_f32_mve"
+
+    batch_matmul: HilBatchMatmul
+    #: of two elements, the depth rounded up
+    units: int
+    #: columns that are packed at a time, a multiple of four
+    group: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilSumS8Mve(Parameters):
     """The fields of ``struct hil_sum_s8_mve``."""
 
