@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from hilc.ir import Array
 from hilc.lowering.channels import padded
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
@@ -33,9 +34,14 @@ from hilc.lowering.parameters import (
     HilFpuDepthwiseConv2dF32,
     HilFpuMatmulF32,
     HilFpuMatvecF32,
+    HilFpuTransposeConv2dF32,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.transposed import phases_form
+from hilc.ops import transpose_conv
+from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.batch_matmul import BatchMatmulAttributes
+from hilc.ops.operands import float_range
 
 #: Columns that are next to each other, for four rows and for one; elements of depth of a unit.
 _FOUR, _EIGHT = 4, 8
@@ -129,10 +135,38 @@ def packed_floats(form: LinearForm, block: int, beyond: int) -> npt.NDArray[np.f
     """Return, for each block of columns, the weights of each element of the depth, and ``beyond``
     zeros of each, then the biases.
     """
-    weights = np.pad(padded(form.weights, block), ((0, 0), (0, beyond)))
+    return _packed(form.weights, form.floats.bias, block, beyond)
+
+
+def _packed(matrix: Array, biases: Array, block: int, beyond: int) -> npt.NDArray[np.float32]:
+    weights = np.pad(padded(matrix, block), ((0, 0), (0, beyond)))
     blocks = weights.reshape(-1, block, weights.shape[1]).transpose(0, 2, 1)
-    bias = padded(form.floats.bias, block).reshape(-1, 1, block)
+    bias = padded(biases, block).reshape(-1, 1, block)
     return np.concatenate([blocks, bias], axis=1).reshape(-1).astype(np.float32)
+
+
+@lowers("TRANSPOSE_CONV", requires={"dsp", "fpu"})
+def transposed(layer: Layer) -> Iterator[KernelCall]:
+    """Return the kernel of a transposed convolution of floats, phase by phase."""
+    form = phases_form(layer)
+    if form is None or layer.out.dtype != "float32":
+        return
+    ops = form.ops
+    if not (np.isfinite(ops.weight_data).all() and np.isfinite(ops.bias_data).all()):
+        return
+    low, high = float_range(layer.node, ActivationAttributes.of(layer.node).activation)
+    packed = [
+        _packed(phase.weights, ops.bias_data, _FOUR, -phase.weights.shape[1] % _UNIT)
+        for phase in form.phases
+    ]
+    kernel = HilFpuTransposeConv2dF32(
+        phases=form.shape(packed),
+        units=-(-form.depth // _UNIT),
+        out_min=low,
+        out_max=high,
+        stream=np.concatenate(packed),
+    )
+    yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)
 
 
 @lowers("BATCH_MATMUL", dtypes={"float32"}, requires={"dsp", "fpu"})

@@ -282,6 +282,27 @@ class HilDspSvdf(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilPhases(FieldGroup):
+    """The fields of ``HIL_PHASES_FIELDS``."""
+
+    images: HilImages
+    #: channels of the output
+    out_c: int
+    #: rows of the whole filter
+    filter_h: int
+    #: columns of the whole filter
+    filter_w: int
+    #: output rows from one of a phase to the next
+    stride_h: int
+    #: output columns from one of a phase to the next
+    stride_w: int
+    #: phases
+    count: int
+    #: HIL_PHASE_WORDS each
+    phases: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilFpuColumnsF32(FieldGroup):
     """The fields of ``HIL_FPU_COLUMNS_F32_FIELDS``."""
 
@@ -1291,6 +1312,24 @@ class HilDspSvdfS8StateS8(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspTransposeConv2dS8(Parameters):
+    """The fields of ``struct hil_dsp_transpose_conv2d_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_transpose_conv2d_s8"
+
+    phases: HilPhases
+    #: of four elements, of the deepest phase
+    units: int
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    output_range: HilOutputRange
+    #: of each phase as in struct hil_dsp_columns_s8
+    weights: npt.NDArray[np.int16]
+    #: of each phase HIL_DSP_PAIR_WORDS a pair of columns
+    pairs: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilDspWinograd3x3S8(Parameters):
     """The fields of ``struct hil_dsp_winograd_3x3_s8``."""
 
@@ -1391,6 +1430,23 @@ class HilFpuMatvecF32(Parameters):
     #: the largest output
     out_max: float
     #: of eights of columns, as drawn above
+    stream: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilFpuTransposeConv2dF32(Parameters):
+    """The fields of ``struct hil_fpu_transpose_conv2d_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_fpu_transpose_conv2d_f32"
+
+    phases: HilPhases
+    #: of two elements, of the deepest phase
+    units: int
+    #: the least output
+    out_min: float
+    #: the largest output
+    out_max: float
+    #: of fours of columns, phase by phase: columns_f32.h draws it
     stream: npt.NDArray[np.float32]
 
 
@@ -4653,6 +4709,19 @@ class HilSvdfS8StateS8Mve(Parameters):
     mve_svdf: HilMveSvdf
     #: weights of features, [filters][memory]
     moments: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilTransposeConv2dS8Mve(Parameters):
+    """The fields of ``struct hil_transpose_conv2d_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_transpose_conv2d_s8_mve"
+
+    phases: HilPhases
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    #: Of the deepest phase; the stream is that of all phases.
+    mve_columns: HilMveColumns
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

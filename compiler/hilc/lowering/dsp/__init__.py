@@ -12,6 +12,6 @@ not serve it and the portable kernel must. Kernels of products are of two kinds:
   out of 32 bits; every shift is to the right.
 """
 
-from hilc.lowering.dsp import elementwise, linear, lstm, matrices, pooling, svdf, wide
+from hilc.lowering.dsp import elementwise, linear, lstm, matrices, pooling, svdf, transposed, wide
 
-__all__ = ["elementwise", "linear", "lstm", "matrices", "pooling", "svdf", "wide"]
+__all__ = ["elementwise", "linear", "lstm", "matrices", "pooling", "svdf", "transposed", "wide"]

@@ -4,6 +4,26 @@ Each builder gives the calls of a layer, the fastest first as a rule, or none wh
 quantization is not one that the kernels take; the portable kernels take every layer.
 """
 
-from hilc.lowering.helium import elementwise, floats, linear, lstm, matrices, pooling, svdf, wide
+from hilc.lowering.helium import (
+    elementwise,
+    floats,
+    linear,
+    lstm,
+    matrices,
+    pooling,
+    svdf,
+    transposed,
+    wide,
+)
 
-__all__ = ["elementwise", "floats", "linear", "lstm", "matrices", "pooling", "svdf", "wide"]
+__all__ = [
+    "elementwise",
+    "floats",
+    "linear",
+    "lstm",
+    "matrices",
+    "pooling",
+    "svdf",
+    "transposed",
+    "wide",
+]

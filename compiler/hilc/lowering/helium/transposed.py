@@ -1,0 +1,43 @@
+"""Transposed convolutions of int8, phase by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from hilc.lowering.helium.packing import CHUNK, columns_of
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import HilTransposeConv2dS8Mve
+from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.transposed import phase_outputs, phases_form
+from hilc.ops import linear, transpose_conv
+
+
+@lowers("TRANSPOSE_CONV", requires={"mve"})
+def transposed(layer: Layer) -> Iterator[KernelCall]:
+    """Return the kernel by rows of int8."""
+    form = phases_form(layer)
+    if form is None or layer.out.dtype != "int8":
+        return
+    outputs = phase_outputs(layer, form)
+    if outputs[0].shifts.max() >= 0:
+        return
+    step = form.channels * form.strides[1]
+    columns = [
+        columns_of(phase.weights, own, step=2, distances=(step, 1))
+        for phase, own in zip(form.phases, outputs, strict=True)
+    ]
+    whole = [each for each in columns if each is not None]
+    if len(whole) < len(columns):
+        return
+    streams = [each.stream for each in whole]
+    kernel = HilTransposeConv2dS8Mve(
+        phases=form.shape(streams),
+        in_zero_point=linear.pad_value(layer.node, form.ops),
+        mve_columns=replace(
+            whole[0], chunks=-(-form.depth // CHUNK), stream=np.concatenate(streams)
+        ),
+    )
+    yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)

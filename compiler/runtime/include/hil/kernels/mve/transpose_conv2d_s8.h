@@ -1,0 +1,98 @@
+/* Transposed convolutions of int8 images on Helium, phase by phase, four windows of a row at a
+ * time. */
+#ifndef HIL_KERNELS_MVE_TRANSPOSE_CONV2D_S8_H
+#define HIL_KERNELS_MVE_TRANSPOSE_CONV2D_S8_H
+
+#include "hil/kernels/generic/patch.h"
+#include "hil/kernels/generic/phases.h"
+#include "hil/kernels/mve/columns_s8.h"
+
+/*@kernel
+name = "hil_transpose_conv2d_s8_mve"
+requires = ["mve"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "64 * chunks + 16 * chunks"
+order = "none"
+code = 1500
+[cost.counts]
+window = "batch * out_h * out_w"
+copied = "batch * in_h * in_w * filter_h * filter_w * in_c"
+output = "window * out_c"
+mac = "copied * out_c"
+[cost.on.cortex-m55]
+window = 140
+copied = 0.8
+output = 4
+mac = 0.11
+@*/
+struct hil_transpose_conv2d_s8_mve {
+    HIL_PHASES_FIELDS;
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
+    /* Of the deepest phase; the stream is that of all phases. */
+    HIL_MVE_COLUMNS_FIELDS;
+};
+
+HIL_INLINE void hil_transpose_conv2d_s8_mve(const struct hil_transpose_conv2d_s8_mve *p,
+                                            const int8_t *in, int8_t *out, void *scratch) {
+    int8_t *const group = (int8_t *)scratch;
+    int8_t *const gathered = group + HIL_MVE_GROUP_BYTES * p->chunks;
+    for (int32_t images = p->batch; images > 0; images--) {
+        for (int32_t i = 0; i < p->count; i++) {
+            const struct hil_phase phase = hil_phase_of(p->phases + HIL_PHASE_WORDS * i);
+            const int32_t depth = phase.filter_h * phase.filter_w * p->in_c;
+            const struct hil_transpose_conv2d_s8_mve own = {
+                .chunks = (depth + HIL_MVE_CHUNK - 1) / HIL_MVE_CHUNK,
+                .pairs = p->pairs,
+                .odd = p->odd,
+                .row_step = p->row_step,
+                .column_step = p->column_step,
+                .linear = p->linear,
+                .out_zero_point = p->out_zero_point,
+                .out_min = p->out_min,
+                .out_max = p->out_max,
+                .stream = p->stream + phase.weights,
+            };
+            struct hil_mve_columns columns = HIL_MVE_COLUMNS(&own);
+            const struct hil_patch window = {
+                .in_h = p->in_h,
+                .in_w = p->in_w,
+                .pixel_step = p->in_c,
+                .pixel_bytes = p->in_c,
+                .filter_h = phase.filter_h,
+                .filter_w = phase.filter_w,
+                .dilation_h = 1,
+                .dilation_w = 1,
+                .fill = p->in_zero_point,
+            };
+            for (int32_t row = 0; row < phase.rows; row++) {
+                const int32_t y = phase.out_y + row * p->stride_h;
+                int8_t *to = out + (y * p->out_w + phase.out_x) * p->out_c;
+                int32_t x = phase.in_x;
+                hil_mve_columns_rows(&columns, HIL_MVE_ROWS_AT_ONCE);
+                for (int32_t left = phase.columns; left > 0; left -= HIL_MVE_ROWS_AT_ONCE) {
+                    const int32_t count = left < HIL_MVE_ROWS_AT_ONCE ? left : HIL_MVE_ROWS_AT_ONCE;
+                    for (int32_t lane = 0; lane < HIL_MVE_ROWS_AT_ONCE; lane++) {
+                        if (lane < count) {
+                            hil_gather_patch(&window, in, phase.in_y + row, x, gathered);
+                            x++;
+                        } else if (lane == count) {
+                            /* The places that are left are the first row's again. */
+                            hil_gather_patch(&window, in, phase.in_y + row, x - count, gathered);
+                        }
+                        hil_mve_place_row(group, lane, gathered, depth);
+                    }
+                    if (count < HIL_MVE_ROWS_AT_ONCE) {
+                        hil_mve_columns_rows(&columns, count);
+                    }
+                    hil_mve_columns_s8(&columns, group, to);
+                    to += count * p->row_step;
+                }
+            }
+        }
+        in += p->in_h * p->in_w * p->in_c;
+        out += p->out_h * p->out_w * p->out_c;
+    }
+}
+
+#endif
