@@ -1312,6 +1312,17 @@ class HilDspSvdfS8StateS8(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspTransposeConv2dS16(Parameters):
+    """The fields of ``struct hil_dsp_transpose_conv2d_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_transpose_conv2d_s16"
+
+    phases: HilPhases
+    #: Of the deepest phase; the stream is that of all phases.
+    dsp_columns_s16: HilDspColumnsS16
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilDspTransposeConv2dS8(Parameters):
     """The fields of ``struct hil_dsp_transpose_conv2d_s8``."""
 
@@ -4709,6 +4720,17 @@ class HilSvdfS8StateS8Mve(Parameters):
     mve_svdf: HilMveSvdf
     #: weights of features, [filters][memory]
     moments: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilTransposeConv2dS16Mve(Parameters):
+    """The fields of ``struct hil_transpose_conv2d_s16_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_transpose_conv2d_s16_mve"
+
+    phases: HilPhases
+    #: Of the deepest phase; the stream is that of all phases.
+    mve_columns_s16: HilMveColumnsS16
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hilc.ir import Array
+from hilc.lowering.linear import MatrixProduct, WideRequantization
 from hilc.lowering.parameters import (
     HilImages,
     HilOutputRange,
@@ -23,7 +24,7 @@ from hilc.lowering.registry import Layer, once
 from hilc.lowering.rounds import Rounds
 from hilc.ops import linear, transpose_conv
 from hilc.ops.geometry import Axis
-from hilc.ops.linear import Operands
+from hilc.ops.linear import Operands, accumulator_bound
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,24 @@ def phase_outputs(layer: Layer, form: PhasesForm) -> list[HilRequantization]:
             )
         )
     return found
+
+
+def wide_phases(layer: Layer, form: PhasesForm) -> list[MatrixProduct]:
+    """Return the phases of an int16 layer as products of rows with weights."""
+    requant = linear.channel_requantization(layer.node, form.ops, layer.out)
+    bias = form.ops.bias_data
+    most = -form.ops.x.element.bounds[0]
+    return [
+        MatrixProduct(
+            phase.weights,
+            WideRequantization(requant, bias, accumulator_bound(phase.weights, bias, most, 0)),
+            bias,
+            0,
+            form.macs,
+            1,
+        )
+        for phase in form.phases
+    ]
 
 
 def _runs(axis: Axis, size: int) -> list[_Run]:

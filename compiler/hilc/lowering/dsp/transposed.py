@@ -1,4 +1,4 @@
-"""Transposed convolutions of int8, phase by phase."""
+"""Transposed convolutions, phase by phase."""
 
 from __future__ import annotations
 
@@ -6,12 +6,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hilc.ir import Rounding
 from hilc.lowering.dsp.packing import PAIR, UNIT, packed_columns, pair_words
+from hilc.lowering.dsp.wide import wide_stream
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilDspTransposeConv2dS8
+from hilc.lowering.narrow import narrow_sums
+from hilc.lowering.parameters import (
+    HilDspColumnsS16,
+    HilDspTransposeConv2dS8,
+    HilDspTransposeConv2dS16,
+)
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.transposed import phase_outputs, phases_form
+from hilc.lowering.transposed import phase_outputs, phases_form, wide_phases
 from hilc.ops import linear, transpose_conv
+
+#: Windows of int16 at a time.
+_GROUP = 8
 
 
 @lowers("TRANSPOSE_CONV", requires={"dsp"}, lacks={"mve"})
@@ -39,3 +49,32 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
         pairs=np.concatenate(pairs),
     )
     yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)
+
+
+@lowers("TRANSPOSE_CONV", requires={"dsp"}, lacks={"mve"}, roundings={Rounding.SINGLE})
+def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
+    """Return the kernels of 16-bit activations, with weights of 16 bits and of 8."""
+    form = phases_form(layer)
+    if form is None or layer.out.dtype != "int16":
+        return
+    phases = wide_phases(layer, form)
+    sums = [narrow_sums(phase) for phase in phases]
+    for wide in (1, 0):
+        streams = [
+            wide_stream(phase.weights, own, wide)
+            for phase, own in zip(phases, sums, strict=True)
+            if own is not None
+        ]
+        if len(streams) < len(phases) or sums[0] is None:
+            return
+        columns = HilDspColumnsS16(
+            units=-(-form.depth // UNIT),
+            columns=form.channels,
+            group=_GROUP,
+            wide=wide,
+            out_min=sums[0].low,
+            out_max=sums[0].high,
+            stream=np.concatenate(streams),
+        )
+        kernel = HilDspTransposeConv2dS16(phases=form.shape(streams), dsp_columns_s16=columns)
+        yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)

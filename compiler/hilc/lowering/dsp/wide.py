@@ -85,11 +85,11 @@ def _columns(form: LinearForm, sums: NarrowSums, rows: int) -> Iterator[HilDspCo
                 wide=wide,
                 out_min=sums.low,
                 out_max=sums.high,
-                stream=_column_stream(form.weights, sums, wide),
+                stream=wide_stream(form.weights, sums, wide),
             )
 
 
-def _column_stream(matrix: Array, sums: NarrowSums, wide: int) -> npt.NDArray[np.int32]:
+def wide_stream(matrix: Array, sums: NarrowSums, wide: int) -> npt.NDArray[np.int32]:
     """Return the pairs of columns one after the other, as ``dsp/columns_s16.h`` draws them."""
     units = _filled(matrix, PAIR, -(-matrix.shape[1] // UNIT))
     if wide:

@@ -1,4 +1,4 @@
-"""Transposed convolutions of int8, phase by phase."""
+"""Transposed convolutions, phase by phase."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from hilc.ir import Rounding
 from hilc.lowering.helium.packing import CHUNK, columns_of
+from hilc.lowering.helium.wide import rows_of_s16
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilTransposeConv2dS8Mve
+from hilc.lowering.parameters import HilTransposeConv2dS8Mve, HilTransposeConv2dS16Mve
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.transposed import phase_outputs, phases_form
+from hilc.lowering.transposed import phase_outputs, phases_form, wide_phases
 from hilc.ops import linear, transpose_conv
 
 
@@ -39,5 +41,24 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
         mve_columns=replace(
             whole[0], chunks=-(-form.depth // CHUNK), stream=np.concatenate(streams)
         ),
+    )
+    yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)
+
+
+@lowers("TRANSPOSE_CONV", requires={"mve"}, roundings={Rounding.SINGLE})
+def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
+    """Return the kernel of 16-bit activations."""
+    form = phases_form(layer)
+    if form is None or layer.out.dtype != "int16":
+        return
+    columns = [rows_of_s16(phase) for phase in wide_phases(layer, form)]
+    whole = [each for each in columns if each is not None]
+    if len(whole) < len(columns):
+        return
+    streams = [each.stream for each in whole]
+    deepest = max(each.chunks for each in whole)
+    kernel = HilTransposeConv2dS16Mve(
+        phases=form.shape(streams),
+        mve_columns_s16=replace(whole[0], chunks=deepest, stream=np.concatenate(streams)),
     )
     yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)

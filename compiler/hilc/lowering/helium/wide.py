@@ -66,9 +66,14 @@ def _rows(form: MatrixProduct) -> Iterator[Parameters]:
         yield HilMatmulS16Mve(rows=form.rows, depth=form.depth, mve_columns_s16=columns)
 
 
-def _conv2d(form: Convolution) -> Iterator[Parameters]:
+def rows_of_s16(form: LinearForm) -> HilMveColumnsS16 | None:
+    """Return the columns for pairs of rows; None where the kernels do not serve the layer."""
     sums = _sums(form)
-    columns = None if sums is None else columns_s16(form, sums)
+    return None if sums is None else columns_s16(form, sums)
+
+
+def _conv2d(form: Convolution) -> Iterator[Parameters]:
+    columns = rows_of_s16(form)
     if columns is not None:
         yield HilConv2dS16Mve(images=form.images, window=form.window, mve_columns_s16=columns)
 

@@ -12,7 +12,7 @@
  * +0 the block, +4 where fours of units end, +8 where units end, +12 the caller's r7, in which a
  * compiler may keep its frame.
  *
- * Data: `_column_stream()` packs, for each pair of columns
+ * Data: `wide_stream()` packs, for each pair of columns
  *
  *   +0 bias 0   +4 bias 1   +8 multiplier 0   +12 multiplier 1   +16 weights
  *   weights, wide     16 bytes a unit: w0 of elements 0 1, w1 of 0 1, w0 of 2 3, w1 of 2 3, int16
