@@ -93,9 +93,11 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     for op in ("ADD", "SUB", "AVERAGE_POOL_2D"):
         singles += [random_op(rng, op, "int8") for _ in range(100)]
     for op in ("UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF", "BATCH_MATMUL"):
-        singles += [random_op(rng, op, "int8") for _ in range(40)]
+        singles += [random_op(rng, op, "int8") for _ in range(80)]
     singles += [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "int16") for _ in range(40)]
-    singles += [even_op(rng, op, "int8") for op in ("AVERAGE_POOL_2D", "MEAN") for _ in range(40)]
+    singles += [even_op(rng, "AVERAGE_POOL_2D", "int8") for _ in range(60)]
+    for dtype in ("int8", "int16", "float32"):
+        singles += [random_op(rng, "TRANSPOSE_CONV", dtype) for _ in range(40)]
     products = [random_op(rng, "BATCH_MATMUL", "float32") for _ in range(40)]
     # Some cores round sums of floats once.
     singles += products + [

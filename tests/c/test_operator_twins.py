@@ -1,4 +1,5 @@
-"""Kernels of operators beside the linear layers for cores with DSP instructions: their twins in C,
+"""Kernels of operators beside the linear layers for cores with DSP instructions, or
+an FPU: their twins in C,
 on the host under sanitizers.
 """
 
@@ -17,6 +18,8 @@ from hilc.target import get_cpu
 
 M4 = get_cpu("cortex-m4")
 LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+#: Of the kernels for computed matrices.
+FAST_INPUTS = {"BATCH_MATMUL": 2}
 
 
 def extreme(rng: np.random.Generator, single: SingleOp) -> SingleOp:
@@ -41,11 +44,19 @@ def extreme(rng: np.random.Generator, single: SingleOp) -> SingleOp:
 def singles(op: str, dtype: str, number: int) -> list[SingleOp]:
     rng = np.random.default_rng([5, *op.encode(), *dtype.encode()])
     made = [random_op(rng, op, dtype) for _ in range(number)]
+    if dtype == "float32":
+        return made
     return [*made, *(extreme(rng, single) for single in made)]
 
 
 def fast_checks(single: SingleOp) -> list[Check]:
-    return [one for one in checks_of(single, M4) if one.kernel.startswith("hil_dsp")]
+    """Those of kernels of the operator's own: a constant matrix is weights, which others test."""
+    return [
+        one
+        for one in checks_of(single, M4)
+        if one.kernel.startswith(("hil_dsp", "hil_fpu"))
+        and len(one.case.call.inputs) == FAST_INPUTS.get(single.node.op, len(one.case.call.inputs))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +66,10 @@ def fast_checks(single: SingleOp) -> list[Check]:
         (LSTM, "int16", {"hil_dsp_lstm_s16"}),
         ("SVDF", "int8", {"hil_dsp_svdf_s8_state_s8", "hil_dsp_svdf_s8_state_s16"}),
         ("BATCH_MATMUL", "int8", {"hil_dsp_batch_matmul_s8"}),
+        ("BATCH_MATMUL", "float32", {"hil_fpu_batch_matmul_f32"}),
+        ("TRANSPOSE_CONV", "int8", {"hil_dsp_transpose_conv2d_s8"}),
+        ("TRANSPOSE_CONV", "int16", {"hil_dsp_transpose_conv2d_s16"}),
+        ("TRANSPOSE_CONV", "float32", {"hil_fpu_transpose_conv2d_f32"}),
     ],
 )
 def test_the_twins_of_kernels_for_dsp_cores(op: str, dtype: str, kernels: set[str]) -> None:

@@ -67,12 +67,11 @@ HIL_INLINE void hil_transpose_conv2d_s16_mve(const struct hil_transpose_conv2d_s
                     const int32_t count = left < 2 ? left : 2;
                     for (int32_t pixel = 0; pixel < 2; pixel++) {
                         /* A single row is there twice. */
-                        if (pixel < count) {
-                            hil_gather_patch(&window, in, phase.in_y + row, x, gathered);
-                            x++;
-                        }
+                        const int32_t own = pixel < left ? pixel : 0;
+                        hil_gather_patch(&window, in, phase.in_y + row, x + own, gathered);
                         hil_mve_place_s16(pair + pixel * HIL_MVE_S16_CHUNK_SIZE, gathered, depth);
                     }
+                    x += count;
                     hil_mve_columns_s16(&columns, pair, count, made);
                     for (int32_t pixel = 0; pixel < count; pixel++) {
                         memcpy(at, made + pixel * p->columns, (size_t)p->columns * sizeof *at);

@@ -73,15 +73,12 @@ HIL_INLINE void hil_transpose_conv2d_s8_mve(const struct hil_transpose_conv2d_s8
                 for (int32_t left = phase.columns; left > 0; left -= HIL_MVE_ROWS_AT_ONCE) {
                     const int32_t count = left < HIL_MVE_ROWS_AT_ONCE ? left : HIL_MVE_ROWS_AT_ONCE;
                     for (int32_t lane = 0; lane < HIL_MVE_ROWS_AT_ONCE; lane++) {
-                        if (lane < count) {
-                            hil_gather_patch(&window, in, phase.in_y + row, x, gathered);
-                            x++;
-                        } else if (lane == count) {
-                            /* The places that are left are the first row's again. */
-                            hil_gather_patch(&window, in, phase.in_y + row, x - count, gathered);
-                        }
+                        /* Places beyond the last window are the first one's again. */
+                        const int32_t own = lane < left ? lane : 0;
+                        hil_gather_patch(&window, in, phase.in_y + row, x + own, gathered);
                         hil_mve_place_row(group, lane, gathered, depth);
                     }
+                    x += count;
                     if (count < HIL_MVE_ROWS_AT_ONCE) {
                         hil_mve_columns_rows(&columns, count);
                     }
