@@ -113,6 +113,7 @@ def _planned(model: Model, options: CompileOptions) -> _Planned:
         externals=options.externals,
         api=options.api,
         fold_constant_channels=options.fold_constant_channels,
+        allow_float=options.allow_float,
         numerics=options.numerics,
         shapes=options.shapes,
         inputs=options.inputs,

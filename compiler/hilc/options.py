@@ -70,6 +70,9 @@ class CompileOptions(Options):
     tuning: Tuning | str | Path | None = None
     #: Leave out channels of layers that provably are constant; the outputs are not changed by it.
     fold_constant_channels: bool = True
+    #: Compute layers of a quantized model in floats where they have no form on integers; without,
+    #: such a model is refused.
+    allow_float: bool = False
     #: Whose definition of its operators the code computes, `tflm` or `litert-ref`
     #: (:mod:`hilc.references`), where they disagree; None: `tflm`, or as the nodes of a graph say.
     reference: str | None = None

@@ -12,7 +12,7 @@ from hil.firmware.build import Firmware, Sizes
 from hil.verify import Difference, LayerReport, Report, TensorReport
 from hil.verify.bench import BenchReport
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded
-from hilc.ir import Array, FixedSize
+from hilc.ir import Array, FixedSize, FloatLayer, RoundedBias
 from hilc.lowering.choice import ChoiceReport
 from hilc.schedule.tuning import Tuning
 
@@ -145,6 +145,24 @@ def fixed_lines(fixed_sizes: Sequence[FixedSize]) -> list[str]:
         f"it is fixed at {fixed.size}"
         for fixed in fixed_sizes
     ]
+
+
+def quantized_lines(
+    float_layers: Sequence[FloatLayer], rounded_biases: Sequence[RoundedBias]
+) -> list[str]:
+    """Return lines about what a quantized model computes in floats, and about its biases."""
+    lines = [
+        f"computed in floats: {layer.op} {shown_name(layer.name)}, as {layer.reason}"
+        for layer in float_layers
+    ]
+    if rounded_biases:
+        most = max(rounded_biases, key=lambda bias: bias.largest_effect)
+        lines.append(
+            f"biases of {len(rounded_biases)} layers are integers of the sums' scale; by that an "
+            f"output changes by at most {most.largest_effect:.2g} of a step, in "
+            f"{shown_name(most.layer)}"
+        )
+    return lines
 
 
 def chosen_lines(report: ChoiceReport) -> list[str]:

@@ -44,6 +44,8 @@ class ModelOptions:
     constants: str | None = None
     runtime: str | None = None
     fold_constant_channels: bool | None = None
+    #: Whether layers of a quantized model may be computed in floats.
+    allow_float: bool | None = None
     #: Whose definition of the operators the code computes, where they disagree.
     reference: str | None = None
     #: The one that the code will be compared with, whatever is compiled already computes.
@@ -83,8 +85,16 @@ class ModelOptions:
     def chosen(self) -> dict[str, Any]:
         """The options of the compiler that the user chose, by name."""
         names = ("codegen", "api", "interface", "optimize", "pools", "constants", "runtime")
-        more = ("fold_constant_channels", "reference", "ram", "flash", "tuning", "keep_inputs")
-        values = {name: getattr(self, name) for name in (*names, *more, "pins")}
+        more = (
+            "fold_constant_channels",
+            "allow_float",
+            "reference",
+            "ram",
+            "flash",
+            "tuning",
+            "keep_inputs",
+        )
+        values = {name: getattr(self, name) for name in (*names, *more, "keep_inputs", "pins")}
         return {name: value for name, value in values.items() if value is not None}
 
     def compiler(self, name: str | None) -> CompileOptions:

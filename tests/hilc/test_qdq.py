@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -9,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from qdq_models import QdqBuilder, network
 
 import hilc
+from hil.cli import main
 from hilc import host, interpreter
 from hilc.errors import UnsupportedError
 from hilc.frontends import load_model
@@ -82,3 +85,25 @@ def test_the_library_gives_the_same_bytes():
                 compiled.set_input(name, value)
             compiled.run()
             np.testing.assert_array_equal(compiled.get_output(0), wanted)
+
+
+def test_the_command_line_lists_what_is_left_in_floats(tmp_path, capsys):
+    b = QdqBuilder(np.random.default_rng(2))
+    x = b.input((1, 4, 4, 4), 0.0213)
+    y = b.qdq(b.linear("Conv", x, 0.0213, (4, 4, 1, 1)), 0.0371)
+    path = tmp_path / "mixed.onnx"
+    onnx.save(b.model(b.quantize(b.node("LpNormalization", y, axis=1), 0.0113)), path)
+    command = ["compile", str(path), "-o", str(tmp_path / "net.tar")]
+    assert main(command) == 2
+    refusal = capsys.readouterr().err
+    assert "layers of the quantized model compute in floats" in refusal
+    assert "--allow-float" in refusal
+    assert main([*command, "--allow-float"]) == 0
+    told = capsys.readouterr().out
+    assert "net.tar" in told
+    assert "mixed: computed in floats:" in told
+    assert "mixed: biases of 1 layers" in told
+    assert main([*command, "--allow-float", "--force", "--json"]) == 0
+    module = json.loads(capsys.readouterr().out)
+    assert {layer["op"] for layer in module["float_layers"]}
+    assert module["rounded_biases"][0]["largest_effect"] < 1e-4

@@ -181,6 +181,8 @@ def _module(
         ),
         reference=_reference(original or program.graph),
         fixed_sizes=program.graph.fixed_sizes,
+        float_layers=program.graph.float_layers,
+        rounded_biases=program.graph.rounded_biases,
     )
 
 

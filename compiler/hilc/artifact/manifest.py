@@ -17,7 +17,7 @@ import numpy as np
 from hilc.codegen.arguments import Argument
 from hilc.codegen.externals import External
 from hilc.errors import InputError
-from hilc.ir import DTYPES, Array, FixedSize
+from hilc.ir import DTYPES, Array, FixedSize, FloatLayer, RoundedBias
 from hilc.memory.program import Pool
 from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import get_cpu
@@ -153,6 +153,10 @@ class Module:
     reference: Literal["tflm", "litert-ref", "onnx"] | None = None
     #: Sizes of the inputs that the model's file leaves open.
     fixed_sizes: tuple[FixedSize, ...] = ()
+    #: Layers of a quantized model that are computed in floats.
+    float_layers: tuple[FloatLayer, ...] = ()
+    #: Its biases of floats that are integers now.
+    rounded_biases: tuple[RoundedBias, ...] = ()
 
     @property
     def state_bytes(self) -> int:
@@ -167,8 +171,9 @@ class Module:
 
     def to_json(self) -> bytes:
         written = asdict(self)
-        if not self.fixed_sizes:
-            del written["fixed_sizes"]
+        for name in _OMITTED_WHEN_EMPTY:
+            if not written[name]:
+                del written[name]
         if not self.states:
             del written["states"]
             for pool in written["workspace_pools"]:
@@ -183,10 +188,15 @@ class Module:
             if "states" not in value:
                 value = _with_no_states(value)
             # Libraries of releases before there was a choice compute as TFLite's reference kernels.
-            value = {"reference": "litert-ref", "fixed_sizes": [], **value}
+            empty: dict[str, Any] = {name: [] for name in _OMITTED_WHEN_EMPTY}
+            value = {"reference": "litert-ref", **empty, **value}
         module = decode(Module, value, label)
         check_module(module, label)
         return module
+
+
+#: Fields that only some models have, and descriptions of others do not speak of.
+_OMITTED_WHEN_EMPTY = ("fixed_sizes", "float_layers", "rounded_biases")
 
 
 def _with_no_states(written: dict[str, Any]) -> dict[str, Any]:

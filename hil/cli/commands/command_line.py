@@ -517,6 +517,13 @@ def _add_compile_options(
         help="remove channels that are the same for every input (default: yes)",
     )
     group.add_argument(
+        "--allow-float",
+        action="store_true",
+        default=None,
+        help="compute layers of a quantized ONNX model in floats where they have no form on "
+        "integers; each is listed",
+    )
+    group.add_argument(
         "--memory",
         metavar="REGION[:BYTES],...",
         help="RAM regions for the pools, the preferred one first, with optional limits",

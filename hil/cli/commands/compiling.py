@@ -12,7 +12,7 @@ from typing import Any
 from hil.board import load_board
 from hil.cli.commands.options import board_of, compile_options, compiled, compiled_for
 from hil.cli.console import Console, several, shown_name, table
-from hil.cli.render import chosen_lines, fixed_lines, folded_lines
+from hil.cli.render import chosen_lines, fixed_lines, folded_lines, quantized_lines
 from hil.cli.reports import Outcome
 from hil.firmware.build import build, check_project
 from hilc.artifact.archive import check_target
@@ -80,6 +80,8 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
         macs = sum(layer.macs for layer in module.layers)
         lines += [f"{module.name}: {line}" for line in folded_lines(module.folded, macs)]
         lines += [f"{module.name}: {line}" for line in fixed_lines(module.fixed_sizes)]
+        quantized = quantized_lines(module.float_layers, module.rounded_biases)
+        lines += [f"{module.name}: {line}" for line in quantized]
     lines.append(f"{args.output}: {len(library.files)} files in {seconds} s")
     console.result(data, "\n".join(lines))
     return 0
@@ -122,6 +124,8 @@ def _module_json(module: Module) -> dict[str, Any]:
         "folded_channels": module.folded.channels,
         "folded_macs": module.folded.macs,
         "fixed_sizes": [asdict(fixed) for fixed in module.fixed_sizes],
+        "float_layers": [asdict(layer) for layer in module.float_layers],
+        "rounded_biases": [asdict(bias) for bias in module.rounded_biases],
         "externals": [
             {
                 "layer": external.layer,

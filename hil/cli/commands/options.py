@@ -47,6 +47,7 @@ def compile_options(
         pools=args.pools,
         constants=args.constants,
         fold_constant_channels=args.fold_constant_channels,
+        allow_float=args.allow_float,
         reference=None if args.compares else args.reference,
         compared_with=_definition_of(args.reference) if args.compares else None,
         ram=args.ram,

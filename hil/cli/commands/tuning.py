@@ -52,6 +52,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         externals=options.externals,
         api=options.api,
         fold_constant_channels=options.fold_constant_channels,
+        allow_float=options.allow_float,
     )
     source = replace(source, graph=with_control_flow(source.graph, cpu, options.api))
 
