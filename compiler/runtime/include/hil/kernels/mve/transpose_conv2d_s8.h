@@ -74,8 +74,8 @@ HIL_INLINE void hil_transpose_conv2d_s8_mve(const struct hil_transpose_conv2d_s8
                     const int32_t count = left < HIL_MVE_ROWS_AT_ONCE ? left : HIL_MVE_ROWS_AT_ONCE;
                     for (int32_t lane = 0; lane < HIL_MVE_ROWS_AT_ONCE; lane++) {
                         /* Places beyond the last window are the first one's again. */
-                        const int32_t own = lane < left ? lane : 0;
-                        hil_gather_patch(&window, in, phase.in_y + row, x + own, gathered);
+                        const int32_t taken = lane < left ? lane : 0;
+                        hil_gather_patch(&window, in, phase.in_y + row, x + taken, gathered);
                         hil_mve_place_row(group, lane, gathered, depth);
                     }
                     x += count;
