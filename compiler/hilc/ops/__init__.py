@@ -58,7 +58,7 @@ from hilc.ops.rearrange import (
 from hilc.ops.recurrent import GRU, RNN
 from hilc.ops.reduce import ARG, REDUCE, REDUCE_PROD
 from hilc.ops.resize import RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
-from hilc.ops.selection import SELECTION
+from hilc.ops.selection import SELECT, SELECT_V2
 from hilc.ops.softmax import SOFTMAX
 from hilc.ops.spectrum import (
     SIGNAL_ENERGY,
@@ -147,8 +147,8 @@ _OPS: dict[str, OpDef] = {
     "LESS": COMPARISON,
     "LESS_EQUAL": COMPARISON,
     "NOT_EQUAL": COMPARISON,
-    "SELECT": SELECTION,
-    "SELECT_V2": SELECTION,
+    "SELECT": SELECT,
+    "SELECT_V2": SELECT_V2,
     "ADD_N": ADD_N,
     "BROADCAST_TO": BROADCAST_TO,
     "CUMSUM": CUMSUM,

@@ -14,6 +14,7 @@ import numpy as np
 
 from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
+from hilc.ops import permuting
 from hilc.ops.broadcast import broadcast_links
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -153,5 +154,12 @@ def _cumsum(
     return [np.ascontiguousarray(total)]
 
 
-ADD_N = OpDef(_infer_add_n, _add_n, _check, rows=BroadcastRows(), links=broadcast_links)
+ADD_N = OpDef(
+    _infer_add_n,
+    _add_n,
+    _check,
+    rows=BroadcastRows(),
+    permuted=permuting.elements,
+    links=broadcast_links,
+)
 CUMSUM = OpDef(_infer_cumsum, _cumsum, _check, attributes=CumsumAttributes)

@@ -24,6 +24,7 @@ from hilc.numerics.requantize import (
     requantize,
     rounding_divide_by_pot,
 )
+from hilc.ops import permuting
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
@@ -243,6 +244,13 @@ _PLAIN: Mapping[str, Callable[[Array, Array], Array]] = {
     "LOGICAL_OR": np.logical_or,
 }
 
-BINARY = OpDef(_infer, _reference, _check, rows=BroadcastRows(), links=broadcast_links)
+BINARY = OpDef(
+    _infer,
+    _reference,
+    _check,
+    rows=BroadcastRows(),
+    permuted=permuting.elements,
+    links=broadcast_links,
+)
 CHOICE = replace(BINARY, bounds=ascending, moves=True)
 DIV = replace(BINARY, attributes=ActivationAttributes)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ops import permuting
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, require_counts, require_dtype
 from hilc.ops.traits import SameRows, channelwise
@@ -52,5 +53,10 @@ def _reference(
 
 
 BUCKETIZE = OpDef(
-    _infer, _reference, attributes=BucketizeAttributes, rows=SameRows(), links=channelwise
+    _infer,
+    _reference,
+    attributes=BucketizeAttributes,
+    rows=SameRows(),
+    permuted=permuting.first_operand,
+    links=channelwise,
 )

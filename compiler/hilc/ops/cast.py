@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
+from hilc.ops import permuting
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import operand, require_counts, require_dtype, unsupported
 from hilc.ops.traits import SameRows, channelwise
@@ -52,4 +53,11 @@ def _reference(
     return [x.astype(target.name)]
 
 
-CAST = OpDef(_infer, _reference, attributes=CastAttributes, rows=SameRows(), links=channelwise)
+CAST = OpDef(
+    _infer,
+    _reference,
+    attributes=CastAttributes,
+    rows=SameRows(),
+    permuted=permuting.first_operand,
+    links=channelwise,
+)

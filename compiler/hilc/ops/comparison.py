@@ -13,6 +13,7 @@ import numpy as np
 
 from hilc.ir import Array, Node, Tensor
 from hilc.numerics.requantize import FixedPoint, requantize
+from hilc.ops import permuting
 from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -87,4 +88,6 @@ def _reference(
     return [_COMPARISONS[node.op](scaled(0), scaled(1))]
 
 
-COMPARISON = OpDef(_infer, _reference, rows=BroadcastRows(), links=broadcast_links)
+COMPARISON = OpDef(
+    _infer, _reference, rows=BroadcastRows(), permuted=permuting.elements, links=broadcast_links
+)

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ops import permuting
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_int,
@@ -269,6 +270,7 @@ CONCATENATION = OpDef(
     bounds=ascending,
     # Parts that are joined along the height are not images of its rows.
     rows=BroadcastRows(),
+    permuted=permuting.joined,
     links=_links,
     moves=True,
 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ops import permuting
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_ints,
@@ -279,8 +280,11 @@ PAD = OpDef(
     added_around=paddings,
     # With the shape of its input it adds nothing.
     passes_on=always,
+    permuted=permuting.padded,
     bounds=ascending,
     links=_pad_links,
     moves=True,
 )
-PADV2 = OpDef(_infer_pad, _pad, _check_pad, passes_on=always, bounds=ascending)
+PADV2 = OpDef(
+    _infer_pad, _pad, _check_pad, passes_on=always, bounds=ascending, permuted=permuting.padded
+)

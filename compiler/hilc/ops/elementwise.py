@@ -22,6 +22,7 @@ from hilc.numerics.requantize import (
     requantize,
     round_even,
 )
+from hilc.ops import permuting
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
@@ -188,6 +189,7 @@ SUB = MUL = OpDef(
     by_numerics=_by_numerics,
     bounds=corners,
     rows=BroadcastRows(),
+    permuted=permuting.elements,
     links=broadcast_links,
 )
 ADD = replace(SUB, bounds=ascending)

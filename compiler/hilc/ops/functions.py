@@ -22,6 +22,7 @@ from hilc.numerics import interpolate
 from hilc.numerics.fixed_point import inverse_sqrt
 from hilc.numerics.libm import Float32Array, expf
 from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
+from hilc.ops import permuting
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     multiplier,
@@ -317,6 +318,7 @@ FUNCTION = OpDef(
     by_numerics=_by_numerics,
     bounds=mapped,
     rows=SameRows(),
+    permuted=permuting.first_operand,
     links=channelwise,
 )
 GELU = replace(FUNCTION, attributes=GeluAttributes)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
+from hilc.ops import permuting
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, require_counts, require_dtype, unsupported
 from hilc.ops.quantize import BYTES
@@ -75,4 +76,11 @@ def _bounds(
     return [Interval(least, most)]
 
 
-LOOKUP = OpDef(_infer, _reference, bounds=_bounds, rows=SameRows(), links=channelwise)
+LOOKUP = OpDef(
+    _infer,
+    _reference,
+    bounds=_bounds,
+    rows=SameRows(),
+    permuted=permuting.first_operand,
+    links=channelwise,
+)

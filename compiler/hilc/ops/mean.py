@@ -19,6 +19,7 @@ import numpy as np
 from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.numerics.requantize import FixedPoint, requantize
+from hilc.ops import permuting
 from hilc.ops.attributes import ReductionAttributes
 from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature, one_definition
 from hilc.ops.operands import (
@@ -160,6 +161,7 @@ MEAN = OpDef(
     roundings=TWICE_OR_EVEN,
     bounds=ascending,
     whole_height=whole_height,
+    permuted=permuting.reduced,
     links=_links,
     by_numerics=one_definition(_check),
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 from hilc.ir import Array, Attributes, Graph, Node, Rounding, Tensor
 from hilc.ops.attributes import Activation, ActivationAttributes, field_types
+from hilc.ops.permuting import Permute
 from hilc.ops.traits import Bounds, Link, Narrowed, Reference, Rows, Weights
 
 __all__ = ["Check", "Infer", "OpDef", "Reference", "Signature", "one_definition"]
@@ -117,6 +118,9 @@ class OpDef:
     links: Callable[[Node, Sequence[Tensor | None], Tensor], list[Link]] | None = None
     #: Its weights, where it has some that go with its channels.
     weights: Weights | None = None
+    #: What it becomes where the axes of its operands are in another order; None where it stays as
+    #: it is, with operands in its own order (:mod:`hilc.ops.permuting`).
+    permuted: Permute | None = None
     #: What it becomes when its output keeps ``length`` channels; None where it stays as it is.
     narrowed: Callable[[Node, Sequence[Tensor | None], int], Narrowed] | None = None
 

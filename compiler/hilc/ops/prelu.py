@@ -11,6 +11,7 @@ import numpy as np
 
 from hilc.ir import Array, Node, Tensor
 from hilc.numerics.requantize import FixedPoint, requantize
+from hilc.ops import permuting
 from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -88,4 +89,11 @@ def _reference(
     return [np.clip(y, *out.element.bounds).astype(out.dtype)]
 
 
-PRELU = OpDef(_infer, _reference, _check, rows=BroadcastRows(), links=broadcast_links)
+PRELU = OpDef(
+    _infer,
+    _reference,
+    _check,
+    rows=BroadcastRows(),
+    permuted=permuting.elements,
+    links=broadcast_links,
+)

@@ -19,6 +19,7 @@ import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Rounding, Tensor
 from hilc.numerics.requantize import FixedPoint, requantize
+from hilc.ops import permuting
 from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
     multiplier,
@@ -177,8 +178,14 @@ QUANTIZE = OpDef(
     passes_on=always,
     bounds=mapped,
     rows=SameRows(),
+    permuted=permuting.first_operand,
     links=channelwise,
 )
 DEQUANTIZE = OpDef(
-    _infer_dequantize, _dequantize, roundings=TWICE_OR_EVEN, rows=SameRows(), links=channelwise
+    _infer_dequantize,
+    _dequantize,
+    roundings=TWICE_OR_EVEN,
+    rows=SameRows(),
+    permuted=permuting.first_operand,
+    links=channelwise,
 )

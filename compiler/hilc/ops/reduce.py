@@ -14,6 +14,7 @@ import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
+from hilc.ops import permuting
 from hilc.ops.attributes import ReductionAttributes
 from hilc.ops.mean import reduced_axes, reduced_shape
 from hilc.ops.opdef import OpDef, Signature
@@ -127,7 +128,15 @@ def _arg(
 
 
 REDUCE = OpDef(
-    _infer, _reference, _check, attributes=ReductionAttributes, bounds=ascending, links=_links
+    _infer,
+    _reference,
+    _check,
+    attributes=ReductionAttributes,
+    bounds=ascending,
+    links=_links,
+    permuted=permuting.reduced,
 )
-REDUCE_PROD = OpDef(_infer, _reference, _check, attributes=ReductionAttributes)
+REDUCE_PROD = OpDef(
+    _infer, _reference, _check, attributes=ReductionAttributes, permuted=permuting.reduced
+)
 ARG = OpDef(_infer_arg, _arg, _check_arg, attributes=ArgAttributes)

@@ -7,10 +7,12 @@ each entry of their first axis. SELECT_V2 broadcasts all three.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from hilc.ir import DTYPES, Array, Node, Tensor
+from hilc.ops import permuting
 from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -68,4 +70,13 @@ def _reference(
     return [np.where(condition.reshape(condition_shape(node, ins)), a, b)]
 
 
-SELECTION = OpDef(_infer, _reference, _check, rows=BroadcastRows(), links=broadcast_links)
+SELECT_V2 = OpDef(
+    _infer,
+    _reference,
+    _check,
+    rows=BroadcastRows(),
+    permuted=permuting.elements,
+    links=broadcast_links,
+)
+#: Its condition may be one for each element of the first axis, whose place matters then.
+SELECT = replace(SELECT_V2, permuted=None)

@@ -25,6 +25,7 @@ from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Numerics, Tensor
 from hilc.numerics import fixed_point, interpolate
 from hilc.numerics.libm import Float32Array, Function, expf, host_function, tanhf
 from hilc.numerics.requantize import FixedPoint, requantize, rounding_divide_by_pot
+from hilc.ops import permuting
 from hilc.ops.interpolated import check_fraction, sigmoid_scale
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -459,6 +460,7 @@ UNARY = OpDef(
     by_numerics=_by_numerics,
     bounds=mapped,
     rows=SameRows(),
+    permuted=permuting.first_operand,
     links=channelwise,
 )
 RELU = replace(UNARY, as_activation="RELU")

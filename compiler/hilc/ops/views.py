@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 
 from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ops import permuting
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_int,
@@ -132,12 +133,19 @@ RESHAPE = OpDef(
     bounds=ascending,
     links=_links,
     narrowed=_narrowed_reshape,
+    permuted=permuting.reshaped,
     moves=True,
 )
 SQUEEZE = replace(
-    RESHAPE, infer=_infer_squeeze, attributes=SqueezeAttributes, narrowed=_narrowed_squeeze
+    RESHAPE,
+    infer=_infer_squeeze,
+    attributes=SqueezeAttributes,
+    narrowed=_narrowed_squeeze,
+    permuted=None,
 )
-EXPAND_DIMS = replace(RESHAPE, infer=_infer_expand_dims, attributes=Attributes, narrowed=None)
+EXPAND_DIMS = replace(
+    RESHAPE, infer=_infer_expand_dims, attributes=Attributes, narrowed=None, permuted=None
+)
 
 
 def _infer_copy(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
