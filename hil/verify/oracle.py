@@ -28,6 +28,7 @@ from hilc.references import (
 from hilc.support.inputs import check_regular
 from hilc.target import get_cpu
 from hilc.transforms.float_sums import with_float_sums
+from hilc.transforms.fuse_quantized import fuse_quantized, is_quantized
 from hilc.transforms.numerics import computed_otherwise, with_numerics
 
 _Taken = TypeVar("_Taken")
@@ -88,7 +89,8 @@ def reference_of(
             "(--inputs F.npz --expect F.npz)",
         )
     numerics = _numerics(module, name)
-    graph = with_float_sums(load_model(model, module.name, numerics), get_cpu(module.cpu))
+    read = fuse_quantized(load_model(model, module.name, numerics))
+    graph = with_float_sums(read, get_cpu(module.cpu))
     # Where the file is another one, the mismatch is to be told before anything runs.
     names = _pair(module, graph, "input", module.inputs, graph.inputs)
     outputs = _pair(module, graph, "output", module.outputs, graph.outputs)
@@ -196,6 +198,8 @@ def _reference(
         return take(name), None
     own = numerics.value
     preferred = _preferred(source)
+    if is_quantized(graph):
+        return _first(["qdq", *preferred], take)
     if own not in preferred:
         return _first(preferred, take)
     return _first([own, *(other for other in preferred if other != own)], take)

@@ -107,3 +107,14 @@ def test_the_command_line_lists_what_is_left_in_floats(tmp_path, capsys):
     module = json.loads(capsys.readouterr().out)
     assert {layer["op"] for layer in module["float_layers"]}
     assert module["rounded_biases"][0]["largest_effect"] < 1e-4
+
+
+def test_verify_compares_with_the_named_arithmetic(tmp_path, capsys):
+    path = tmp_path / "net.onnx"
+    onnx.save(network(np.random.default_rng(4)), path)
+    for reference in ((), ("--reference", "onnx"), ("--reference", "qdq")):
+        command = ["verify", str(path), "--board", "native", "--samples", "3", "--json"]
+        assert main([*command, *reference]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["match"]
+        assert report["reference"].startswith("onnx" if "onnx" in reference else "qdq")

@@ -15,6 +15,10 @@ fixed combination, checked when it is created and stated in its description:
     ``ai-edge-litert`` 1.4 or later with the reference kernels: fully connected layers round once.
 ``onnx``
         ONNX's reference evaluator: the package ``onnx``. The default for ONNX files.
+``qdq``
+        exact sums of integers, real factors, one rounding with ties to even: what
+        ``onnx.reference`` and PyTorch's eager programs compute of a quantized model, but for the
+        rounding of their float sums. The default for ONNX files in QDQ form.
 ``hilc``
         this project's interpreter, the specification of the generated code.
 """
@@ -40,6 +44,7 @@ from hilc.references.file import ModelFile, variables
 from hilc.references.onnx_reference import OnnxReference
 from hilc.references.tflite_runtime import TfliteRuntime
 from hilc.references.tflm import Arena, TflmModel, tflm_arena_bytes
+from hilc.transforms.fuse_quantized import fuse_quantized, is_quantized
 
 __all__ = [
     "Arena",
@@ -111,6 +116,22 @@ class _Interpreter:
 
     def reset_state(self) -> None:
         self._interpreter.reset_state()
+
+
+class _Qdq(_Interpreter):
+    """``qdq``: a quantized model on integers, as :mod:`hilc.transforms.fuse_quantized` has it."""
+
+    name = "qdq"
+    description = f"qdq: exact sums, one rounding, ties to even; numpy {np.__version__}"
+
+    def __init__(self, graph: Graph) -> None:
+        fused = fuse_quantized(graph)
+        if not is_quantized(fused):
+            raise InputError(
+                f"the reference qdq runs models in ONNX's QDQ form, which {graph.name!r} is not",
+                "choose another reference",
+            )
+        super().__init__(fused)
 
 
 class _Tflm:
@@ -278,6 +299,7 @@ _REFERENCES: Mapping[str, _Row] = {
         Numerics.LITERT,
     ),
     "onnx": _Row(OnnxReference, require_package, Numerics.ONNX),
+    "qdq": _Row(lambda graph, model: _Qdq(graph), lambda: None, None),
     "hilc": _Row(lambda graph, model: _Interpreter(graph), lambda: None, None),
 }
 

@@ -62,6 +62,11 @@ def fuse_quantized(graph: Graph) -> Graph:
     return _Fusion(graph).run()
 
 
+def is_quantized(graph: Graph) -> bool:
+    """Return whether a graph computes on integers that are rounded with ties to even."""
+    return any(node.rounding is Rounding.NEAREST_EVEN for node in graph.nodes)
+
+
 def _quantizes(node: Node) -> bool:
     return node.op in ("QUANTIZE", "DEQUANTIZE") and node.rounding is Rounding.NEAREST_EVEN
 
