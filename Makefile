@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check docs prove sweep conformance keras networks evidence bench costs noise figures format clean distclean
+.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks evidence bench costs noise figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -18,6 +18,7 @@ help:
 	@echo 'make prove      the MLPerf Tiny models on every board against the reference'
 	@echo 'make sweep      100,000 quantizations of each operator that is a table against the reference'
 	@echo 'make conformance  the whole backend suite of ONNX: passed, failed, refused, and why'
+	@echo 'make graphs     two thousand random graphs over all operators: how many equal the interpreter'
 	@echo 'make keras      networks of Keras, also on two boards: how many equal the reference'
 	@echo 'make networks   the networks of examples/networks on boards against TFLite Micro, and the'
 	@echo '                memory of all networks beside its arena'
@@ -80,6 +81,9 @@ conformance: setup
 
 keras: setup
 	$(BIN)/python ci/keras_networks.py --board mps2-an386 --board mps3-an547 $(ARGS)
+
+graphs: setup
+	$(BIN)/python ci/random_graphs.py $(ARGS)
 
 networks: setup
 	$(BIN)/python ci/networks.py $(ARGS)

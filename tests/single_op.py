@@ -35,6 +35,8 @@ class SingleOp:
     values: tuple[Array, ...]
     #: By the position of an output the input whose next value it is.
     states: Mapping[int, int] = field(default_factory=dict)
+    #: Inputs that not every value suits, by their names.
+    certain: frozenset[str] = frozenset()
 
     def reference(self) -> list[Array]:
         """What the operator's numpy reference computes."""
@@ -94,10 +96,11 @@ def finish(rng: Random, op: str, draft: Draft, values: Sequence[Array] | None = 
         for name, (shape, dtype), quant in zip(names, signatures, quants, strict=True)
     )
     OPS[op].check(node, draft.ins, outs)
+    certain = frozenset(draft.values if values is None else (t.name for t in draft.ins))
     if values is None:
         by_name = {t.name: t.data if t.data is not None else content(rng, t) for t in draft.ins}
         values = [{**by_name, **draft.values}[t.name] for t in draft.ins]
-    return SingleOp(node, tuple(draft.ins), outs, tuple(values), draft.states)
+    return SingleOp(node, tuple(draft.ins), outs, tuple(values), draft.states, certain)
 
 
 def random_op(rng: Random, op: str, dtype: str) -> SingleOp:
