@@ -19,6 +19,7 @@ from sixteen_by_eight import BIASES, layer, network
 from tflite_builder import ModelBuilder
 
 import hilc
+from hilc import host
 from hilc import interpreter as hilc_interpreter
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
@@ -31,8 +32,9 @@ from hilc.ops.verify import verify
 from hilc.target import get_cpu
 
 PACKAGE = Path(hilc.__file__).parent
-#: Kernels for a certain type may have its numbers.
-FAMILIES = {"armv7m.py", "channels.py", "dsp", "helium", "small.py"}
+#: Kernels for a certain type may have its numbers, and what reads a format the types that it names.
+FAMILIES = {"armv7m.py", "channels.py", "dsp", "fpu.py", "helium", "small.py"}
+READERS = {"onnx", "pt2", "tflite", "fuse_quantized.py"}
 #: What decides by a type's name, or by numbers that are its ends.
 BY_NAME = re.compile(
     r"""is_float|"s8"|"f32"|[!=]= "(u?int8|int16|float32)"|np\.iinfo"""
@@ -46,7 +48,7 @@ def test_nothing_decides_by_the_name_of_a_type() -> None:
         f"{path.relative_to(PACKAGE)}:{number}: {line.strip()}"
         for room in rooms
         for path in sorted((PACKAGE / room).rglob("*.py"))
-        if FAMILIES.isdisjoint(path.parts)
+        if (FAMILIES | READERS).isdisjoint(path.parts)
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if BY_NAME.search(line.partition("#")[0]) and "np.iinfo(np." not in line
     ]
@@ -153,10 +155,14 @@ def test_the_interpreter_and_the_builders_go_by_the_node() -> None:
         other = graph.with_(nodes=(replace(node, rounding=rounding),))
         verify(other)
         results[rounding] = [hilc_interpreter.run(other, {"x": x})["y"] for x in samples]
-        calls = candidates(
+        assert candidates(
             other.nodes[0], other.ins(other.nodes[0]), other.outs(other.nodes[0]), get_cpu("host")
         )
-        assert bool(calls) == (rounding is Rounding.DOUBLE)
+        with host.load(hilc.compile(other)) as model:
+            for x, expected in zip(samples, results[rounding], strict=True):
+                model.set_input("x", x)
+                model.run()
+                np.testing.assert_array_equal(model.get_output("y"), expected)
         assert is_int8_layer(other, other.nodes[0]) == (rounding is Rounding.DOUBLE)
     double = np.array(results.pop(Rounding.DOUBLE))
     # A factor of 2^-7 has ties: the policies differ there, and by one.

@@ -141,7 +141,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     state = operand(node, ins, 4)
     require_same_quantization(node, state, outs[1])
-    if state.dtype == "int8":
+    if state.element.itemsize == 1:
         require_tflm(node, "keeps a state of int8")
     if operand(node, ins, 0).element.quantized:
         scaling(node, ins, outs[0])

@@ -32,4 +32,5 @@ def _fuses(graph: Graph, node: Node) -> bool:
     if operator is None or operator.fuses_sums is None:
         return False
     ins = graph.ins(node)
-    return bool(ins and ins[0] and ins[0].dtype == "float32") and operator.fuses_sums(node, ins)
+    has_floats = bool(ins and ins[0] and ins[0].element.dl_kind == "kDLFloat")
+    return has_floats and operator.fuses_sums(node, ins)
