@@ -32,6 +32,7 @@ from single_op import (  # noqa: E402
 from wide_layers import wide_layer  # noqa: E402
 
 from hil.board import load_board  # noqa: E402
+from hil.errors import BuildError  # noqa: E402
 from hilc.lowering import candidates  # noqa: E402
 from hilc.lowering.kernels import KernelCall, kernels  # noqa: E402
 from hilc.target import get_cpu  # noqa: E402
@@ -58,6 +59,8 @@ LAYERS: dict[str, Made] = {
         _wide("CONV_2D", (1, 25, 5, 64), (64, 1, 1, 64), conv("SAME")),
     "16x8 1x1, 12x12, 32 to 48":
         _wide("CONV_2D", (1, 12, 12, 32), (48, 1, 1, 32), conv("SAME")),
+    "16x8 1x1, 8x8, 32 to 32":
+        _wide("CONV_2D", (1, 8, 8, 32), (32, 1, 1, 32), conv("SAME")),
     "16x8 3x3, 12x12, 32 to 32":
         _wide("CONV_2D", (1, 12, 12, 32), (32, 3, 3, 32), conv("SAME")),
     "16x8 fully connected, 640 to 128":
@@ -68,6 +71,8 @@ LAYERS: dict[str, Made] = {
         _wide("DEPTHWISE_CONV_2D", (1, 25, 5, 64), (1, 3, 3, 64), depthwise(1)),
     "16x8 depthwise 3x3, 24x24, 32":
         _wide("DEPTHWISE_CONV_2D", (1, 24, 24, 32), (1, 3, 3, 32), depthwise(1)),
+    "16x8 depthwise 3x3, 8x8, 32":
+        _wide("DEPTHWISE_CONV_2D", (1, 8, 8, 32), (1, 3, 3, 32), depthwise(1)),
     "int8 LSTM, 40 to 64":
         _drafted(_LSTM, lambda rng: lstm_draft(rng, "int8", 1, 1, 40, 64)),
     "16x8 LSTM, 40 to 64":
@@ -88,10 +93,14 @@ LAYERS: dict[str, Made] = {
 
 def measured(board: str, layers: dict[str, Made]) -> dict[str, list[Count]]:
     """Return the counts of every kernel of each layer, by the layer's name."""
-    return {
-        name: count_model(board, "wide", made(np.random.default_rng(1)).graph())
-        for name, made in layers.items()
-    }
+    found: dict[str, list[Count]] = {}
+    for name, made in layers.items():
+        try:
+            found[name] = count_model(board, "wide", made(np.random.default_rng(1)).graph())
+        except BuildError as error:
+            print(f"{board}: {name} is left out: {error.fact.splitlines()[0]}", file=sys.stderr)
+            found[name] = []
+    return found
 
 
 def macs(made: Made) -> int:
@@ -113,8 +122,11 @@ def main() -> int:
             per = sorted(
                 ((count.count / macs(layers[name]), count) for count in own), key=lambda p: p[0]
             )
-            portable = min(p for p, c in per if not kernels()[c.kernel].requires)
-            others = [f"{p:.2f} ({_way(c)})" for p, c in per if kernels()[c.kernel].requires]
+            if not per:
+                rows[name] += ["-", "-"]
+                continue
+            portable = max(p for p, c in per if not kernels()[c.kernel].requires)
+            others = [f"{p:.2f} ({_way(c)})" for p, c in per if p != portable]
             rows[name] += [f"{portable:.2f}", ", ".join(others) or "-"]
     heads = [f"{load_board(b).cpu.name}{what}" for b in names for what in (", portable", "")]
     print("| layer | " + " | ".join(heads) + " |")
@@ -129,7 +141,7 @@ def _way(count: Count) -> str:
     told = [
         f"{name} {int(count.fields[name])}" for name in ("wide", "group") if name in count.fields
     ]
-    if "plane" in count.kernel or "depthwise" in count.kernel:
+    if "DEPTHWISE" in count.kernel.upper() and "rows" in count.fields:
         told = [f"rows {int(count.fields['rows'])}"]
     return " ".join(told) or "-"
 

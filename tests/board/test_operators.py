@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from campaigns import sampled
+from kernel_layers import Shapes
+from linear_layers import as_single
 from nodes import make_node
-from single_op import KINDS, SIGNAL_DTYPES, merged, random_op
+from single_op import KINDS, SIGNAL_DTYPES, SingleOp, merged, random_op
+from wide_layers import SHAPES, wide_layer
 
 import hil
 import hilc
@@ -34,9 +37,26 @@ def test_signal_operators_on_a_board(name):
     check(name, [(op, dtype) for op, dtypes in SIGNAL_DTYPES.items() for dtype in dtypes])
 
 
+def test_sums_of_words_on_a_core_without_long_products():
+    """A board without the memory that tests of kernels take."""
+    rng = np.random.default_rng(6)
+    lstm = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+    singles = [random_op(rng, lstm, dtype) for dtype in ("int8", "int16") for _ in range(6)]
+    singles += [as_single(wide_layer(rng, shapes)) for shapes in SHAPES if small(shapes)]
+    check_all("microbit", singles)
+
+
+def small(shapes: Shapes) -> bool:
+    return int(np.prod(shapes[1])) < 300
+
+
 def check(name: str, kinds: list[tuple[str, str]], io_in_pool: bool = True) -> None:
     rng = np.random.default_rng(5)
-    graph, values = merged([random_op(rng, *kind) for kind in kinds])
+    check_all(name, [random_op(rng, *kind) for kind in kinds], io_in_pool)
+
+
+def check_all(name: str, singles: list[SingleOp], io_in_pool: bool = True) -> None:
+    graph, values = merged(singles)
     board = load_board(name)
     library = hilc.compile(
         graph, cpu=board.cpu.name, name="operators", pools="external", io_in_pool=io_in_pool

@@ -115,7 +115,8 @@ ALL_BLOCKS = f"""\
 #include "{BLOCKS}"
 void *const blocks[] = {{
     hil_mve_rows_s8, hil_mve_rows_s8_linear, hil_mve_vector_s8, hil_mve_vector_s8_linear,
-    hil_mve_vector_s8_uniform, hil_mve_vector_s8_uniform_linear,
+    hil_mve_vector_s8_uniform, hil_mve_vector_s8_uniform_linear, hil_mve_vector_s8_wide,
+    hil_mve_rows_s8_matrix,
 }};
 """
 

@@ -16,7 +16,7 @@ from single_op import SingleOp, batch_matmul_draft, finish, random_op
 from hilc.ir import Quant, Tensor
 from hilc.target import get_cpu
 
-M4 = get_cpu("cortex-m4")
+M3, M4 = get_cpu("cortex-m3"), get_cpu("cortex-m4")
 LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 #: Of the kernels for computed matrices.
 FAST_INPUTS = {"BATCH_MATMUL": 2}
@@ -78,6 +78,18 @@ def test_the_twins_of_kernels_for_dsp_cores(op: str, dtype: str, kernels: set[st
     counts = count(found)
     assert counts.keys() == kernels
     assert min(counts.values()) >= 10
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_lstms_of_cores_that_multiply_words(dtype: str) -> None:
+    checks = [
+        one
+        for single in singles(LSTM, dtype, 30)
+        for one in checks_of(single, M3)
+        if one.kernel.startswith("hil_narrow")
+    ]
+    assert len(checks) >= 20
+    check(checks)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])

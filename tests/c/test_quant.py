@@ -37,6 +37,7 @@ CALLS = {
     "doubling_high_mul": "hil_doubling_high_mul(v[0], v[1])",
     "rounding_divide_by_pot": "hil_rounding_divide_by_pot(v[0], v[1])",
     "requantize": "hil_requantize(v[0], v[1], v[2])",
+    "requantize_halves": "hil_requantize_halves(v[0], v[1], v[2])",
     "requantize_narrow": "hil_requantize_narrow(v[0], v[1], v[2], v[3])",
     "requantize_half_up": "hil_requantize_half_up(v[0], v[1], v[2])",
     "requantize_half_up_narrow": "hil_requantize_half_up_narrow(v[0], v[1], v[2], v[3])",
@@ -58,7 +59,7 @@ def literal(value: int) -> str:
 @pytest.mark.parametrize("optimisation", ["-O0", "-O2"])
 @pytest.mark.parametrize("name", CALLS)
 def test_vectors(name, optimisation, tmp_path):
-    rows = CLAMPS if name == "clamp_s8" else VECTORS[name]
+    rows = CLAMPS if name == "clamp_s8" else VECTORS[name.removesuffix("_halves")]
     text = ",\n".join(f"    {{{', '.join(map(literal, row))}}}" for row in rows)
     program = _PROGRAM.format(columns=len(rows[0]), rows=text, call=CALLS[name])
     (tmp_path / "vectors.c").write_text(program, encoding="utf-8")

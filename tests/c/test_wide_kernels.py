@@ -30,7 +30,9 @@ def test_random_layers() -> None:
     """A third of them have inputs and weights all at the ends of their types."""
     checks = [one for layer in layers(1, 60) for one in checks_of(layer, HOST)]
     check(checks)
-    assert count(checks) == {"hil_matmul_s16": 120, "hil_matmul_s16_sums32": 60}
+    counts = count(checks)
+    assert counts.pop("hil_narrow_matmul_s16") >= 20
+    assert counts == {"hil_matmul_s16": 120, "hil_matmul_s16_sums32": 60}
 
 
 def test_layers_compiled_on_their_own() -> None:
@@ -87,6 +89,22 @@ def test_the_twins_of_kernels_for_dsp_cores() -> None:
         "hil_dsp_depthwise_plane_s16",
     }
     assert min(counts.values()) >= 50
+
+
+def test_kernels_of_cores_that_multiply_words() -> None:
+    """Sums at the ends of 32 bits among them."""
+    rng = np.random.default_rng(8)
+    made = [wide_layer(rng, shapes, extreme) for shapes in SHAPES for extreme in (False, True)]
+    found = [one for layer in made for one in checks_of(layer, get_cpu("cortex-m3"))]
+    checks = [one for one in found if one.kernel.startswith("hil_narrow")]
+    check(checks)
+    counts = count(checks)
+    assert counts.keys() == {
+        "hil_narrow_matmul_s16",
+        "hil_narrow_conv2d_s16",
+        "hil_narrow_depthwise_s16",
+    }
+    assert min(counts.values()) >= 10
 
 
 def test_sums_of_more_than_32_bits_are_not_for_dsp_cores() -> None:

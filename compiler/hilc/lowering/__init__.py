@@ -4,7 +4,7 @@ Importing the families registers their builders (:mod:`hilc.lowering.registry`),
 which they are asked.
 """
 
-from hilc.lowering import armv7m, dsp, fpu, helium, small
+from hilc.lowering import armv7m, dsp, fpu, helium, small, word_sums
 from hilc.lowering.generic import (
     accumulate,
     arithmetic,
@@ -77,6 +77,7 @@ __all__ = [
     "register_kernels",
     "signal",
     "small",
+    "word_sums",
     "softmax",
     "streams",
     "svdf",

@@ -29,6 +29,9 @@ class NarrowSums:
     bias: npt.NDArray[np.int64]
     #: The multiplier of a sum, of whose product the upper word is the output.
     multipliers: npt.NDArray[np.int64]
+    #: The same in two: 15 bits, and the shift of their product to the right.
+    reduced: npt.NDArray[np.int64]
+    shifts: npt.NDArray[np.int64]
     low: int
     high: int
 
@@ -47,8 +50,10 @@ def narrow_sums(form: LinearForm) -> NarrowSums | None:
     dead = most * multipliers < np.int64(1) << (shifts - 1)
     if not (dead | ((shifts >= _LEAST_SHIFT) & (shifts <= _MOST_SHIFT))).all():
         return None
-    left = np.clip(_MOST_SHIFT - shifts, 0, _MOST_SHIFT - _LEAST_SHIFT)
-    return NarrowSums(bias, np.where(dead, 0, multipliers << left), requant.low, requant.high)
+    shifts = np.clip(shifts, _LEAST_SHIFT, _MOST_SHIFT)
+    reduced = np.where(dead, 0, multipliers)
+    scaled = reduced << (_MOST_SHIFT - shifts)
+    return NarrowSums(bias, scaled, reduced, shifts, requant.low, requant.high)
 
 
 def shifted_multiplier(factor: FixedPoint) -> int | None:

@@ -830,6 +830,48 @@ class HilMveSvdf(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilNarrowColumns(FieldGroup):
+    """The fields of ``HIL_NARROW_COLUMNS_FIELDS``."""
+
+    #: of the weights
+    columns: int
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: in fours of columns, as fours.h draws them
+    weights: npt.NDArray[np.uint8]
+    #: of each column, in whole fours
+    bias: npt.NDArray[np.int32]
+    #: of each column the multiplier and the shift to the right, 16 to 46
+    scales: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilNarrowLstm(FieldGroup):
+    """The fields of ``HIL_NARROW_LSTM_FIELDS``."""
+
+    lstm: HilLstm
+    lstm_cell: HilLstmCell
+    #: from sums of inputs to Q3.12
+    in_multipliers: tuple[int, ...]
+    #: of the products with them
+    in_shifts: tuple[int, ...]
+    #: from sums of hidden states to Q3.12
+    hidden_multipliers: tuple[int, ...]
+    #: of the products with them
+    hidden_shifts: tuple[int, ...]
+    #: of each unit, as fours.h draws them
+    in_weights: npt.NDArray[np.uint8]
+    #: likewise
+    hidden_weights: npt.NDArray[np.uint8]
+    #: [units][gates]
+    in_bias: npt.NDArray[np.int32]
+    #: [units][gates]
+    hidden_bias: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilV7mColumns(FieldGroup):
     """The fields of ``HIL_V7M_COLUMNS_FIELDS``."""
 
@@ -4744,6 +4786,68 @@ class HilTransposeConv2dS8Mve(Parameters):
     in_zero_point: int
     #: Of the deepest phase; the stream is that of all phases.
     mve_columns: HilMveColumns
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilNarrowMatmulS16(Parameters):
+    """The fields of ``struct hil_narrow_matmul_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_narrow_matmul_s16"
+
+    #: of the input, and of the output
+    rows: int
+    #: elements of a row
+    depth: int
+    narrow_columns: HilNarrowColumns
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilNarrowConv2dS16(Parameters):
+    """The fields of ``struct hil_narrow_conv2d_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_narrow_conv2d_s16"
+
+    images: HilImages
+    window: HilWindow
+    narrow_columns: HilNarrowColumns
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilNarrowDepthwiseS16(Parameters):
+    """The fields of ``struct hil_narrow_depthwise_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_narrow_depthwise_s16"
+
+    images: HilImages
+    window: HilWindow
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: [in_c][filter_h][filter_w]
+    weights: npt.NDArray[np.int8]
+    #: of each channel
+    bias: npt.NDArray[np.int32]
+    #: of each channel the multiplier and the shift to the right, 16 to 46
+    scales: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilNarrowLstmS8(Parameters):
+    """The fields of ``struct hil_narrow_lstm_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_narrow_lstm_s8"
+
+    narrow_lstm: HilNarrowLstm
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilNarrowLstmS16(Parameters):
+    """The fields of ``struct hil_narrow_lstm_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_narrow_lstm_s16"
+
+    narrow_lstm: HilNarrowLstm
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -6,6 +6,7 @@ The multiplication that requantizes doubles its product: every shift is 16 to 31
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +54,7 @@ def _sums(form: LinearForm) -> NarrowSums | None:
     sums = narrow_sums(form)
     if sums is None or (sums.multipliers % 2).any():
         return None
-    return NarrowSums(sums.bias, sums.multipliers // 2, sums.low, sums.high)
+    return replace(sums, multipliers=sums.multipliers // 2)
 
 
 def _rows(form: MatrixProduct) -> Iterator[Parameters]:

@@ -34,6 +34,21 @@ HIL_INLINE int32_t hil_requantize(int32_t x, int32_t multiplier, int shift) {
     return hil_rounding_divide_by_pot((int32_t)((product + (INT64_C(1) << 30)) >> 31), right);
 }
 
+/* The same where no instruction multiplies to 64 bits, by halves: none of the parts leaves 32 bits.
+ */
+HIL_INLINE int32_t hil_requantize_halves(int32_t x, int32_t multiplier, int shift) {
+    const int32_t shifted = (int32_t)((uint32_t)x << (shift > 0 ? shift : 0));
+    const int32_t upper = shifted >> 16;
+    const uint32_t lower = (uint32_t)shifted & 0xffffU;
+    const int32_t by_upper = multiplier >> 16;
+    const uint32_t by_lower = (uint32_t)multiplier & 0xffffU;
+    const int32_t one = upper * (int32_t)by_lower + (int32_t)(lower * by_lower >> 16);
+    const uint32_t other = lower * (uint32_t)by_upper + ((uint32_t)one & 0xffffU);
+    const int32_t word = upper * by_upper + (one >> 16) + (int32_t)(other >> 16);
+    const int32_t rounded = 2 * word + (int32_t)(((other & 0xffffU) + 0x4000U) >> 15);
+    return hil_rounding_divide_by_pot(rounded, shift > 0 ? 0 : -shift);
+}
+
 /* hil_requantize(x, multiplier, shift) + addend where |x| < 2^30 and shift < 0, which holds for
  * nearly every layer and which the compiler checks for each. Doubling x first puts the rounded
  * product into the upper word, and a shift that stops one bit short rounds by adding one, so that

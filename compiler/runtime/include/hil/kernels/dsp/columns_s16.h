@@ -302,7 +302,8 @@ HIL_INLINE const uint32_t *hil_dsp_s16_sums(const struct hil_dsp_s16_block *bloc
 HIL_INLINE void hil_dsp_columns_s16_rows(struct hil_dsp_s16_block *block, int32_t units,
                                          int32_t low, int32_t high) {
     const uint32_t *rows = block->rows;
-    int16_t *to = (int16_t *)block->out;
+    void *const outputs = block->out;
+    int16_t *to = (int16_t *)outputs;
     while (rows != block->rows_end) {
         uint32_t sums[4];
         rows = hil_dsp_s16_sums(block, rows, units, sums);

@@ -57,13 +57,13 @@ batch = "batches"
 output = "batches * rows * columns"
 mac = "output * depth"
 [cost.on.cortex-m3]
-batch = 30
-output = 40
-mac = 9
+batch = 69.88
+output = 21.3
+mac = 7.384
 [cost.on.cortex-m4]
-factor = 0.77
+factor = 1.0
 [cost.on.cortex-m55]
-factor = 0.71
+factor = 0.95
 @*/
 struct hil_batch_matmul_s8 {
     HIL_BATCH_MATMUL_FIELDS;
@@ -112,19 +112,14 @@ batch = "batches"
 output = "batches * rows * columns"
 mac = "output * depth"
 [cost.on.cortex-m3]
-batch = 30
-output = 45
-mac = 8
+call = 7.933
+batch = 1.122
+output = 2.825
+mac = 9.62
 [cost.on.cortex-m4]
-call = 1.564
-batch = 8.159
-output = 2.697
-mac = 9.777
+factor = 1.02
 [cost.on.cortex-m55]
-call = 21.25
-batch = 5.395
-output = 2.203
-mac = 9.465
+factor = 1.01
 @*/
 struct hil_batch_matmul_s16 {
     HIL_BATCH_MATMUL_FIELDS;

@@ -95,20 +95,16 @@ filter = "batch * units * rank"
 input = "batch * units * rank * depth"
 moment = "batch * units * rank * memory"
 [cost.on.cortex-m3]
-call = 30.0
-unit = 45.0
-filter = 45.0
-input = 5.0
-moment = 7.0
+unit = 19.57
+filter = 37.52
+input = 4.784
+moment = 6.46
 [cost.on.cortex-m0]
 factor = 1.7
 [cost.on.cortex-m4]
-unit = 20.22
-filter = 36.69
-input = 4.755
-moment = 6.643
+factor = 1.01
 [cost.on.cortex-m55]
-factor = 0.76
+factor = 0.92
 @*/
 struct hil_svdf_s8_state_s16 {
     HIL_SVDF_FIELDS;
@@ -142,17 +138,16 @@ filter = "batch * units * rank"
 input = "batch * units * rank * depth"
 moment = "batch * units * rank * memory"
 [cost.on.cortex-m3]
-call = 30.0
-unit = 45.0
-filter = 45.0
-input = 5.0
-moment = 7.0
+unit = 10.4
+filter = 49.02
+input = 4.221
+moment = 7.318
 [cost.on.cortex-m0]
 factor = 1.7
 [cost.on.cortex-m4]
-factor = 0.86
+factor = 1.02
 [cost.on.cortex-m55]
-factor = 0.75
+factor = 0.97
 @*/
 struct hil_svdf_s8_state_s8 {
     HIL_SVDF_FIELDS;
