@@ -206,6 +206,7 @@ PYTHON: Mapping[str, Sequence[str]] = {
     "hil.build": ("build", "create_project", "Firmware", "Sizes"),
     "hil.runners": ("register_runner", "Runner", "Running", "Resettable", "Need", "Choice"),
     "hil.cli.reports": ("register_report", "ReportFormat", "Outcome"),
+    "hilc.onnx_backend": ("prepare", "HilRep"),
     "hil.errors": ("BoardError", "BuildError", "DeviceError", "HangError", "ProbeError")
     + ("FlashError", "LinkError", "NumericError"),
     "hilc": ("compile", "explain", "merge", "CompileOptions", "ModelLibrary", "Pin"),

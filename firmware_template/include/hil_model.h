@@ -19,6 +19,8 @@ enum hil_dtype {
     HIL_BOOL = 6,
     HIL_UINT32 = 7,
     HIL_UINT64 = 8,
+    HIL_UINT16 = 9,
+    HIL_FLOAT16 = 10,
 };
 
 /* A tensor in the board's memory. Its elements lie without gaps, the last axis innermost. */

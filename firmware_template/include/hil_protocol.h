@@ -84,6 +84,8 @@ enum hil_wire_dtype {
     HIL_WIRE_BOOL = 6,
     HIL_WIRE_UINT32 = 7,
     HIL_WIRE_UINT64 = 8,
+    HIL_WIRE_UINT16 = 9,
+    HIL_WIRE_FLOAT16 = 10,
 };
 
 enum hil_tensors {

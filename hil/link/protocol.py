@@ -147,6 +147,8 @@ class Dtype(IntEnum):
     BOOL = 6
     UINT32 = 7
     UINT64 = 8
+    UINT16 = 9
+    FLOAT16 = 10
 
 
 class Tensors(IntEnum):

@@ -122,6 +122,8 @@ def _literals(array: Array) -> list[str]:
         return [f"{text}f" for text in _trim_hex(texts).split(" ")]
     if array.dtype == np.float32:
         return [c_float(value) for value in array.ravel().tolist()]
+    if array.dtype == np.float16:
+        return [str(bits) for bits in array.view(np.uint16).ravel().tolist()]
     if array.dtype == np.bool_:
         return ["1" if value else "0" for value in array.ravel().tolist()]
     if array.dtype.itemsize < 4:

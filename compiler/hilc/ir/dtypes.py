@@ -110,6 +110,11 @@ _ROWS = (
     ElementType(
         "uint64", "uint64_t", "u64", 8, 0, (1 << 64) - 1, "kDLUInt", 64, may_have_scale=False
     ),
+    ElementType("uint16", "uint16_t", "u16", 2, 0, 65535, "kDLUInt", 16, may_have_scale=False),
+    # Stored only: no core computes on it, so it is widened before arithmetic.
+    ElementType(
+        "float16", "uint16_t", "f16", 2, -65504, 65504, "kDLFloat", 16, may_have_scale=False
+    ),
 )  # fmt: skip
 
 ELEMENT_TYPES: Mapping[str, ElementType] = MappingProxyType({row.name: row for row in _ROWS})

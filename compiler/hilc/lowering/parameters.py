@@ -2867,6 +2867,52 @@ class HilOneHot(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilWidenF16(Parameters):
+    """The fields of ``struct hil_widen_f16``."""
+
+    KERNEL: ClassVar[str] = "hil_widen_f16"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilNarrowF16(Parameters):
+    """The fields of ``struct hil_narrow_f16``."""
+
+    KERNEL: ClassVar[str] = "hil_narrow_f16"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilInteger(Parameters):
+    """The fields of ``struct hil_integer``."""
+
+    KERNEL: ClassVar[str] = "hil_integer"
+
+    binary: HilBinary
+    #: of the operands and the output, of enum hil_integer_type
+    type: int
+    #: of enum hil_integer_operation, no comparison
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilIntegerCompare(Parameters):
+    """The fields of ``struct hil_integer_compare``."""
+
+    KERNEL: ClassVar[str] = "hil_integer_compare"
+
+    binary: HilBinary
+    #: of the operands, of enum hil_integer_type
+    type: int
+    #: of enum hil_integer_operation, a comparison
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilLstmS8(Parameters):
     """The fields of ``struct hil_lstm_s8``."""
 
@@ -3538,6 +3584,30 @@ class HilRequantizeWide(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilRealFunction(Parameters):
+    """The fields of ``struct hil_real_function``."""
+
+    KERNEL: ClassVar[str] = "hil_real_function"
+
+    #: elements
+    size: int
+    #: of enum hil_real_functions
+    function: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilRealClass(Parameters):
+    """The fields of ``struct hil_real_class``."""
+
+    KERNEL: ClassVar[str] = "hil_real_class"
+
+    #: elements
+    size: int
+    #: of enum hil_real_classes
+    kind: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilGruF32(Parameters):
     """The fields of ``struct hil_gru_f32``."""
 
@@ -3665,6 +3735,26 @@ class HilComplexAbs(Parameters):
 
     #: complex numbers
     size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilScatter(Parameters):
+    """The fields of ``struct hil_scatter``."""
+
+    KERNEL: ClassVar[str] = "hil_scatter"
+
+    #: blocks of the tensor
+    size: int
+    #: elements of a block
+    block: int
+    #: of an element
+    bytes: int
+    #: indices
+    count: int
+    #: of enum hil_scatter_way
+    way: int
+    #: of elements that are combined, of enum hil_scatter_type
+    type: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

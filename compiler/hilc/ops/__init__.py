@@ -37,6 +37,8 @@ from hilc.ops.filter_bank import (
 from hilc.ops.fully_connected import FULLY_CONNECTED
 from hilc.ops.functions import FUNCTION, GELU
 from hilc.ops.gather import DYNAMIC_UPDATE_SLICE, EMBEDDING_LOOKUP, GATHER, GATHER_ND, ONE_HOT
+from hilc.ops.integers import INTEGER
+from hilc.ops.integers import OPERATORS as INTEGER_OPERATORS
 from hilc.ops.lookup import LOOKUP
 from hilc.ops.lstm import LSTM
 from hilc.ops.mean import MEAN
@@ -45,6 +47,7 @@ from hilc.ops.opdef import OpDef
 from hilc.ops.pooling import AVERAGE_POOL_2D, L2_POOL_2D, MAX_POOL_2D
 from hilc.ops.prelu import PRELU
 from hilc.ops.quantize import DEQUANTIZE, QUANTIZE
+from hilc.ops.real_functions import CLASSES, FUNCTIONS, REAL_FUNCTION
 from hilc.ops.rearrange import (
     BATCH_TO_SPACE_ND,
     DEPTH_TO_SPACE,
@@ -58,6 +61,7 @@ from hilc.ops.rearrange import (
 from hilc.ops.recurrent import GRU, RNN
 from hilc.ops.reduce import ARG, REDUCE, REDUCE_PROD
 from hilc.ops.resize import RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
+from hilc.ops.scatter import SCATTER
 from hilc.ops.selection import SELECT, SELECT_V2
 from hilc.ops.softmax import SOFTMAX
 from hilc.ops.spectrum import (
@@ -211,6 +215,10 @@ _OPS: dict[str, OpDef] = {
     # Other custom operators.
     "CIRCULAR_BUFFER": CIRCULAR_BUFFER,
     "DETECTION_POSTPROCESS": DETECTION_POSTPROCESS,
+    # Of ONNX.
+    **dict.fromkeys(INTEGER_OPERATORS, INTEGER),
+    "SCATTER": SCATTER,
+    **dict.fromkeys((*FUNCTIONS, *CLASSES), REAL_FUNCTION),
     # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second,
     # hilc.transforms.fuse_quantized the third.
     "COPY": COPY,

@@ -2,6 +2,7 @@
 
 Integers stand for themselves, whatever scale their tensors carry. A narrower integer type keeps the
 lowest bits; floats are truncated towards zero and saturated, and what is no number becomes zero.
+float16 is cast from float32, rounded to the nearest with ties to even, and to it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ class CastAttributes(Attributes):
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1)
     x, target = operand(node, ins, 0), CastAttributes.of(node).dtype
+    if "float16" in (x.dtype, target):
+        if {x.dtype, target} != {"float16", "float32"}:
+            unsupported(
+                node, f"casts {x.dtype} to {target}", "cast it to float32, and that to the type"
+            )
+        return [(x.shape, target)]
     require_dtype(node, x, CASTABLE)
     if target not in CASTABLE:
         unsupported(node, f"casts to {target}", f"supported: {', '.join(CASTABLE)}")
@@ -50,7 +57,8 @@ def _reference(
         # The largest int64 is no double: what reaches 2^63 is stated, not converted.
         inside = np.clip(whole, low, np.nextafter(2.0**63, 0) if high > 2**53 else high)
         return [np.where(whole > inside, high, inside.astype(np.int64)).astype(target.name)]
-    return [x.astype(target.name)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [x.astype(target.name)]
 
 
 CAST = OpDef(

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Numerics, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.ops import permuting
 from hilc.ops.attributes import ReductionAttributes
@@ -63,6 +63,8 @@ def _reference(
     low, high = source.element.low, source.element.high
     if node.op in ("REDUCE_MAX", "REDUCE_MIN"):
         largest = node.op == "REDUCE_MAX"
+        if x.dtype.kind == "f" and node.numerics is Numerics.ONNX:
+            low, high = -np.inf, np.inf
         first = x.dtype.type(low if largest else high)
         # Numbers that are none are passed over.
         function = (np.fmax if largest else np.fmin) if x.dtype.kind == "f" else None

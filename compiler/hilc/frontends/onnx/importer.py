@@ -21,7 +21,9 @@ from hilc.frontends.onnx.load import load
 from hilc.frontends.onnx.operation import (
     DEFAULT_DOMAIN,
     Operation,
+    Translator,
     UnknownOperandError,
+    is_real,
     translated,
     translator_of,
 )
@@ -35,6 +37,42 @@ assert translators
 OLDEST_OPSET = 7
 #: Calls of functions in functions; ONNX forbids recursion.
 _MAX_DEPTH = 16
+#: Operators that take float16 as it is: they move elements, or have graphs of their own.
+_ANY_TYPE = frozenset(
+    {
+        "Cast",
+        "CastLike",
+        "Compress",
+        "Concat",
+        "Constant",
+        "ConstantOfShape",
+        "DepthToSpace",
+        "Dropout",
+        "Expand",
+        "EyeLike",
+        "Flatten",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Identity",
+        "If",
+        "Loop",
+        "Reshape",
+        "ReverseSequence",
+        "Scan",
+        "Shape",
+        "Size",
+        "Slice",
+        "SpaceToDepth",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Trilu",
+        "Unsqueeze",
+        "Where",
+    }
+)
 #: Other names of ONNX's own domain.
 _DOMAINS = {"ai.onnx": DEFAULT_DOMAIN}
 
@@ -143,7 +181,9 @@ class Scope:
             return self.outer.value(name)
         raise ModelError(f"no node before it computes {name!r}")
 
-    def inline(self, graph: onnx.GraphProto) -> list[Tensor | None]:
+    def inline(
+        self, graph: onnx.GraphProto, inputs: Sequence[Tensor | None] = ()
+    ) -> list[Tensor | None]:
         """Translate the nodes of a graph that a node has where the node stands."""
         inner = Scope(
             self.builder,
@@ -153,6 +193,8 @@ class Scope:
             depth=self.depth + 1,
             constants={tensor.name: tensor for tensor in graph.initializer},
         )
+        names = (value.name for value in graph.input)
+        inner.values = dict(zip(names, inputs, strict=True)) if inputs else {}
         inner.walk(graph.node)
         return [inner.value(value.name) for value in graph.output]
 
@@ -187,9 +229,36 @@ class Scope:
         translator = translator_of(domain, node.op_type)
         if translator is None:
             return self._body(node, inputs, version)
-        made = translator(Operation(node, inputs, self.builder, version.since_version, self))
+        operation = Operation(node, inputs, self.builder, version.since_version, self)
+        narrow = [i for i, x in enumerate(inputs) if x is not None and x.dtype == "float16"]
+        if narrow and node.op_type not in _ANY_TYPE:
+            return self._widened(operation, translator, version, narrow)
+        made = translator(operation)
         results: list[Tensor | None] = [made] if isinstance(made, Tensor) else list(made)
         while len(results) < len(node.output):
+            results.append(None)
+        return results
+
+    def _widened(
+        self,
+        operation: Operation,
+        translator: Translator,
+        schema: onnx.defs.OpSchema,
+        narrow: Sequence[int],
+    ) -> list[Tensor | None]:
+        """Return the outputs of a node on float16, which is computed in float32 and rounded."""
+        for i in narrow:
+            operation.inputs[i] = operation.cast(operation.input(i), "float32")
+        made = translator(operation)
+        results: list[Tensor | None] = [made] if isinstance(made, Tensor) else list(made)
+        given, last = list(schema.inputs), len(schema.inputs) - 1
+        kinds = {given[min(i, last)].type_str for i in narrow}
+        outputs, end = list(schema.outputs), len(schema.outputs) - 1
+        for i, tensor in enumerate(results):
+            is_of_kind = outputs[min(i, end)].type_str in kinds
+            if tensor is not None and is_real(tensor) and is_of_kind:
+                results[i] = operation.cast(tensor, "float16")
+        while len(results) < len(operation.output_names):
             results.append(None)
         return results
 

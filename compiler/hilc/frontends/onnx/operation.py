@@ -24,6 +24,7 @@ from onnx import helper, numpy_helper
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.onnx.builder import Builder, dtype_name
 from hilc.ir import Array, Attributes, Node, Quant, Rounding, Tensor
+from hilc.ops.cast import CastAttributes
 from hilc.ops.views import ReshapeAttributes
 
 #: What a translator returns: the node's outputs in order; None for one that nothing may read.
@@ -56,6 +57,11 @@ def translator_of(domain: str, name: str) -> Translator | None:
 def translated() -> list[str]:
     """Return the names of the operators of ONNX's own domain that have a translator."""
     return sorted(name for domain, name in _TRANSLATORS if domain == DEFAULT_DOMAIN)
+
+
+def is_real(x: Tensor) -> bool:
+    """Return whether the elements are floats, as an operator computes them: float16 is widened."""
+    return x.element.dl_kind == "kDLFloat"
 
 
 class UnknownOperandError(UnsupportedError):
@@ -283,10 +289,10 @@ class Operation:
 
     def cast(self, x: Tensor, dtype: str) -> Tensor:
         """Return the same numbers in another type; the tensor itself where it is of that."""
-        from hilc.ops.cast import CastAttributes
-
         if x.dtype == dtype:
             return x
+        if "float16" in (x.dtype, dtype) and "float32" not in (x.dtype, dtype):
+            x = self.cast(x, "float32")
         return self.emit("CAST", x, attrs=CastAttributes(dtype=dtype))
 
     def run(self, kind: str, inputs: Sequence[Tensor | None], **attributes: Any) -> list[Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from hilc.ir import Numerics
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.lowering.generic.mean import walk_of_values
 from hilc.lowering.kernels import KernelCall
@@ -21,17 +22,19 @@ _WAYS = {
     "SUM": 2,
     "REDUCE_PROD": 3,
 }
+#: Ways of floats whose infinities count.
+_INFINITE = {0: 4, 1: 5}
 
 
 @lowers("SUM", dtypes=INDEX_TYPES)
 @lowers("REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL")
 def reduced(layer: Layer) -> KernelCall:
     """Return the call that makes one number of all along some axes."""
-    parameters = HilReduce(
-        mean=walk_of_values(layer),
-        type=CASTABLE.index(layer.dtype),
-        way=_WAYS[layer.node.op],
-    )
+    way = _WAYS[layer.node.op]
+    is_float = layer.operand(0).element.dl_kind == "kDLFloat"
+    if is_float and layer.node.numerics is Numerics.ONNX:
+        way = _INFINITE.get(way, way)
+    parameters = HilReduce(mean=walk_of_values(layer), type=CASTABLE.index(layer.dtype), way=way)
     return KernelCall(parameters)
 
 

@@ -17,6 +17,7 @@ from hilc.frontends.onnx.translators import (
     recurrent,
     reduction,
     resize,
+    signal,
     training,
 )
 
@@ -37,5 +38,6 @@ __all__ = [
     "recurrent",
     "reduction",
     "resize",
+    "signal",
     "training",
 ]

@@ -6,39 +6,44 @@ from functools import reduce
 
 import numpy as np
 
-from hilc.frontends.onnx.operation import Operation, translates
-from hilc.ir import ELEMENT_TYPES, Tensor
+from hilc.frontends.onnx.operation import Operation, is_real, translates
+from hilc.ir import Tensor
+from hilc.ir.dtypes import INDEX_TYPES
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.functions import GeluAttributes
+from hilc.ops.integers import DTYPES as INTEGERS
 from hilc.ops.unary import LeakyReluAttributes
 
-#: ONNX's operators that are an operator of the intermediate representation under another name.
+#: ONNX's operators on floats and bools that are an operator of the intermediate representation.
 _SAME = {
-    "Abs": "ABS",
     "Ceil": "CEIL",
     "Cos": "COS",
-    "Equal": "EQUAL",
     "Exp": "EXP",
     "Floor": "FLOOR",
-    "Greater": "GREATER",
-    "GreaterOrEqual": "GREATER_EQUAL",
-    "Less": "LESS",
-    "LessOrEqual": "LESS_EQUAL",
     "Log": "LOG",
     "And": "LOGICAL_AND",
     "Or": "LOGICAL_OR",
-    "Neg": "NEG",
     "Not": "LOGICAL_NOT",
-    "Relu": "RELU",
     "Round": "ROUND",
     "Sigmoid": "LOGISTIC",
-    "Sign": "SIGN",
     "Sin": "SIN",
     "Sqrt": "SQRT",
     "Tanh": "TANH",
 }
-#: Those into which an activation may be fused.
-_FUSING = {"Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Div": "DIV"}
+#: Operators on two tensors: that of floats and the widest integers, and that of all integers.
+_BINARY = {
+    "Add": ("ADD", "INTEGER_ADD"),
+    "Sub": ("SUB", "INTEGER_SUB"),
+    "Mul": ("MUL", "INTEGER_MUL"),
+    "Div": ("DIV", "INTEGER_DIV"),
+    "Max": ("MAXIMUM", "INTEGER_MAX"),
+    "Min": ("MINIMUM", "INTEGER_MIN"),
+    "Equal": ("EQUAL", "INTEGER_EQUAL"),
+    "Less": ("LESS", "INTEGER_LESS"),
+    "LessOrEqual": ("LESS_EQUAL", "INTEGER_LESS_EQUAL"),
+}
+_FUSING = ("ADD", "SUB", "MUL", "DIV")
+_EXCHANGED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 
 
 @translates(*_SAME)
@@ -46,9 +51,27 @@ def same(n: Operation) -> Tensor:
     return n.emit(_SAME[n.type], *n.inputs)
 
 
-@translates(*_FUSING)
-def arithmetic(n: Operation) -> Tensor:
-    return n.emit(_FUSING[n.type], n.input(0), n.input(1), attrs=ActivationAttributes())
+def is_integer(x: Tensor) -> bool:
+    """Return whether the elements are integers that stand for themselves."""
+    return x.dtype in INTEGERS and x.quant is None
+
+
+def combined(n: Operation, kind: str, a: Tensor, b: Tensor) -> Tensor:
+    """Return ONNX's operator ``kind`` of :data:`_BINARY` on two tensors."""
+    real, integer = _BINARY[kind]
+    if is_integer(a) and (a.dtype not in INDEX_TYPES or kind == "Div"):
+        return n.emit(integer, a, b)
+    return n.emit(real, a, b, attrs=ActivationAttributes() if real in _FUSING else None)
+
+
+@translates("Add", "Sub", "Mul", "Div", "Equal", "Less", "LessOrEqual")
+def binary(n: Operation) -> Tensor:
+    return combined(n, n.type, n.input(0), n.input(1))
+
+
+@translates(*_EXCHANGED)
+def exchanged(n: Operation) -> Tensor:
+    return combined(n, _EXCHANGED[n.type], n.input(1), n.input(0))
 
 
 @translates("Xor")
@@ -58,19 +81,53 @@ def xor(n: Operation) -> Tensor:
 
 @translates("Max", "Min")
 def extremum(n: Operation) -> Tensor:
-    op = "MAXIMUM" if n.type == "Max" else "MINIMUM"
     operands = [n.input(i) for i in range(n.count)]
-    return reduce(lambda a, b: n.emit(op, a, b), operands)
+    return reduce(lambda a, b: combined(n, n.type, a, b), operands)
+
+
+@translates("Abs", "Neg", "Sign", "Relu")
+def of_sign(n: Operation) -> Tensor:
+    """Compute integers by what there is on two of them."""
+    x = n.input(0)
+    if not is_integer(x):
+        return n.emit(n.type.upper(), x)
+    zero, one = n.constant(0, x.dtype), n.constant(1, x.dtype)
+    if n.type == "Relu":
+        return combined(n, "Max", x, zero)
+    if n.type == "Sign":
+        below = n.constant(np.array(-1).astype(x.dtype)) if x.dtype[0] == "i" else zero
+        return combined(n, "Min", combined(n, "Max", x, below), one)
+    negative = combined(n, "Sub", zero, x)
+    return negative if n.type == "Neg" or x.dtype[0] == "u" else combined(n, "Max", x, negative)
+
+
+_BITS = {"BitwiseAnd": "INTEGER_AND", "BitwiseOr": "INTEGER_OR", "BitwiseXor": "INTEGER_XOR"}
+
+
+@translates(*_BITS)
+def bits(n: Operation) -> Tensor:
+    return n.emit(_BITS[n.type], n.input(0), n.input(1))
+
+
+@translates("BitwiseNot")
+def complement(n: Operation) -> Tensor:
+    x = n.input(0)
+    ones = np.invert(np.zeros((), x.dtype))
+    return n.emit("INTEGER_XOR", x, n.constant(ones))
+
+
+@translates("BitShift")
+def shift(n: Operation) -> Tensor:
+    return n.emit(f"INTEGER_SHIFT_{n.text('direction')}", n.input(0), n.input(1))
 
 
 @translates("Sum", "Mean")
 def total(n: Operation) -> Tensor:
     operands = [n.input(i) for i in range(n.count)]
-    found = reduce(lambda a, b: n.emit("ADD", a, b, attrs=ActivationAttributes()), operands)
+    found = reduce(lambda a, b: combined(n, "Add", a, b), operands)
     if n.type == "Sum" or n.count == 1:
         return found
-    count = n.constant(n.count, found.dtype)
-    return n.emit("DIV", found, count, attrs=ActivationAttributes())
+    return combined(n, "Div", found, n.constant(n.count, found.dtype))
 
 
 @translates("Clip")
@@ -84,9 +141,9 @@ def clip(n: Operation) -> Tensor:
         ]
     else:
         bounds = [n.optional(1), n.optional(2)]
-    for op, bound in zip(("MAXIMUM", "MINIMUM"), bounds, strict=True):
+    for kind, bound in zip(("Max", "Min"), bounds, strict=True):
         if bound is not None:
-            x = n.emit(op, x, bound)
+            x = combined(n, kind, x, bound)
     return x
 
 
@@ -110,20 +167,27 @@ def reciprocal(n: Operation) -> Tensor:
 
 @translates("Pow")
 def power(n: Operation) -> Tensor:
-    """Return a power, whose exponent may be of another type."""
+    """Raise to a power, whose type may be another."""
     x, exponent = n.input(0), n.input(1)
-    if exponent.dtype == x.dtype:
-        return n.emit("POW", x, exponent)
-    if ELEMENT_TYPES[x.dtype].dl_kind == "kDLFloat" or x.dtype == "int32":
-        return n.emit("POW", x, n.cast(exponent, x.dtype))
-    n.refuse(f"raises {x.dtype} to {exponent.dtype}", "cast both to float32 before it")
+    if is_integer(x):
+        if is_integer(exponent):
+            return n.emit("INTEGER_POW", x, n.cast(exponent, x.dtype))
+        return n.cast(n.emit("POW", n.cast(x, "float32"), exponent), x.dtype)
+    return n.emit("POW", x, n.cast(exponent, x.dtype))
 
 
 @translates("Mod")
 def modulo(n: Operation) -> Tensor:
-    if n.integer("fmod", 0):
-        n.refuse("takes the remainder of the sign of the dividend (fmod=1)", "use fmod=0")
-    return n.emit("FLOOR_MOD", n.input(0), n.input(1))
+    x, y = n.input(0), n.input(1)
+    by_dividend = bool(n.integer("fmod", 0))
+    if is_integer(x):
+        return n.emit("INTEGER_FMOD" if by_dividend else "INTEGER_MOD", x, y)
+    if not by_dividend:
+        return n.emit("FLOOR_MOD", x, y)
+    # The remainder of the magnitudes, with the sign of the dividend.
+    rest = n.emit("FLOOR_MOD", n.emit("ABS", x), n.emit("ABS", y))
+    below = n.emit("LESS", x, n.constant(0, x.dtype))
+    return n.emit("SELECT_V2", below, n.emit("NEG", rest), rest)
 
 
 @translates("Where")
@@ -145,6 +209,77 @@ def cast_like(n: Operation) -> Tensor:
 def prelu(n: Operation) -> Tensor:
     """Return what is above zero as it is, and the rest times a slope, which is broadcast."""
     x, slope = n.input(0), n.input(1)
-    zero = n.constant(np.zeros((), x.dtype))
-    product = n.emit("MUL", x, slope, attrs=ActivationAttributes())
-    return n.emit("SELECT_V2", n.emit("LESS", x, zero), product, x)
+    if len(slope.shape) == 1 and len(x.shape) > 2 and slope.size == x.shape[1] != x.shape[-1]:
+        # One slope a channel, as before opset 7.
+        slope = n.reshape(slope, (slope.size, *(1,) * (len(x.shape) - 2)))
+    zero = n.constant(0, x.dtype)
+    product = combined(n, "Mul", x, slope)
+    return n.emit("SELECT_V2", combined(n, "Less", x, zero), product, x)
+
+
+_REAL = {
+    "Acos": "ACOS",
+    "Acosh": "ACOSH",
+    "Asin": "ASIN",
+    "Asinh": "ASINH",
+    "Atan": "ATAN",
+    "Atanh": "ATANH",
+    "Cosh": "COSH",
+    "Erf": "ERF",
+    "IsNaN": "IS_NAN",
+    "Sinh": "SINH",
+    "Tan": "TAN",
+}
+
+
+@translates(*_REAL)
+def real_function(n: Operation) -> Tensor:
+    return n.emit(_REAL[n.type], n.input(0))
+
+
+@translates("IsInf")
+def is_inf(n: Operation) -> Tensor:
+    x = n.input(0)
+    both = n.integer("detect_negative", 1), n.integer("detect_positive", 1)
+    match tuple(map(bool, both)):
+        case (True, True):
+            return n.emit("IS_INFINITE", x)
+        case (True, False):
+            return n.emit("IS_NEGATIVE_INFINITE", x)
+        case (False, True):
+            return n.emit("IS_POSITIVE_INFINITE", x)
+    return n.constant(np.zeros(x.shape, np.bool_))
+
+
+@translates("Selu")
+def selu(n: Operation) -> Tensor:
+    """Return ``gamma * x`` above zero, and ``gamma * alpha * (exp(x) - 1)`` below."""
+    x = n.input(0)
+    alpha, gamma = n.number("alpha", 1.6732632423543772), n.number("gamma", 1.0507009873554805)
+    return _exponential_below(n, x, alpha * gamma, gamma)
+
+
+@translates("Elu")
+def elu(n: Operation) -> Tensor:
+    x, alpha = n.input(0), n.number("alpha", 1.0)
+    return n.emit("ELU", x) if alpha == 1 else _exponential_below(n, x, alpha, 1.0)
+
+
+def _exponential_below(n: Operation, x: Tensor, factor: float, slope: float) -> Tensor:
+    below = combined(n, "Mul", n.emit("ELU", x), n.constant(factor, x.dtype))
+    above = x if slope == 1 else combined(n, "Mul", x, n.constant(slope, x.dtype))
+    return n.emit("SELECT_V2", combined(n, "Less", x, n.constant(0, x.dtype)), below, above)
+
+
+@translates("Shrink")
+def shrink(n: Operation) -> Tensor:
+    """Move what is beyond a border towards zero; the rest becomes zero."""
+    x, zero = n.input(0), n.constant(0, n.input(0).dtype)
+    border, bias = n.number("lambd", 0.5), n.number("bias", 0.0)
+    if not is_real(x) and (border != int(border) or bias != int(bias)):
+        n.refuse(f"shrinks {x.dtype} by {bias} beyond {border}", "state whole numbers")
+    moved = n.constant(np.array(bias).astype(x.dtype))
+    low = combined(n, "Less", x, n.constant(np.array(-border).astype(x.dtype)))
+    high = combined(n, "Less", n.constant(np.array(border).astype(x.dtype)), x)
+    inside = n.emit("SELECT_V2", high, combined(n, "Sub", x, moved), zero)
+    return n.emit("SELECT_V2", low, combined(n, "Add", x, moved), inside)

@@ -1,21 +1,36 @@
-"""Operators that take elements by their indices."""
+"""Operators that take or put elements by their indices."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import cast
 
 import numpy as np
 
 from hilc.frontends.onnx.operation import Operation, translates
-from hilc.ir import Tensor
-from hilc.ops.attributes import ActivationAttributes
+from hilc.frontends.onnx.translators.elementwise import combined
+from hilc.frontends.onnx.translators.movement import sliced
+from hilc.frontends.onnx.translators.pooling import surrounded
+from hilc.ir import Array, Tensor
 from hilc.ops.gather import GatherAttributes
+from hilc.ops.scatter import WAYS, Reduction, ScatterAttributes
 
 
 @translates("Gather")
 def gather(n: Operation) -> Tensor:
     x, indices = n.input(0), n.input(1)
     axis = n.axis(n.integer("axis", 0), len(x.shape))
-    found = from_front(n, indices, x.shape[axis])
-    return n.emit("GATHER", x, found, attrs=GatherAttributes(axis=axis))
+    return taken(n, x, from_front(n, indices, x.shape[axis]), axis)
+
+
+def taken(n: Operation, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    """Return the entries of an axis that indices from the front say."""
+    if not indices.size or not x.size:
+        return n.constant(
+            np.zeros((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
+        )
+    return n.emit("GATHER", x, indices, attrs=GatherAttributes(axis=axis), quant=x.quant)
 
 
 def from_front(n: Operation, indices: Tensor, size: int) -> Tensor:
@@ -24,6 +39,268 @@ def from_front(n: Operation, indices: Tensor, size: int) -> Tensor:
         places = np.where(indices.data < 0, indices.data + size, indices.data)
         return n.constant(places.astype(np.int32))
     zero = n.constant(0, indices.dtype)
-    raised = n.emit("ADD", indices, n.constant(size, indices.dtype), attrs=ActivationAttributes())
-    found = n.emit("SELECT_V2", n.emit("LESS", indices, zero), raised, indices)
+    raised = combined(n, "Add", indices, n.constant(size, indices.dtype))
+    found = n.emit("SELECT_V2", combined(n, "Less", indices, zero), raised, indices)
     return n.cast(found, "int32")
+
+
+def _flat(n: Operation, shape: Sequence[int], indices: Tensor, axis: int) -> Tensor:
+    """Return the places, in a tensor of ``shape``, of elements with these indices along an axis and
+    the indices' own along the others.
+    """
+    found = from_front(n, n.reshape(indices, (indices.size,)), shape[axis])
+    own: Array = np.zeros((), np.int32)
+    for other, count in enumerate(indices.shape):
+        step = 0 if other == axis else prod(shape[other + 1 :])
+        own = np.add.outer(own, np.arange(count, dtype=np.int32) * step).astype(np.int32)
+    step_along = n.constant(prod(shape[axis + 1 :]), "int32")
+    flat = n.constant(own.reshape(-1))
+    places = combined(n, "Add", combined(n, "Mul", found, step_along), flat)
+    return n.reshape(places, indices.shape)
+
+
+@translates("GatherElements")
+def gather_elements(n: Operation) -> Tensor:
+    x, indices = n.input(0), n.input(1)
+    axis = n.axis(n.integer("axis", 0), len(x.shape))
+    return taken(n, n.reshape(x, (x.size,)), _flat(n, x.shape, indices, axis), 0)
+
+
+@translates("GatherND")
+def gather_nd(n: Operation) -> Tensor:
+    x, indices = n.input(0), n.input(1)
+    batches = n.integer("batch_dims", 0)
+    depth = indices.shape[-1]
+    starts = _starts(n, x.shape, indices, batches)
+    block = prod(x.shape[batches + depth :])
+    made = taken(n, n.reshape(x, (x.size // block, block)), starts, 0)
+    return n.reshape(made, (*indices.shape[:-1], *x.shape[batches + depth :]))
+
+
+def _starts(n: Operation, shape: Sequence[int], indices: Tensor, batches: int) -> Tensor:
+    """Return which blocks of a tensor of ``shape`` lists of indices name."""
+    depth = indices.shape[-1]
+    lead, sides = shape[:batches], shape[batches : batches + depth]
+    total: Tensor | None = None
+    for place, side in enumerate(sides):
+        begin, end = [0] * len(indices.shape), list(indices.shape)
+        begin[-1], end[-1] = place, place + 1
+        part = sliced(n, indices, begin, end, [1] * len(begin))
+        part = from_front(n, n.reshape(part, indices.shape[:-1]), side)
+        step = prod(sides[place + 1 :])
+        part = combined(n, "Mul", part, n.constant(step, "int32")) if step != 1 else part
+        total = part if total is None else combined(n, "Add", total, part)
+    assert total is not None
+    if not batches:
+        return total
+    offsets = np.arange(prod(lead), dtype=np.int32).reshape(lead) * prod(sides)
+    around = (*lead, *(1,) * (len(indices.shape) - 1 - batches))
+    return combined(n, "Add", total, n.constant(offsets.reshape(around).astype(np.int32)))
+
+
+# Putting ------------------------------------------------------------------------------------------
+
+
+def scattered(
+    n: Operation, x: Tensor, places: Tensor, updates: Tensor, block: int, reduction: str
+) -> Tensor:
+    """Return a tensor into which blocks of elements are put, or combined with what is there."""
+    if reduction not in WAYS:
+        n.refuse(f"has the reduction {reduction!r}", f"supported: {', '.join(WAYS)}")
+    if not updates.size:
+        return x
+    flat = n.emit(
+        "SCATTER",
+        n.reshape(x, (x.size // block, block)),
+        n.reshape(places, (places.size,)),
+        n.reshape(updates, (places.size, block)),
+        attrs=ScatterAttributes(reduction=cast(Reduction, reduction)),
+    )
+    return n.reshape(flat, x.shape)
+
+
+@translates("ScatterElements", "Scatter")
+def scatter_elements(n: Operation) -> Tensor:
+    x, indices, updates = n.input(0), n.input(1), n.input(2)
+    axis = n.axis(n.integer("axis", 0), len(x.shape))
+    places = _flat(n, x.shape, indices, axis)
+    return scattered(n, x, places, updates, 1, n.text("reduction", "none"))
+
+
+@translates("ScatterND")
+def scatter_nd(n: Operation) -> Tensor:
+    x, indices, updates = n.input(0), n.input(1), n.input(2)
+    block = prod(x.shape[indices.shape[-1] :])
+    places = _starts(n, x.shape, indices, 0)
+    return scattered(n, x, places, updates, block, n.text("reduction", "none"))
+
+
+@translates("TensorScatter")
+def tensor_scatter(n: Operation) -> Tensor:
+    """Put a slice into each batch, from where its index says; round where the mode says so."""
+    x, update = n.input(0), n.input(1)
+    rank = len(x.shape)
+    axis = n.axis(n.integer("axis", -2), rank)
+    size, count, batch = x.shape[axis], update.shape[axis], x.shape[0]
+    given = n.optional(2) or n.constant(np.zeros(batch, np.int32))
+    start = from_front(n, given, size)
+    along = combined(
+        n, "Add", n.reshape(start, (batch, 1)), n.constant(np.arange(count)[None], "int32")
+    )
+    if n.text("mode", "linear") == "circular":
+        along = n.emit("INTEGER_MOD", along, n.constant(size, "int32"))
+    # All axes before the one that is written are of one kind: blocks behind it stay together.
+    block, between = prod(x.shape[axis + 1 :]), prod(x.shape[1:axis])
+    rows = np.arange(batch * between, dtype=np.int32).reshape(batch, between, 1) * size
+    places = combined(
+        n, "Add", n.reshape(along, (batch, 1, count)), n.constant(rows.astype(np.int32))
+    )
+    return scattered(n, x, places, update, block, "none")
+
+
+@translates("MaxUnpool")
+def max_unpool(n: Operation) -> Tensor:
+    x, indices = n.input(0), n.input(1)
+    kernel = n.integers("kernel_shape")
+    rank = len(kernel)
+    strides, pads = n.integers("strides", (1,) * rank), n.integers("pads", (0,) * 2 * rank)
+    inferred = [
+        (size - 1) * stride + taps - pads[i] - pads[rank + i]
+        for i, (size, stride, taps) in enumerate(zip(x.shape[2:], strides, kernel, strict=True))
+    ]
+    shape = (*x.shape[:2], *inferred)
+    empty = n.constant(np.zeros(shape, x.dtype))
+    made = scattered(n, empty, n.cast(indices, "int32"), x, 1, "none")
+    if not n.has(2):
+        return made
+    # The stated shape has more behind.
+    wanted = n.known_ints(2, "the shape")
+    for axis, (have, want) in enumerate(zip(shape, wanted, strict=True)):
+        made = surrounded(n, made, axis, 0, want - have, 0)
+    return made
+
+
+# Known indices ------------------------------------------------------------------------------------
+
+
+@translates("Compress")
+def compress(n: Operation) -> Tensor:
+    x = n.input(0)
+    chosen = np.flatnonzero(n.known(1, "the condition").ravel()).astype(np.int32)
+    if not n.has_attribute("axis"):
+        return taken(n, n.reshape(x, (x.size,)), n.constant(chosen), 0)
+    return taken(n, x, n.constant(chosen), n.axis(n.integer("axis"), len(x.shape)))
+
+
+@translates("ReverseSequence")
+def reverse_sequence(n: Operation) -> Tensor:
+    """Reverse the first elements of each batch; how many must be known."""
+    x, lengths = n.input(0), n.known_ints(1, "the lengths")
+    batch, time = n.integer("batch_axis", 1), n.integer("time_axis", 0)
+    order = np.tile(np.arange(x.shape[time]), (x.shape[batch], 1))
+    for row, length in zip(order, lengths, strict=True):
+        row[:length] = row[:length][::-1]
+    shape = [1] * len(x.shape)
+    shape[batch], shape[time] = x.shape[batch], x.shape[time]
+    along = (order if batch < time else order.T).reshape(shape)
+    indices = n.constant(np.broadcast_to(along, x.shape), "int32")
+    return taken(n, n.reshape(x, (x.size,)), _flat(n, x.shape, indices, time), 0)
+
+
+@translates("Trilu")
+def trilu(n: Operation) -> Tensor:
+    x = n.input(0)
+    k = n.known_int(1, "k") if n.has(1) else 0
+    if not x.size:
+        return x
+    rows, columns = x.shape[-2:]
+    kept = np.tri(rows, columns, k - 1 if n.integer("upper", 1) else k, dtype=np.bool_)
+    mask = n.constant(~kept if n.integer("upper", 1) else kept)
+    return n.emit("SELECT_V2", mask, x, n.constant(0, x.dtype))
+
+
+@translates("OneHot")
+def one_hot(n: Operation) -> Tensor:
+    indices, depth, values = n.input(0), n.known_int(1, "the depth"), n.input(2)
+    rank = len(indices.shape) + 1
+    axis = n.axis(n.integer("axis", -1), rank)
+    behind = (1,) * (rank - axis - 1)
+    if indices.dtype not in ("int32", "int64"):
+        indices = n.cast(indices, "int64")
+    places = n.constant(np.arange(depth).reshape(-1, *behind), indices.dtype)
+    size = n.constant(depth, indices.dtype)
+    below = combined(n, "Less", indices, n.constant(0, indices.dtype))
+    found = n.emit("SELECT_V2", below, combined(n, "Add", indices, size), indices)
+    shape = indices.shape
+    hit = combined(n, "Equal", n.reshape(found, (*shape[:axis], 1, *shape[axis:])), places)
+    off, on = (sliced(n, values, [i], [i + 1], [1]) for i in (0, 1))
+    return n.emit("SELECT_V2", hit, n.reshape(on, ()), n.reshape(off, ()))
+
+
+# Around -------------------------------------------------------------------------------------------
+
+
+@translates("Pad")
+def pad(n: Operation) -> Tensor:
+    """Pad by amounts that are an attribute before opset 11, then an operand; negative ones cut."""
+    x = n.input(0)
+    rank = len(x.shape)
+    mode = n.text("mode", "constant")
+    if n.version < 11:
+        amounts = n.integers("pads" if n.version >= 2 else "paddings")
+        value = n.number("value", 0.0)
+        axes: Sequence[int] = range(rank)
+    else:
+        amounts = n.known_ints(1, "the pads")
+        value = n.known(2, "the value").reshape(-1)[0] if n.has(2) else 0
+        axes = n.known_ints(3, "the axes") if n.has(3) else range(rank)
+    count = len(axes)
+    for i, stated in enumerate(axes):
+        axis = n.axis(stated, rank)
+        before, after = amounts[i], amounts[count + i]
+        size = x.shape[axis]
+        if before < 0 or after < 0:
+            begin, end = [0] * rank, list(x.shape)
+            begin[axis], end[axis] = max(0, -before), size - max(0, -after)
+            x = sliced(n, x, begin, end, [1] * rank)
+            before, after, size = max(0, before), max(0, after), x.shape[axis]
+        if not before and not after:
+            continue
+        if mode == "constant":
+            x = surrounded(n, x, axis, before, after, value)
+            continue
+        x = taken(n, x, n.constant(_around(n, mode, before, size, after), "int32"), axis)
+    return x
+
+
+def _around(n: Operation, mode: str, before: int, size: int, after: int) -> Array:
+    """Return which entries of an axis lie around it and in it."""
+    places = np.arange(-before, size + after)
+    if mode == "edge":
+        return np.clip(places, 0, size - 1)
+    if mode == "wrap":
+        return places % size
+    if mode != "reflect":
+        n.refuse(f"has the mode {mode!r}", "constant, edge, reflect and wrap are supported")
+    if size == 1:
+        return np.zeros_like(places)
+    turned = places % (2 * size - 2)
+    return np.where(turned < size, turned, 2 * size - 2 - turned)
+
+
+@translates("CenterCropPad")
+def center_crop_pad(n: Operation) -> Tensor:
+    x, wanted = n.input(0), n.known_ints(1, "the shape")
+    rank = len(x.shape)
+    for stated, target in zip(n.integers("axes", range(rank)), wanted, strict=True):
+        axis = n.axis(stated, rank)
+        size = x.shape[axis]
+        if target < size:
+            begin, end = [0] * rank, list(x.shape)
+            begin[axis] = (size - target) // 2
+            end[axis] = begin[axis] + target
+            x = sliced(n, x, begin, end, [1] * rank)
+        elif target > size:
+            before = (target - size) // 2
+            x = surrounded(n, x, axis, before, target - size - before, 0)
+    return x

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from hilc.frontends.onnx.operation import Operation, translates
+from hilc.frontends.onnx.operation import Operation, is_real, translates
 from hilc.frontends.onnx.translators.pooling import Side, along_sides, power, root
 from hilc.ir import Tensor
 from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
@@ -174,7 +174,7 @@ def group_normalization(n: Operation) -> Tensor:
 @translates("LayerNormalization")
 def layer_normalization(n: Operation) -> list[Tensor | None]:
     x = n.input(0)
-    if x.dtype != "float32":
+    if not is_real(x):
         n.refuse(f"normalizes {x.dtype}", "float32 is supported")
     axes = range(n.axis(n.integer("axis", -1), len(x.shape)), len(x.shape))
     rest, middle, variance = centered(n, x, axes)
@@ -189,7 +189,7 @@ def layer_normalization(n: Operation) -> list[Tensor | None]:
 @translates("RMSNormalization")
 def rms_normalization(n: Operation) -> Tensor:
     x = n.input(0)
-    if x.dtype != "float32":
+    if not is_real(x):
         n.refuse(f"normalizes {x.dtype}", "float32 is supported")
     axes = range(n.axis(n.integer("axis", -1), len(x.shape)), len(x.shape))
     square = mean(n, n.emit("MUL", x, x, attrs=_PLAIN), axes)

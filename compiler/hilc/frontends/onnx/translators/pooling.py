@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from hilc.frontends.onnx.operation import Operation, translates
+from hilc.frontends.onnx.operation import Operation, is_real, translates
 from hilc.frontends.onnx.translators.convolution import (
     channels_first,
     channels_last,
@@ -155,7 +155,7 @@ def _is_plain(n: Operation, x: Tensor, sides: Sequence[Side]) -> bool:
     """Return whether the poolings of the intermediate representation compute it."""
     return (
         len(sides) in (1, 2)
-        and x.dtype == "float32"
+        and is_real(x)
         and all(s.dilation == 1 and max(s.before, s.reached) < s.taps for s in sides)
     )
 

@@ -1,5 +1,5 @@
 """Recurrent layers. What the input adds to the gates of a GRU or an RNN is a product of matrices
-for all steps at once, computed before them.
+for all steps at once, computed before them. What the layers do not compute is unrolled.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 
 from hilc.frontends.onnx.operation import Operation, translates
 from hilc.frontends.onnx.translators.matmul import product
+from hilc.frontends.onnx.translators.unrolled import unrolled
 from hilc.ir import Array, Tensor
 from hilc.ops.lstm import LstmAttributes
 from hilc.ops.recurrent import Activation, GruAttributes, RnnAttributes
@@ -20,6 +21,9 @@ _X, _W, _R, _B, _LENGTHS, _HIDDEN, _CELL, _PEEPHOLES = range(8)
 
 #: The gates of an LSTM in the order of this project's layer, as positions in ONNX's.
 _LSTM_GATES = (0, 2, 3, 1)
+
+#: The functions of the gates that the layers compute.
+_LSTM_FUNCTIONS, _GRU_FUNCTIONS = ("Sigmoid", "Tanh", "Tanh"), ("Sigmoid", "Tanh")
 
 _ACTIVATIONS: dict[str, Activation] = {"Tanh": "TANH", "Relu": "RELU", "Sigmoid": "LOGISTIC"}
 
@@ -42,11 +46,9 @@ _Layer = Callable[[Tensor, _Cell, list[Tensor], int], list[Tensor]]
 
 @translates("LSTM")
 def lstm(n: Operation) -> list[Tensor]:
-    if n.integer("input_forget", 0):
-        n.refuse("couples the input and the forget gate", "only input_forget = 0 is supported")
-    if n.has(_PEEPHOLES) and np.any(n.known(_PEEPHOLES, "the peepholes")):
-        n.refuse("has peepholes", "export the layer without them")
-    _require_activations(n, ("Sigmoid", "Tanh", "Tanh"))
+    has_peepholes = n.has(_PEEPHOLES) and np.any(n.known(_PEEPHOLES, "the peepholes"))
+    if n.integer("input_forget", 0) or has_peepholes or _is_unusual(n, _LSTM_FUNCTIONS):
+        return unrolled(n)
 
     def layer(x: Tensor, cell: _Cell, states: list[Tensor], number: int) -> list[Tensor]:
         constants = [
@@ -62,7 +64,8 @@ def lstm(n: Operation) -> list[Tensor]:
 
 @translates("GRU")
 def gru(n: Operation) -> list[Tensor]:
-    _require_activations(n, ("Sigmoid", "Tanh"))
+    if _is_unusual(n, _GRU_FUNCTIONS):
+        return unrolled(n)
     attrs = GruAttributes(linear_before_reset=bool(n.integer("linear_before_reset", 0)))
 
     def layer(x: Tensor, cell: _Cell, states: list[Tensor], number: int) -> list[Tensor]:
@@ -74,9 +77,8 @@ def gru(n: Operation) -> list[Tensor]:
 @translates("RNN")
 def rnn(n: Operation) -> list[Tensor]:
     names = n.texts("activations", ("Tanh", "Tanh"))
-    for name in names:
-        if name not in _ACTIVATIONS:
-            n.refuse(f"has the activation {name}", f"supported: {', '.join(_ACTIVATIONS)}")
+    if _is_unusual(n, names) or any(name not in _ACTIVATIONS for name in names):
+        return unrolled(n)
 
     def layer(x: Tensor, cell: _Cell, states: list[Tensor], number: int) -> list[Tensor]:
         attrs = RnnAttributes(activation=_ACTIVATIONS[names[number]])
@@ -95,22 +97,22 @@ def _recurrent(
     return n.emit_all(op, operands, 2, attrs=attrs)
 
 
-def _require_activations(n: Operation, wanted: Sequence[str]) -> None:
-    """Refuse what changes the gates' functions."""
-    given = n.texts("activations", ())
-    if list(given) not in ([], list(wanted), list(wanted) * 2):
-        n.refuse(f"has the activations {list(given)}", f"only {list(wanted)} is supported")
+def _is_unusual(n: Operation, wanted: Sequence[str]) -> bool:
+    """Return whether a node changes the gates' functions, clips them, or ends sequences early."""
+    given, steps = n.texts("activations", wanted), n.input(_X).shape[n.integer("layout", 0)]
+    lengths = n.optional(_LENGTHS)
+    return (
+        list(given) not in (list(wanted), list(wanted) * 2)
+        or n.has_attribute("clip")
+        or (lengths is not None and (lengths.data is None or bool((lengths.data != steps).any())))
+    )
 
 
 def _directions(n: Operation, layer: _Layer, states: Sequence[int]) -> list[Tensor]:
     """Compute a layer in its direction, or in both; return the sequence and the last states."""
-    if n.has_attribute("clip"):
-        n.refuse("clips the gates", "export the layer without clip")
     direction, batch_first = n.text("direction", "forward"), bool(n.integer("layout", 0))
     x = n.transpose(n.input(_X), (1, 0, 2)) if batch_first else n.input(_X)
     steps, batch, _ = x.shape
-    if n.has(_LENGTHS) and any(length != steps for length in n.known_ints(_LENGTHS, "lengths")):
-        n.refuse(f"has sequences shorter than {steps}", "give all sequences the same length")
     w, r = n.known(_W, "the weights"), n.known(_R, "the weights of the hidden state")
     rows, units = r.shape[1:]
     bias = n.known(_B, "the biases") if n.has(_B) else np.zeros((len(w), 2 * rows), w.dtype)

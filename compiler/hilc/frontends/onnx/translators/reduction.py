@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hilc.frontends.onnx.operation import Operation, translates
-from hilc.ir import Array, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Tensor
 from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
 from hilc.ops.reduce import ArgAttributes
 
@@ -51,8 +51,7 @@ def _of_nothing(op: str, x: Array, axes: tuple[int, ...], keep: bool) -> Array:
     elif x.dtype.kind == "f":
         least = np.inf if op == "REDUCE_MIN" else -np.inf
     else:
-        limits = np.iinfo(x.dtype)
-        least = limits.max if op == "REDUCE_MIN" else limits.min
+        least = ELEMENT_TYPES[x.dtype.name].bounds[op == "REDUCE_MIN"]
     shape = np.sum(x, axis=axes, keepdims=keep).shape
     return np.full(shape, least, x.dtype)
 
@@ -80,11 +79,15 @@ def of_sums(n: Operation) -> Tensor:
 @translates("ArgMax", "ArgMin")
 def arg(n: Operation) -> Tensor:
     x = n.input(0)
-    if n.integer("select_last_index", 0):
-        n.refuse("takes the last of equal numbers (select_last_index)", "take the first")
     axis = n.axis(n.integer("axis", 0), len(x.shape))
     op = "ARG_MAX" if n.type == "ArgMax" else "ARG_MIN"
+    last = bool(n.integer("select_last_index", 0))
+    if last:
+        x = n.emit("REVERSE_V2", x, n.constant([axis], "int32"))
     found = n.emit(op, x, n.constant(axis, "int32"), attrs=ArgAttributes(dtype="int64"))
+    if last:
+        end = n.constant(x.shape[axis] - 1, "int64")
+        found = n.emit("SUB", end, found, attrs=ActivationAttributes())
     if not n.integer("keepdims", 1):
         return found
     return n.reshape(found, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))

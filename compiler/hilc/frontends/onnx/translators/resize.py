@@ -12,7 +12,7 @@ from functools import reduce
 
 import numpy as np
 
-from hilc.frontends.onnx.operation import Operation, translates
+from hilc.frontends.onnx.operation import Operation, is_real, translates
 from hilc.frontends.onnx.translators.convolution import channels_first, channels_last
 from hilc.frontends.onnx.translators.normalization import inverse, to_the_end
 from hilc.ir import Array, Tensor
@@ -207,7 +207,7 @@ def along(n: Operation, x: Tensor, axis: int, weights: Array) -> Tensor:
     shares = np.take_along_axis(weights, order, 1)
     if taps == 1 and (shares == 1).all():
         return _taken(n, x, order[:, 0], axis)
-    if x.dtype != "float32":
+    if not is_real(x):
         n.refuse(f"interpolates {x.dtype}", "cast it to float32 before, and back after")
     if taps > _MOST_TAPS:
         permutation = to_the_end(axis, len(x.shape))
@@ -239,7 +239,7 @@ def _native(
 ) -> Tensor | None:
     """Return the image resized by TFLite's operators; None where they compute something else."""
     is_image = len(x.shape) == 4 and {plan.axis for plan in plans} <= {2, 3}
-    if not (is_image and plans and x.dtype == "float32" and all(p.is_exact for p in plans)):
+    if not (is_image and plans and is_real(x) and all(p.is_exact for p in plans)):
         return None
     half = n.text("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     if mode == "nearest":

@@ -8,6 +8,9 @@
 typedef int16_t __attribute__((may_alias)) hil_any_s16;
 typedef int32_t __attribute__((may_alias)) hil_any_s32;
 typedef int64_t __attribute__((may_alias)) hil_any_s64;
+typedef uint16_t __attribute__((may_alias)) hil_any_u16;
+typedef uint32_t __attribute__((may_alias)) hil_any_u32;
+typedef uint64_t __attribute__((may_alias)) hil_any_u64;
 typedef float __attribute__((may_alias)) hil_any_f32;
 
 #endif

@@ -3,6 +3,7 @@
 #define HIL_KERNELS_GENERIC_REDUCE_H
 
 #include <float.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -16,6 +17,8 @@ enum hil_reduce_way {
     HIL_REDUCE_LARGEST,
     HIL_REDUCE_SUM,
     HIL_REDUCE_PRODUCT,
+    HIL_REDUCE_LEAST_INFINITE, /* of floats, where infinities count */
+    HIL_REDUCE_LARGEST_INFINITE,
 };
 
 /*@kernel
@@ -77,6 +80,10 @@ HIL_INLINE float hil_reduce_initial_f32(const struct hil_reduce *p) {
         return FLT_MAX;
     case HIL_REDUCE_LARGEST:
         return -FLT_MAX;
+    case HIL_REDUCE_LEAST_INFINITE:
+        return INFINITY;
+    case HIL_REDUCE_LARGEST_INFINITE:
+        return -INFINITY;
     default:
         return p->way == HIL_REDUCE_PRODUCT ? 1.0f : 0.0f;
     }
@@ -85,8 +92,10 @@ HIL_INLINE float hil_reduce_initial_f32(const struct hil_reduce *p) {
 HIL_INLINE float hil_reduce_fold_f32(const struct hil_reduce *p, float total, float value) {
     switch (p->way) {
     case HIL_REDUCE_LEAST:
+    case HIL_REDUCE_LEAST_INFINITE:
         return value < total ? value : total;
     case HIL_REDUCE_LARGEST:
+    case HIL_REDUCE_LARGEST_INFINITE:
         return value > total ? value : total;
     case HIL_REDUCE_SUM:
         return total + value;

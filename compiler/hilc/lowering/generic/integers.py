@@ -1,0 +1,24 @@
+"""Operators on integers that stand for themselves."""
+
+from __future__ import annotations
+
+from hilc.lowering.generic.elementwise import binary_walk
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import HilInteger, HilIntegerCompare
+from hilc.lowering.registry import Layer, lowers
+from hilc.ops.integers import OPERATORS, is_comparison
+
+#: In the order of ``enum hil_integer_type`` of ``hil/kernels/generic/integers.h``.
+_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+
+
+@lowers(*OPERATORS)
+def portable(layer: Layer) -> KernelCall:
+    """Return the kernel of any two tensors of integers."""
+    kernel = HilIntegerCompare if is_comparison(layer.node.op) else HilInteger
+    parameters = kernel(
+        binary=binary_walk(layer),
+        type=_TYPES.index(layer.dtype),
+        operation=OPERATORS.index(layer.node.op),
+    )
+    return KernelCall(parameters, (0, 1))
