@@ -320,3 +320,51 @@ def stepped(
 def logistic(x: np.ndarray) -> np.ndarray:
     values: np.ndarray = 1 / (1 + np.exp(-x))
     return values
+
+
+# Batch normalization ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_batch_normalization_is_part_of_the_layer_before_it(kind: str, has_bias: bool) -> None:
+    data = normalized(kind, has_bias)
+    graph = load_model(data, "normalized")
+    assert sum(node.op in ("MUL", "ADD") for node in graph.nodes) == 0
+    rng = np.random.default_rng(2)
+    inputs = {"x": rng.normal(size=(1, 3, 6, 5)).astype(np.float32)}
+    reference = get_reference("onnx", graph, data).run_all(inputs)
+    np.testing.assert_allclose(run(graph, inputs)["y"], reference["y"], rtol=1e-5, atol=1e-6)
+
+
+def normalized(kind: str, has_bias: bool, second_reader: bool = False) -> bytes:
+    rng = np.random.default_rng(1)
+    shape = (4, 3, 3, 3) if kind == "Conv" else (3, 4, 3, 3)
+    constants = {
+        "w": rng.normal(0, 0.3, shape),
+        "b": rng.normal(0, 1, 4),
+        "scale": rng.uniform(0.5, 2, 4),
+        "shift": rng.normal(0, 1, 4),
+        "mean": rng.normal(0, 1, 4),
+        "variance": rng.uniform(0.1, 2, 4),
+    }
+    of_layer = ["x", "w", "b"] if has_bias else ["x", "w"]
+    size = [1, 4, 4, 3] if kind == "Conv" else [1, 4, 8, 7]
+    nodes: list[tuple[Any, ...]] = [
+        (kind, of_layer, ["c"], {}),
+        ("BatchNormalization", ["c", "scale", "shift", "mean", "variance"], ["y"],
+         {"epsilon": 1e-3}),
+    ]  # fmt: skip
+    outputs: dict[str, Sequence[Any]] = {"y": size}
+    if second_reader:
+        nodes.append(("Relu", ["c"], ["z"], {}))
+        outputs["z"] = size
+    return model(
+        nodes, {"x": [1, 3, 6, 5]}, outputs,
+        {name: value.astype(np.float32) for name, value in constants.items()},
+    )  # fmt: skip
+
+
+def test_batch_normalization_stays_where_the_layer_is_read_without_it() -> None:
+    graph = load_model(normalized("Conv", True, second_reader=True), "normalized")
+    assert {"MUL", "ADD"} <= {node.op for node in graph.nodes}

@@ -17,6 +17,7 @@ from onnx import helper, numpy_helper, version_converter
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.onnx import translators
 from hilc.frontends.onnx.builder import Builder, dtype_name
+from hilc.frontends.onnx.fold_batch_norm import fold_batch_norm
 from hilc.frontends.onnx.load import load
 from hilc.frontends.onnx.operation import (
     DEFAULT_DOMAIN,
@@ -81,7 +82,7 @@ def import_graph(data: bytes, name: str) -> Graph:
     """Return the graph of a model that one file holds."""
     original = load(data, None)
     states = states_of(original)
-    model = _raised(original)
+    model = fold_batch_norm(_raised(original))
     return with_states(Scope.of_model(model).read(model.graph, name, states), states, model.graph)
 
 
