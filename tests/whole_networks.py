@@ -61,7 +61,7 @@ NETWORKS = {
         Network("gestures", _BOTH),
         Network("keywords", _BOTH, is_stream=True),
         # Its weights need a flash of 4 MB, or a memory outside of the chip.
-        Network("mobilenet_v2", ("mps2-an500",), is_made=True),
+        Network("mobilenet_v2", ("mps2-an500", "mps3-an547-ddr"), is_made=True),
         Network("person", _BOTH, is_made=True),
         Network("rhythm", _BOTH),
         Network("segmenter", _BOTH),
