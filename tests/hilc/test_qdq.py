@@ -52,6 +52,9 @@ def test_a_network_on_integers_is_the_reference_on_floats(dtype):
         graph = fused(model)
         assert not graph.float_layers
         assert not any(t.dtype == "float32" for t in graph.tensors.values())
+        # Two parts of a concatenation, and uint8 at both borders.
+        borders = 2 * (dtype == "uint8")
+        assert [node.op for node in graph.nodes].count("QUANTIZE") == 2 + borders
         # Of channels first, only what the model is given.
         assert [node.op for node in graph.nodes].count("TRANSPOSE") == 1
         assert differing(model, graph, random_input(rng, model)) == 0

@@ -145,6 +145,10 @@ class _Fusion:
             self.made = {key: name for key, name in self.made.items() if self._is_there(name)}
             self.reasons.setdefault(source, str(error))
             self.nodes.append(node)
+            if out.dtype == "uint8":
+                # Its readers take int8.
+                made = self._fresh(out.name, out.shape, "int8", quant)
+                self.made[out.name, quant] = self._convert(source, made)
             return
         if out.dtype == "int8" and self._is_fresh(made):
             self._rename(made, out.name)
@@ -152,6 +156,7 @@ class _Fusion:
             self.renamed[out.name] = made
         else:
             self._convert(made, out)
+            self.made[out.name, quant] = made
 
     def _is_there(self, name: str) -> bool:
         return name in self.graph.tensors or any(name in node.outputs for node in self.nodes)
