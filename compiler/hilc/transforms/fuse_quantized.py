@@ -147,8 +147,8 @@ class _Fusion:
             self.nodes.append(node)
             if out.dtype == "uint8":
                 # Its readers take int8.
-                made = self._fresh(out.name, out.shape, "int8", quant)
-                self.made[out.name, quant] = self._convert(source, made)
+                signed = self._fresh(out.name, out.shape, "int8", quant)
+                self.made[out.name, quant] = self._convert(source, signed)
             return
         if out.dtype == "int8" and self._is_fresh(made):
             self._rename(made, out.name)
