@@ -40,7 +40,15 @@ register_reader(
     )
 )
 register_reader(
-    Reader("PyTorch", ".onnx", pt2.is_pt2, pt2.import_graph, pt2.specialize, ("onnx", "hilc"))
+    Reader(
+        "PyTorch",
+        ".onnx",
+        pt2.is_pt2,
+        pt2.import_graph,
+        pt2.specialize,
+        references=("onnx", "hilc"),
+        numerics=Numerics.ONNX,
+    )
 )
 
 #: Exceptions of damaged files that no check foresaw: a safety net, which tests prove unused.
