@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array, Node, Tensor
+from hilc.ops import permuting
 from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import require_counts
@@ -129,4 +130,6 @@ def _reference(
     return [np.asarray(result).astype(x.dtype).reshape(outs[0].shape)]
 
 
-INTEGER = OpDef(_infer, _reference, rows=BroadcastRows(), links=broadcast_links)
+INTEGER = OpDef(
+    _infer, _reference, rows=BroadcastRows(), permuted=permuting.elements, links=broadcast_links
+)

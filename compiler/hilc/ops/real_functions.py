@@ -13,6 +13,7 @@ from math import erf
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
+from hilc.ops import permuting
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import operand, require_counts, require_dtype
 from hilc.ops.traits import SameRows, channelwise
@@ -67,4 +68,6 @@ def _reference(
         return [_FUNCTIONS[node.op](x.astype(np.float64)).astype(np.float32)]
 
 
-REAL_FUNCTION = OpDef(_infer, _reference, rows=SameRows(), links=channelwise)
+REAL_FUNCTION = OpDef(
+    _infer, _reference, rows=SameRows(), permuted=permuting.elements, links=channelwise
+)

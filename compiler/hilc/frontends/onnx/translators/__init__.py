@@ -17,6 +17,7 @@ from hilc.frontends.onnx.translators import (
     recurrent,
     reduction,
     resize,
+    sampling,
     signal,
     training,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "recurrent",
     "reduction",
     "resize",
+    "sampling",
     "signal",
     "training",
 ]

@@ -13,6 +13,8 @@ from hilc.frontends.onnx.translators.elementwise import combined
 from hilc.frontends.onnx.translators.movement import sliced
 from hilc.frontends.onnx.translators.pooling import surrounded
 from hilc.ir import Array, Tensor
+from hilc.ops.attributes import ReductionAttributes
+from hilc.ops.concat_split import ConcatenationAttributes
 from hilc.ops.gather import GatherAttributes
 from hilc.ops.scatter import WAYS, Reduction, ScatterAttributes
 
@@ -304,3 +306,71 @@ def center_crop_pad(n: Operation) -> Tensor:
             before = (target - size) // 2
             x = surrounded(n, x, axis, before, target - size - before, 0)
     return x
+
+
+# In order -----------------------------------------------------------------------------------------
+
+
+@translates("CumSum", "CumProd")
+def cumulated(n: Operation) -> Tensor:
+    """Combine all entries of an axis so far, one after the other."""
+    x = n.input(0)
+    rank = len(x.shape)
+    axis = n.axis(n.known_int(1, "the axis"), rank)
+    kind, neutral = ("Add", 0) if n.type == "CumSum" else ("Mul", 1)
+    order = list(range(x.shape[axis]))
+    if n.integer("reverse", 0):
+        order.reverse()
+    exclusive, parts = bool(n.integer("exclusive", 0)), dict[int, Tensor]()
+    single = [1 if i == axis else size for i, size in enumerate(x.shape)]
+    total: Tensor | None = None
+    for place in order:
+        begin, end = [0] * rank, list(x.shape)
+        begin[axis], end[axis] = place, place + 1
+        before = total
+        own = sliced(n, x, begin, end, [1] * rank)
+        total = own if before is None else combined(n, kind, before, own)
+        if exclusive:
+            parts[place] = before or n.constant(np.full(single, neutral, x.dtype))
+        else:
+            parts[place] = total
+    rows = [parts[place] for place in range(x.shape[axis])]
+    if len(rows) == 1:
+        return rows[0]
+    return n.emit("CONCATENATION", *rows, attrs=ConcatenationAttributes(axis=axis))
+
+
+#: Entries of an axis that are sorted at most: each is compared with each.
+_MOST_SORTED = 256
+
+
+@translates("TopK")
+def top_k(n: Operation) -> list[Tensor | None]:
+    """Return the largest or the least entries of an axis in order; of equal ones the first."""
+    x = n.input(0)
+    rank = len(x.shape)
+    k = n.integer("k") if n.version < 10 else n.known_int(1, "k")
+    axis = n.axis(n.integer("axis", -1), rank)
+    size = x.shape[axis]
+    if size > _MOST_SORTED:
+        n.refuse(f"sorts {size} entries", f"up to {_MOST_SORTED} are supported")
+    order = [i for i in range(rank) if i != axis] + [axis]
+    rows = n.transpose(x, order)
+    lead = rows.shape[:-1]
+    own, other = n.reshape(rows, (*lead, size, 1)), n.reshape(rows, (*lead, 1, size))
+    if n.integer("largest", 1):
+        ahead = combined(n, "Less", own, other)
+    else:
+        ahead = combined(n, "Less", other, own)
+    earlier = n.constant(np.tri(size, size, -1, dtype=np.bool_))
+    equal = n.emit("LOGICAL_AND", combined(n, "Equal", own, other), earlier)
+    before = n.cast(n.emit("LOGICAL_OR", ahead, equal), "int32")
+    attrs = ReductionAttributes()
+    place = n.emit("SUM", before, n.constant([len(lead) + 1], "int32"), attrs=attrs)
+    wanted = n.constant(np.arange(k, dtype=np.int32).reshape(k, 1))
+    hit = combined(n, "Equal", n.reshape(place, (*lead, 1, size)), wanted)
+    index = combined(n, "Mul", n.cast(hit, "int32"), n.constant(np.arange(size), "int32"))
+    found = n.emit("SUM", index, n.constant([len(lead) + 1], "int32"), attrs=attrs)
+    values = taken(n, n.reshape(rows, (rows.size,)), _flat(n, rows.shape, found, len(lead)), 0)
+    back = [int(i) for i in np.argsort(order)]
+    return [n.transpose(values, back), n.transpose(n.cast(found, "int64"), back)]

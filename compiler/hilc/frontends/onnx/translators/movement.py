@@ -19,7 +19,8 @@ def identity(n: Operation) -> list[Tensor | None]:
     x = n.input(0)
     if n.type == "Identity":
         return [x]
-    if n.has(2) and bool(n.known(2, "training_mode")):
+    drops = n.known_float(1, "the ratio") != 0 if n.has(1) else True
+    if drops and n.has(2) and bool(n.known(2, "training_mode")):
         n.refuse("drops elements at random (training_mode)", "export the model for inference")
     return [x, n.constant(np.ones(x.shape, np.bool_))]
 

@@ -1,0 +1,140 @@
+"""GridSample: images read at computed places, by weighted sums of the pixels around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from hilc.frontends.onnx.operation import Operation, translates
+from hilc.frontends.onnx.translators.convolution import channels_last
+from hilc.frontends.onnx.translators.elementwise import combined
+from hilc.frontends.onnx.translators.indexing import taken
+from hilc.frontends.onnx.translators.movement import sliced
+from hilc.ir import Tensor
+
+#: The slope of the cubic filter.
+_CUBIC = -0.75
+_MODES = {"linear": "linear", "bilinear": "linear", "cubic": "cubic", "bicubic": "cubic"}
+
+
+class _Arithmetic:
+    """Sums and products of tensors and numbers."""
+
+    def __init__(self, n: Operation) -> None:
+        self.n = n
+
+    def of(self, kind: str, a: Tensor | float, b: Tensor | float) -> Tensor:
+        operands = [self.n.constant(x, "float32") if isinstance(x, float) else x for x in (a, b)]
+        return combined(self.n, kind, *operands)
+
+    def clamped(self, x: Tensor, low: float, high: float) -> Tensor:
+        return self.of("Min", self.of("Max", x, low), high)
+
+    def reflected(self, x: Tensor, low: float, high: float) -> Tensor:
+        """Return places mirrored at both ends until they lie between them."""
+        span = high - low
+        if not span:
+            return self.of("Mul", x, 0.0)
+        period = self.n.constant(2 * span, "float32")
+        turned = self.n.emit("FLOOR_MOD", self.of("Sub", x, low), period)
+        away = self.n.emit("ABS", self.of("Sub", turned, span))
+        return self.of("Sub", high, away)
+
+
+@translates("GridSample")
+def grid_sample(n: Operation) -> Tensor:
+    x, grid = n.input(0), n.input(1)
+    sizes, batch, channels = x.shape[2:], x.shape[0], x.shape[1]
+    rank, points = len(sizes), prod(grid.shape[1:-1])
+    mode = _MODES.get(n.text("mode", "linear"), "nearest")
+    padding, align = n.text("padding_mode", "zeros"), bool(n.integer("align_corners", 0))
+    if grid.shape[-1] != rank:
+        n.invalid(f"reads images of {rank} axes at places of {grid.shape[-1]} numbers")
+    m = _Arithmetic(n)
+    places = n.reshape(grid, (batch, points, rank))
+    axes = []
+    for axis, size in enumerate(sizes):
+        # The last axis comes first.
+        number = rank - 1 - axis
+        part = sliced(n, places, (0, 0, number), (batch, points, number + 1), (1, 1, 1))
+        axes.append(_taps(m, n.reshape(part, (batch, points)), size, mode, padding, align=align))
+    pixels = n.reshape(channels_last(n, x), (batch * prod(sizes), channels))
+    starts = (np.arange(batch, dtype=np.int32) * prod(sizes)).reshape(batch, 1)
+    total: Tensor | None = None
+    for taps in product(*axes):
+        index: Tensor = n.constant(starts.astype(np.int32))
+        weight: Tensor | None = None
+        for axis, (place, share) in enumerate(taps):
+            step = n.constant(prod(sizes[axis + 1 :]), "int32")
+            index = combined(n, "Add", index, combined(n, "Mul", n.cast(place, "int32"), step))
+            if share is not None:
+                weight = share if weight is None else m.of("Mul", weight, share)
+        read = taken(n, pixels, index, 0)
+        if weight is not None:
+            read = m.of("Mul", read, n.reshape(weight, (batch, points, 1)))
+        total = read if total is None else m.of("Add", total, read)
+    assert total is not None
+    return n.reshape(n.transpose(total, (0, 2, 1)), (batch, channels, *grid.shape[1:-1]))
+
+
+def _taps(
+    m: _Arithmetic, p: Tensor, size: int, mode: str, padding: str, *, align: bool
+) -> Sequence[tuple[Tensor, Tensor | None]]:
+    """Return the entries of an axis that are read, as floats, and their shares; None for all."""
+    n, last = m.n, float(size - 1)
+    if align:
+        p, ends = m.of("Mul", m.of("Add", p, 1.0), last / 2), (0.0, last)
+    else:
+        scaled = m.of("Mul", m.of("Add", p, 1.0), float(size))
+        p, ends = m.of("Mul", m.of("Sub", scaled, 1.0), 0.5), (-0.5, size - 0.5)
+    if mode == "nearest":
+        p = n.emit("ROUND", p)
+    if padding == "border":
+        p = m.clamped(p, 0.0, last)
+    elif padding == "reflection":
+        p = m.reflected(p, *ends)
+    if mode == "nearest":
+        p = n.emit("ROUND", p)
+        return [_inside(m, p, None, last, padding, ends)]
+    first = n.emit("FLOOR", p)
+    rest = m.of("Sub", p, first)
+    if mode == "linear":
+        offsets = {0.0: m.of("Sub", 1.0, rest), 1.0: rest}
+    else:
+        offsets = {float(o): _cubic(m, rest, float(o)) for o in (-1, 0, 1, 2)}
+    return [
+        _inside(m, m.of("Add", first, offset), share, last, padding, ends)
+        for offset, share in offsets.items()
+    ]
+
+
+def _cubic(m: _Arithmetic, rest: Tensor, offset: float) -> Tensor:
+    """Return the cubic filter's value for a pixel ``offset`` from the one before the place."""
+    a = _CUBIC
+    t = m.n.emit("ABS", m.of("Sub", rest, offset))
+    if offset in (0.0, 1.0):
+        inner = m.of("Sub", m.of("Mul", t, a + 2), a + 3)
+        return m.of("Add", m.of("Mul", m.of("Mul", inner, t), t), 1.0)
+    outer = m.of("Add", m.of("Mul", m.of("Sub", m.of("Mul", t, a), 5 * a), t), 8 * a)
+    return m.of("Sub", m.of("Mul", outer, t), 4 * a)
+
+
+def _inside(
+    m: _Arithmetic,
+    place: Tensor,
+    share: Tensor | None,
+    last: float,
+    padding: str,
+    ends: tuple[float, float],
+) -> tuple[Tensor, Tensor | None]:
+    """Return an entry that exists, and its share, which is zero where it lies outside."""
+    if padding == "reflection":
+        place = m.n.emit("ROUND", m.reflected(place, *ends))
+    held = m.clamped(place, 0.0, last)
+    if padding == "zeros":
+        exists = m.n.cast(m.n.emit("EQUAL", held, place), "float32")
+        share = exists if share is None else m.of("Mul", share, exists)
+    return held, share
