@@ -948,13 +948,15 @@ def _update_slice(rng: Random, dtype: str) -> Draft:
 def _one_hot(rng: Random, dtype: str) -> Draft:
     shape = shape_of(rng, int(rng.integers(1, 5)), 4)
     depth = int(rng.integers(1, 6))
-    values = rng.integers(-2, depth + 2, shape).astype(np.int32)
+    kind = pick(rng, "int32", "int64")
+    values = rng.integers(-2, depth + 2, shape).astype(kind)
     quant = quantized(rng, dtype)
     on, off = (Tensor(name, (), dtype, quant) for name in ("on", "off"))
-    ins = [Tensor("i", shape, "int32"), index_tensor(depth, "depth")]
+    ins = [Tensor("i", shape, kind), index_tensor(depth, "depth")]
     ins += [replace(t, data=content(rng, t)) for t in (on, off)]
     attrs = {"axis": int(rng.integers(-1, len(shape) + 1))}
-    return Draft(ins, quant, attrs, values={"i": values})
+    # Whatever scale its output has, the numbers are the same.
+    return Draft(ins, pick(rng, quant, quantized(rng, dtype)), attrs, values={"i": values})
 
 
 def _unpack(rng: Random, dtype: str) -> Draft:

@@ -76,7 +76,6 @@ REFUSED: Sequence[Refused] = (
         "separable",
         ("int16.open",),
     ),
-    Refused("ONE_HOT", "not implemented", "one_hot"),
     Refused(
         "RELU",
         "a scale of 3.587324068671532e-43, out of range (1e-30 to 1e+30)",
@@ -127,6 +126,7 @@ NOT_IN_TFLM: Sequence[Refused] = (
     ),
     Refused("GELU", "no reference", "convnext transformer vision_transformer", ("int16.fixed",)),
     Refused("REDUCE_PROD", "no reference", "convnext transformer vision_transformer", ("int16",)),
+    Refused("ONE_HOT", "litert-ref", "one_hot"),
     Refused("RFFT2D", "no reference", "mel", ("fixed",)),
     Refused("SQRT", "no reference", "siamese", ("int8",)),
     Refused("LOG", "litert-ref", "spectrum", ("int8",)),

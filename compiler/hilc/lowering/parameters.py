@@ -559,6 +559,24 @@ class HilFourier(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilOneHot(FieldGroup):
+    """The fields of ``HIL_ONE_HOT_FIELDS``."""
+
+    #: of indices in front of the new axis
+    rows: int
+    #: elements of the new axis
+    classes: int
+    #: indices of a row
+    columns: int
+    #: bytes of an element
+    item: int
+    #: the element at an index
+    on: npt.NDArray[np.uint8]
+    #: all others
+    off: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilRowsS16(FieldGroup):
     """The fields of ``HIL_ROWS_S16_FIELDS``."""
 
@@ -2847,23 +2865,21 @@ class HilUpdateSlice(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HilOneHot(Parameters):
-    """The fields of ``struct hil_one_hot``."""
+class HilOneHotS32(Parameters):
+    """The fields of ``struct hil_one_hot_s32``."""
 
-    KERNEL: ClassVar[str] = "hil_one_hot"
+    KERNEL: ClassVar[str] = "hil_one_hot_s32"
 
-    #: of indices in front of the new axis
-    rows: int
-    #: elements of the new axis
-    classes: int
-    #: indices of a row
-    columns: int
-    #: bytes of an element
-    item: int
-    #: the element at an index
-    on: npt.NDArray[np.uint8]
-    #: all others
-    off: npt.NDArray[np.uint8]
+    one_hot: HilOneHot
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilOneHotS64(Parameters):
+    """The fields of ``struct hil_one_hot_s64``."""
+
+    KERNEL: ClassVar[str] = "hil_one_hot_s64"
+
+    one_hot: HilOneHot
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

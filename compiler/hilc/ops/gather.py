@@ -1,5 +1,5 @@
 """GATHER, GATHER_ND, EMBEDDING_LOOKUP, DYNAMIC_UPDATE_SLICE and ONE_HOT: elements of any type at
-places that a tensor of int32 indices says.
+places that a tensor of int32 indices says (for ONE_HOT also of int64).
 
 Inputs: the tensor and the indices; for EMBEDDING_LOOKUP the indices first; for DYNAMIC_UPDATE_SLICE
 the tensor, the update and where it begins; for ONE_HOT the indices and, constant, their number and
@@ -22,6 +22,7 @@ import numpy as np
 
 from hilc.errors import InputError
 from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ir.dtypes import INDEX_TYPES
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_int,
@@ -269,7 +270,8 @@ def switched(node: Node, ins: Sequence[Tensor | None]) -> tuple[Array, Array]:
 
 def _infer_one_hot(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=4)
-    indices = _indices(node, ins, 0)
+    indices = operand(node, ins, 0)
+    require_dtype(node, indices, INDEX_TYPES)
     depth = constant_int(node, operand(node, ins, 1))
     if not 1 <= depth <= _MOST:
         invalid(node, f"has {depth} classes")
@@ -292,15 +294,12 @@ def _one_hot(
     return [np.where(np.expand_dims(indices, axis) == classes.reshape(shape), on, off)]
 
 
-def _check_one_hot(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    for index in (2, 3):
-        require_same_quantization(node, operand(node, ins, index), outs[0])
-
-
 GATHER = OpDef(
     _infer_gather, _gather, _check_moved, attributes=GatherAttributes, bounds=ascending, moves=True
 )
 EMBEDDING_LOOKUP = OpDef(_infer_gather, _gather, _check_moved, bounds=ascending)
 GATHER_ND = OpDef(_infer_gather_nd, _gather_nd, _check_moved, bounds=ascending, moves=True)
 DYNAMIC_UPDATE_SLICE = OpDef(_infer_update, _update, _check_update, bounds=ascending)
-ONE_HOT = OpDef(_infer_one_hot, _one_hot, _check_one_hot, attributes=OneHotAttributes)
+# Converters state other scales for its numbers than for its output; the references do not look at
+# them.
+ONE_HOT = OpDef(_infer_one_hot, _one_hot, attributes=OneHotAttributes)

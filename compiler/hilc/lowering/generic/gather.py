@@ -12,6 +12,8 @@ from hilc.lowering.parameters import (
     HilGatherBlocks,
     HilGatherPlaces,
     HilOneHot,
+    HilOneHotS32,
+    HilOneHotS64,
     HilUpdateSlice,
 )
 from hilc.lowering.registry import Layer, lowers
@@ -88,7 +90,7 @@ def one_hot(layer: Layer) -> KernelCall:
     on, off = (
         np.frombuffer(value.tobytes(), np.uint8) for value in switched(layer.node, layer.ins)
     )
-    parameters = HilOneHot(
+    own = HilOneHot(
         rows=prod(shape[:axis]),
         classes=shape[axis],
         columns=prod(shape[axis + 1 :]),
@@ -96,4 +98,5 @@ def one_hot(layer: Layer) -> KernelCall:
         on=on,
         off=off,
     )
-    return KernelCall(parameters)
+    kernel = HilOneHotS64 if layer.operand(0).dtype == "int64" else HilOneHotS32
+    return KernelCall(kernel(one_hot=own))

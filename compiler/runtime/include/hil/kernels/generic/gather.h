@@ -142,8 +142,31 @@ HIL_INLINE void hil_update_slice(const struct hil_update_slice *p, const void *i
     }
 }
 
+#define HIL_ONE_HOT_FIELDS                                                                         \
+    int32_t rows;      /* of indices in front of the new axis */                                   \
+    int32_t classes;   /* elements of the new axis */                                              \
+    int32_t columns;   /* indices of a row */                                                      \
+    int32_t item;      /* bytes of an element */                                                   \
+    const uint8_t *on; /* the element at an index */                                               \
+    const uint8_t *off /* all others */
+
+#define HIL_ONE_HOT(p, indices, out)                                                               \
+    do {                                                                                           \
+        uint8_t *target = (uint8_t *)(out);                                                        \
+        for (int32_t row = 0; row < (p)->rows; row++) {                                            \
+            for (int32_t label = 0; label < (p)->classes; label++) {                               \
+                for (int32_t column = 0; column < (p)->columns; column++) {                        \
+                    memcpy(target, (indices)[column] == label ? (p)->on : (p)->off,                \
+                           (size_t)(p)->item);                                                     \
+                    target += (p)->item;                                                           \
+                }                                                                                  \
+            }                                                                                      \
+            (indices) += (p)->columns;                                                             \
+        }                                                                                          \
+    } while (0)
+
 /*@kernel
-name = "hil_one_hot"
+name = "hil_one_hot_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["void"]
@@ -155,27 +178,35 @@ element = "rows * classes * columns"
 [cost.on.cortex-m3]
 element = 14
 @*/
-struct hil_one_hot {
-    int32_t rows;       /* of indices in front of the new axis */
-    int32_t classes;    /* elements of the new axis */
-    int32_t columns;    /* indices of a row */
-    int32_t item;       /* bytes of an element */
-    const uint8_t *on;  /* the element at an index */
-    const uint8_t *off; /* all others */
+struct hil_one_hot_s32 {
+    HIL_ONE_HOT_FIELDS;
 };
 
-HIL_INLINE void hil_one_hot(const struct hil_one_hot *p, const int32_t *indices, void *out) {
-    uint8_t *target = (uint8_t *)out;
-    for (int32_t row = 0; row < p->rows; row++) {
-        for (int32_t label = 0; label < p->classes; label++) {
-            for (int32_t column = 0; column < p->columns; column++) {
-                const uint8_t *element = indices[column] == label ? p->on : p->off;
-                memcpy(target, element, (size_t)p->item);
-                target += p->item;
-            }
-        }
-        indices += p->columns;
-    }
+HIL_INLINE void hil_one_hot_s32(const struct hil_one_hot_s32 *p, const int32_t *indices,
+                                void *out) {
+    HIL_ONE_HOT(p, indices, out);
+}
+
+/*@kernel
+name = "hil_one_hot_s64"
+requires = []
+inputs = ["int64_t"]
+outputs = ["void"]
+scratch = "0"
+order = "none"
+code = 90
+[cost.counts]
+element = "rows * classes * columns"
+[cost.on.cortex-m3]
+element = 14
+@*/
+struct hil_one_hot_s64 {
+    HIL_ONE_HOT_FIELDS;
+};
+
+HIL_INLINE void hil_one_hot_s64(const struct hil_one_hot_s64 *p, const int64_t *indices,
+                                void *out) {
+    HIL_ONE_HOT(p, indices, out);
 }
 
 #endif
