@@ -3,13 +3,15 @@
 
 ``python ci/wide.py [BOARD...]`` runs every kernel that a core has for each layer on its emulated
 board, and prints a table: the portable kernel, and the others, the fastest first. The layers are
-those of 16-bit activations, layers that remember, and products of two computed matrices.
+those of 16-bit activations, layers that remember, products of two computed matrices, layers of
+floats, and transposed convolutions. ``only=TEXT`` counts those whose name has the text.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "compiler"), str(ROOT / "tests"), str(ROOT
 
 from costs import Count, count_model  # noqa: E402
 from kernel_layers import Shapes, conv, depthwise  # noqa: E402
-from linear_layers import as_single  # noqa: E402
+from linear_layers import as_single, make_layer  # noqa: E402
 from single_op import (  # noqa: E402
     Draft,
     SingleOp,
@@ -28,11 +30,13 @@ from single_op import (  # noqa: E402
     finish,
     lstm_draft,
     svdf_draft,
+    transpose_conv_draft,
 )
 from wide_layers import wide_layer  # noqa: E402
 
 from hil.board import load_board  # noqa: E402
 from hil.errors import BuildError  # noqa: E402
+from hilc.ir import Quant  # noqa: E402
 from hilc.lowering import candidates  # noqa: E402
 from hilc.lowering.kernels import KernelCall, kernels  # noqa: E402
 from hilc.target import get_cpu  # noqa: E402
@@ -91,6 +95,63 @@ LAYERS: dict[str, Made] = {
 }  # fmt: skip
 
 
+def _floats(op: str, x: tuple[int, ...], w: tuple[int, ...], attrs: dict[str, Any]) -> Made:
+    return lambda rng: as_single(make_layer(rng, op, "float32", x, w, attrs))
+
+
+def _transposed(dtype: str, side: int, channels: int, size: int) -> Made:
+    image, out = (1, side, side, channels), (1, 2 * side, 2 * side, channels)
+    attrs = {"stride_h": 2, "stride_w": 2, "padding": "SAME", "activation": "RELU"}
+
+    def draft(rng: Random) -> Draft:
+        made = transpose_conv_draft(rng, dtype, image, (size, size), out, attrs)
+        return made if made.quant is None else _of_usual_scale(made, size * size * channels)
+
+    return _drafted("TRANSPOSE_CONV", draft)
+
+
+def _of_usual_scale(draft: Draft, depth: int) -> Draft:
+    """Return the layer with scales as converters find them: outputs spread over their range."""
+    shape, w, x, *rest = draft.ins
+    assert w.data is not None
+    scale = 2.0**-12 if x.dtype == "int16" else 2.0**-5
+    bias = Quant((scale * 0.004,), (0,))
+    ins = [
+        shape,
+        replace(w, data=np.maximum(w.data, -127), quant=Quant((0.004,), (0,))),
+        replace(x, quant=Quant((scale,), (0,))),
+        *(replace(b, quant=bias) for b in rest),
+    ]
+    # Rectified: all of int8 is above zero.
+    zero_point = 0 if x.dtype == "int16" else -128
+    quant = Quant((scale * 0.004 * 74 * depth**0.5,), (zero_point,))
+    return replace(draft, ins=ins, quant=quant)
+
+
+LAYERS |= {
+    "float32 1x1, 25x5, 64 to 64":
+        _floats("CONV_2D", (1, 25, 5, 64), (64, 1, 1, 64), conv("SAME")),
+    "float32 1x1, 12x12, 32 to 32":
+        _floats("CONV_2D", (1, 12, 12, 32), (32, 1, 1, 32), conv("SAME")),
+    "float32 3x3, 12x12, 32 to 32":
+        _floats("CONV_2D", (1, 12, 12, 32), (32, 3, 3, 32), conv("SAME")),
+    "float32 fully connected, 640 to 128":
+        _floats("FULLY_CONNECTED", (1, 640), (128, 640), _RELU),
+    "float32 depthwise 3x3, 25x5, 64":
+        _floats("DEPTHWISE_CONV_2D", (1, 25, 5, 64), (1, 3, 3, 64), depthwise(1)),
+    "float32 depthwise 3x3, 24x24, 32":
+        _floats("DEPTHWISE_CONV_2D", (1, 24, 24, 32), (1, 3, 3, 32), depthwise(1)),
+    "float32 depthwise 5x5, 24x24, 32":
+        _floats("DEPTHWISE_CONV_2D", (1, 24, 24, 32), (1, 5, 5, 32), depthwise(1)),
+    "float32 matrices, 32x64 by 64x32":
+        _drafted(_MATMUL, lambda rng: batch_matmul_draft(rng, "float32", (32, 64), (64, 32))),
+    "float32 transposed 3x3, 8x8 to 16x16, 32": _transposed("float32", 8, 32, 3),
+    "int8 transposed 3x3, 8x8 to 16x16, 32": _transposed("int8", 8, 32, 3),
+    "int8 transposed 4x4, 8x8 to 16x16, 32": _transposed("int8", 8, 32, 4),
+    "16x8 transposed 3x3, 8x8 to 16x16, 32": _transposed("int16", 8, 32, 3),
+}  # fmt: skip
+
+
 def measured(board: str, layers: dict[str, Made]) -> dict[str, list[Count]]:
     """Return the counts of every kernel of each layer, by the layer's name."""
     found: dict[str, list[Count]] = {}
@@ -122,12 +183,13 @@ def main() -> int:
             per = sorted(
                 ((count.count / macs(layers[name]), count) for count in own), key=lambda p: p[0]
             )
-            if not per:
-                rows[name] += ["-", "-"]
-                continue
-            portable = max(p for p, c in per if not kernels()[c.kernel].requires)
+            # Those of floats whose sums the core rounds once are all its own.
+            portable = max((p for p, c in per if not kernels()[c.kernel].requires), default=None)
             others = [f"{p:.2f} ({_way(c)})" for p, c in per if p != portable]
-            rows[name] += [f"{portable:.2f}", ", ".join(others) or "-"]
+            rows[name] += [
+                "-" if portable is None else f"{portable:.2f}",
+                ", ".join(others) or "-",
+            ]
     heads = [f"{load_board(b).cpu.name}{what}" for b in names for what in (", portable", "")]
     print("| layer | " + " | ".join(heads) + " |")
     print("| --- |" + " --- |" * len(heads))

@@ -267,9 +267,24 @@ def _transpose_conv(rng: Random, dtype: str) -> Draft:
     for size, taps, stride in zip(sizes, (filter_h, filter_w), strides, strict=True):
         least = (size - 1) * stride + (1 if padding == "SAME" else taps)
         out_sizes.append(least + int(rng.integers(stride)))
-    x = activation_tensor(rng, dtype, (batch, *sizes, in_c))
+    image, out = (batch, *sizes, in_c), (batch, *out_sizes, out_c)
+    attrs = {"stride_h": strides[0], "stride_w": strides[1], "padding": padding}
+    return transpose_conv_draft(rng, dtype, image, (filter_h, filter_w), out, attrs)
+
+
+def transpose_conv_draft(
+    rng: Random,
+    dtype: str,
+    image: tuple[int, ...],
+    filters: tuple[int, int],
+    out: tuple[int, ...],
+    attrs: dict[str, Any],
+) -> Draft:
+    """A transposed convolution from one image to another of these shapes."""
+    (filter_h, filter_w), in_c, out_c = filters, image[3], out[3]
+    x = activation_tensor(rng, dtype, image)
     w_shape = (out_c, filter_h, filter_w, in_c)
-    shape = index_tensor([batch, *out_sizes, out_c], "shape")
+    shape = index_tensor([*out], "shape")
     bias = Tensor("b", (out_c,), next(iter(x.element.biases), "int32"))
     if x.quant is None:
         w = Tensor("w", w_shape, dtype, data=content(rng, Tensor("w", w_shape, dtype)))
@@ -287,8 +302,7 @@ def _transpose_conv(rng: Random, dtype: str) -> Draft:
         spread = max(5e-3, spread * (200 if dtype == "int16" else 1))
         quant = quantized(rng, dtype, spread)
     ins = [shape, w, x, bias] if rng.random() < 0.7 else [shape, w, x]
-    attrs = {"stride_h": strides[0], "stride_w": strides[1], "padding": padding}
-    attrs["activation"] = pick(rng, *ACTIVATIONS)
+    attrs = {"activation": pick(rng, *ACTIVATIONS), **attrs}
     return Draft(ins, quant, attrs, rounding=summed(dtype))
 
 
