@@ -495,7 +495,7 @@ def _signed_quant(tensor: Tensor) -> Quant:
 def _signed_values(tensor: Tensor) -> tuple[Array, Quant]:
     assert tensor.data is not None
     lowered = _SHIFT if tensor.dtype == "uint8" else 0
-    return (tensor.data.astype(np.int16) - lowered).astype(np.int8), _signed_quant(tensor)
+    return (tensor.data.astype(np.int64) - lowered).astype(np.int8), _signed_quant(tensor)
 
 
 def _channel_quantization(weights: Tensor, origin: Dequantized, axis: int) -> tuple[Array, Quant]:
