@@ -6,7 +6,7 @@ interpreter and, in bulk, by generated C on this machine; both must agree with t
 outputs by the suite's own tolerance. What is not read is refused, with a reason; the reasons are
 listed by count. The last line is ``conformance: P passed, F failed, R refused of T``.
 
-    python ci/conformance.py [PATTERN ...] [--no-c] [--list] [--json FILE]
+    python ci/conformance.py [PATTERN ...] [--no-c] [--board NAME] [--list] [--json FILE]
 
 A pattern selects tests by a part of their name, or with a leading ``=`` by an operator in them.
 """
@@ -32,8 +32,11 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
+import hil
 import hilc
 import hilc.host
+from hil.board import load_board
+from hil.errors import BuildError
 from hilc.errors import HilError
 from hilc.interpreter import run
 from hilc.ir import Array, Graph
@@ -45,8 +48,8 @@ HALF_BOUND = 2.0**-9
 #: By how much outputs may be off whose expected values carry the rounding of numpy's transforms in
 #: single precision, where the right value is 0.
 BOUNDS = {"test_dft_inverse": 1e-6, "test_dft_inverse_opset19": 1e-6}
-#: Models that one shared object is built of.
-BULK = 150
+#: Models that one shared object is built of, and one image of a board.
+BULK, BOARD_BULK = 150, 40
 
 
 @dataclass
@@ -188,7 +191,7 @@ def in_c(chosen: Sequence[Case]) -> None:
                 _run_in_c(case, executor)
 
 
-def _run_in_c(case: Case, executor: Any) -> None:
+def _run_in_c(case: Case, executor: Any, where: str = "in C") -> None:
     graph = case.graph
     assert graph is not None
     names = [value.name for value in case.model.graph.input]
@@ -201,7 +204,45 @@ def _run_in_c(case: Case, executor: Any) -> None:
         difference = compared(case, outputs, expected)
         if difference:
             case.result = ""
-            case.end("failed", f"in C: {difference}")
+            case.end("failed", f"{where}: {difference}")
+
+
+def on_board(chosen: Sequence[Case], name: str) -> None:
+    """Run tests on a board, many in one image; what does not fit into it is refused."""
+    board = load_board(name)
+    libraries = []
+    for number, case in enumerate(chosen):
+        assert case.graph is not None
+        try:
+            graph = case.graph.with_(name=f"t{number}")
+            library = hilc.compile(graph, cpu=board.cpu.name, pools="external")
+            libraries.append((case, library))
+        except HilError as error:
+            case.end("refused", f"on {name}: {error.fact}")
+    for start in range(0, len(libraries), BOARD_BULK):
+        _image(libraries[start : start + BOARD_BULK], name)
+
+
+def _image(part: Sequence[tuple[Case, Any]], name: str) -> None:
+    """Run tests in one image, or in halves of it where it does not fit."""
+    try:
+        with hil.open(
+            load_board(name), *(library for _, library in part), workspace="shared"
+        ) as device:
+            for case, library in part:
+                try:
+                    _run_in_c(case, device[library.modules[0].name], f"on {name}")
+                except HilError as error:
+                    case.result = ""
+                    case.end("failed", f"on {name}: {error.fact}")
+    except BuildError as error:
+        if len(part) == 1:
+            part[0][0].result = ""
+            part[0][0].end("refused", f"on {name}: {error.fact}")
+            return
+        middle = len(part) // 2
+        _image(part[:middle], name)
+        _image(part[middle:], name)
 
 
 def selected(case: Case, patterns: Sequence[str]) -> bool:
@@ -249,6 +290,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--no-c", action="store_true", help="the interpreter alone")
+    parser.add_argument(
+        "--board", action="append", default=[], help="run what passed on this board, too"
+    )
     parser.add_argument("--list", action="store_true", help="name every test that did not pass")
     parser.add_argument("--json", metavar="FILE", help="write the result of each test here")
     args = parser.parse_args(arguments)
@@ -260,6 +304,8 @@ def main(arguments: Sequence[str]) -> int:
             interpret(case)
         if not args.no_c:
             in_c([case for case in done if case.result == "passed"])
+        for board in args.board:
+            on_board([case for case in done if case.result == "passed"], board)
     report(done, args.list)
     if args.json:
         results = {case.name: [case.result, case.reason] for case in done}
