@@ -18,7 +18,8 @@ from hilc.fusion import schedule
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.call import FusedCall, Location, Move, Part, Piece, numbers
 from hilc.fusion.fused import GroupCalls, fuse
-from hilc.interpreter import run
+from hilc.interpreter import run, run_all
+from hilc.ir import Quant
 from hilc.lowering.choice import Choice, Group
 from hilc.memory.check_fused import check_group
 from hilc.memory.checker import execute_plan
@@ -297,3 +298,26 @@ def test_the_description_names_all_layers_of_a_group():
     first, second = library.modules[0].layers
     assert (first.name, first.group, second.group) == (c, (a, c), ())
     assert first.macs == 2 * 6 * 6 * 4 * 36
+
+
+@pytest.mark.parametrize(
+    ("op", "scale", "zero_point"), [("L2_NORMALIZATION", 1 / 128, 0), ("LOG_SOFTMAX", 1 / 16, 127)]
+)
+def test_normalizations_of_pixels_run_row_by_row(op: str, scale: float, zero_point: int) -> None:
+    """Between two convolutions, in one group with them, and not in memory as a whole."""
+    builder = GraphBuilder(1)
+    x = builder.input(1, 30, 30, 4)
+    normalized = builder.op(op, builder.conv(x, 8))
+    quant = Quant((scale,), (zero_point,))
+    builder.tensors[normalized] = replace(builder.tensors[normalized], quant=quant)
+    graph = builder.graph(builder.conv(normalized, 2, 3, 2))
+    library = hilc.compile(graph, optimize="ram")
+    (module,) = library.modules
+    assert len(module.layers) == 1
+    assert module.workspace_bytes < graph.tensors[normalized].nbytes / 4
+    values = np.random.default_rng(0).integers(-128, 128, (1, 30, 30, 4)).astype(np.int8)
+    with hilc.host.load(library) as model:
+        model.set_input(x, values)
+        model.run()
+        (expected,) = (run_all(graph, {x: values})[name] for name in graph.outputs)
+        np.testing.assert_array_equal(model.get_output(0), expected)

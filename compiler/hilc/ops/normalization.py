@@ -33,6 +33,7 @@ from hilc.ops.operands import (
     unsupported,
 )
 from hilc.ops.softmax import MAX_DEPTH, SUM_BITS, difference_scale, exponentials
+from hilc.ops.traits import SameRows
 
 #: The types that these operators take.
 DTYPES = ("int8", "float32")
@@ -148,5 +149,5 @@ def _l2_normalization(
     return [np.clip(y, *outs[0].element.bounds).astype(outs[0].dtype)]
 
 
-LOG_SOFTMAX = OpDef(_infer, _log_softmax, _check)
-L2_NORMALIZATION = OpDef(_infer, _l2_normalization, _check)
+LOG_SOFTMAX = OpDef(_infer, _log_softmax, _check, rows=SameRows())
+L2_NORMALIZATION = OpDef(_infer, _l2_normalization, _check, rows=SameRows())
