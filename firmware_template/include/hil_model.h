@@ -21,6 +21,7 @@ enum hil_dtype {
     HIL_UINT64 = 8,
     HIL_UINT16 = 9,
     HIL_FLOAT16 = 10,
+    HIL_FLOAT64 = 11,
 };
 
 /* A tensor in the board's memory. Its elements lie without gaps, the last axis innermost. */

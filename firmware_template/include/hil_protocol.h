@@ -86,6 +86,7 @@ enum hil_wire_dtype {
     HIL_WIRE_UINT64 = 8,
     HIL_WIRE_UINT16 = 9,
     HIL_WIRE_FLOAT16 = 10,
+    HIL_WIRE_FLOAT64 = 11,
 };
 
 enum hil_tensors {

@@ -149,6 +149,7 @@ class Dtype(IntEnum):
     UINT64 = 8
     UINT16 = 9
     FLOAT16 = 10
+    FLOAT64 = 11
 
 
 class Tensors(IntEnum):

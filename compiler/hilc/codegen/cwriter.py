@@ -120,7 +120,7 @@ def _literals(array: Array) -> list[str]:
         # The same as c_float, for many at once.
         texts = " ".join(value.hex() for value in array.ravel().tolist())
         return [f"{text}f" for text in _trim_hex(texts).split(" ")]
-    if array.dtype == np.float32:
+    if array.dtype in (np.float32, np.float64):
         return [c_float(value) for value in array.ravel().tolist()]
     if array.dtype == np.float16:
         return [str(bits) for bits in array.view(np.uint16).ravel().tolist()]

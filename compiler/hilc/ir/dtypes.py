@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from sys import float_info
 from types import MappingProxyType
 
 #: DLPack's codes of kinds of types, by their names in C.
@@ -114,6 +115,11 @@ _ROWS = (
     # Stored only: no core computes on it, so it is widened before arithmetic.
     ElementType(
         "float16", "uint16_t", "f16", 2, -65504, 65504, "kDLFloat", 16, may_have_scale=False
+    ),
+    # No core here computes it, so operators on it stand by themselves (hilc.ops.doubles).
+    ElementType(
+        "float64", "double", "f64", 8, -float_info.max, float_info.max, "kDLFloat", 64,
+        may_have_scale=False,
     ),
 )  # fmt: skip
 

@@ -545,6 +545,28 @@ class HilDetection(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilMean(FieldGroup):
+    """The fields of ``HIL_MEAN_FIELDS``."""
+
+    #: of the output
+    size: int
+    #: turns of the loops over the outputs
+    counts: tuple[int, ...]
+    #: by which the input moves as each of them advances
+    jumps: tuple[int, ...]
+    #: of `length` values, averaged into one output
+    rows: int
+    #: turns of the loops over the rows of an output
+    row_counts: tuple[int, ...]
+    #: by which the input moves as each of those advances
+    row_jumps: tuple[int, ...]
+    #: values of a row
+    length: int
+    #: from one value of a row to the next
+    step: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilFourier(FieldGroup):
     """The fields of ``HIL_FOURIER_FIELDS``."""
 
@@ -594,28 +616,6 @@ class HilRowsS16(FieldGroup):
     per_channel: int
     #: [columns][depth]
     weights: npt.NDArray[np.int8]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HilMean(FieldGroup):
-    """The fields of ``HIL_MEAN_FIELDS``."""
-
-    #: of the output
-    size: int
-    #: turns of the loops over the outputs
-    counts: tuple[int, ...]
-    #: by which the input moves as each of them advances
-    jumps: tuple[int, ...]
-    #: of `length` values, averaged into one output
-    rows: int
-    #: turns of the loops over the rows of an output
-    row_counts: tuple[int, ...]
-    #: by which the input moves as each of those advances
-    row_jumps: tuple[int, ...]
-    #: values of a row
-    length: int
-    #: from one value of a row to the next
-    step: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -2468,6 +2468,67 @@ class HilDetectionRegular(Parameters):
     detection: HilDetection
     #: detections of a class
     per_class: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCombineF64(Parameters):
+    """The fields of ``struct hil_combine_f64``."""
+
+    KERNEL: ClassVar[str] = "hil_combine_f64"
+
+    binary: HilBinary
+    #: of enum hil_double_operation
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCompareF64(Parameters):
+    """The fields of ``struct hil_compare_f64``."""
+
+    KERNEL: ClassVar[str] = "hil_compare_f64"
+
+    binary: HilBinary
+    #: of enum hil_double_comparison
+    comparison: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilFunctionF64(Parameters):
+    """The fields of ``struct hil_function_f64``."""
+
+    KERNEL: ClassVar[str] = "hil_function_f64"
+
+    #: elements
+    size: int
+    #: of enum hil_double_function
+    function: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilReduceF64(Parameters):
+    """The fields of ``struct hil_reduce_f64``."""
+
+    KERNEL: ClassVar[str] = "hil_reduce_f64"
+
+    mean: HilMean
+    #: of enum hil_double_reduction
+    way: int
+    #: values of one output
+    count: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCastF64(Parameters):
+    """The fields of ``struct hil_cast_f64``."""
+
+    KERNEL: ClassVar[str] = "hil_cast_f64"
+
+    #: elements
+    size: int
+    #: type of the input: of enum hil_cast_type, or the number after for double
+    source: int
+    #: type of the output, likewise; one of them is double
+    target: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

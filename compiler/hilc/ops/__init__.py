@@ -25,6 +25,7 @@ from hilc.ops.conv3d import CONV_3D
 from hilc.ops.data_movement import PAD, PADV2, STRIDED_SLICE, TRANSPOSE
 from hilc.ops.depthwise_conv2d import DEPTHWISE_CONV_2D
 from hilc.ops.detection import DETECTION_POSTPROCESS
+from hilc.ops.doubles import DOUBLES
 from hilc.ops.elementwise import ADD, MUL, SUB
 from hilc.ops.external import EXTERNAL_NODE
 from hilc.ops.fill import BROADCAST_TO, FILL
@@ -219,6 +220,7 @@ _OPS: dict[str, OpDef] = {
     **dict.fromkeys(INTEGER_OPERATORS, INTEGER),
     "SCATTER": SCATTER,
     **dict.fromkeys((*FUNCTIONS, *CLASSES), REAL_FUNCTION),
+    **DOUBLES,
     # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second,
     # hilc.transforms.fuse_quantized the third.
     "COPY": COPY,

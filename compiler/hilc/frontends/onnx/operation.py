@@ -24,12 +24,19 @@ from onnx import helper, numpy_helper
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.onnx.builder import Builder, dtype_name
 from hilc.ir import Array, Attributes, Node, Quant, Rounding, Tensor
+from hilc.ops import OPS
+from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.cast import CastAttributes
+from hilc.ops.doubles import DOUBLES, DoubleCastAttributes
+from hilc.ops.doubles import PREFIX as DOUBLE
 from hilc.ops.views import ReshapeAttributes
 
 #: What a translator returns: the node's outputs in order; None for one that nothing may read.
 Outputs = Tensor | Sequence[Tensor | None]
 Translator = Callable[["Operation"], Outputs]
+
+#: Operators that move or choose elements of any type, besides those whose definition says so.
+_MOVING = ("BROADCAST_TO", "SELECT_V2")
 
 _TRANSLATORS: dict[tuple[str, str], Translator] = {}
 
@@ -246,6 +253,8 @@ class Operation:
         rounding: Rounding = Rounding.DOUBLE,
     ) -> list[Tensor]:
         """Add a node with several outputs, and return those."""
+        if any(x is not None and x.dtype == "float64" for x in inputs):
+            op, attrs = self._of_doubles(op, attrs)
         names = [self.builder.fresh(self._base) for _ in range(outputs)]
         node = Node(
             op,
@@ -255,6 +264,18 @@ class Operation:
             rounding=rounding,
         )
         return self.builder.add(node, inputs, quants or [None] * outputs)
+
+    def _of_doubles(self, op: str, attrs: Attributes | None) -> tuple[str, Attributes | None]:
+        """Return the operator that does the same to float64, which those of TensorFlow Lite do not
+        take unless they move elements only.
+        """
+        twin = f"{DOUBLE}{op}"
+        if twin in DOUBLES:
+            # Nothing here states an activation beside ONNX's own operators.
+            return twin, None if isinstance(attrs, ActivationAttributes) else attrs
+        if op in DOUBLES or OPS[op].moves or OPS[op].view or op in _MOVING:
+            return op, attrs
+        self.refuse("computes in double precision", "export the model in float32")
 
     @property
     def _base(self) -> str:
@@ -291,8 +312,12 @@ class Operation:
         """Return the same numbers in another type; the tensor itself where it is of that."""
         if x.dtype == dtype:
             return x
+        if (x.dtype, dtype) == ("float64", "float16"):
+            self.refuse("casts float64 to float16", "by way of float32 it would be rounded twice")
         if "float16" in (x.dtype, dtype) and "float32" not in (x.dtype, dtype):
             x = self.cast(x, "float32")
+        if "float64" in (x.dtype, dtype):
+            return self.emit("DOUBLE_CAST", x, attrs=DoubleCastAttributes(dtype=dtype))
         return self.emit("CAST", x, attrs=CastAttributes(dtype=dtype))
 
     def run(self, kind: str, inputs: Sequence[Tensor | None], **attributes: Any) -> list[Tensor]:

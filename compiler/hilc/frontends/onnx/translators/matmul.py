@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hilc.frontends.onnx.operation import Operation, translates
+from hilc.frontends.onnx.translators.arithmetic import multiply, summed
 from hilc.ir import Tensor
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.batch_matmul import BatchMatmulAttributes
@@ -32,6 +33,11 @@ def product(n: Operation, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _matrices(n: Operation, a: Tensor, b: Tensor) -> Tensor:
+    if a.dtype == "float64":
+        # Nothing multiplies matrices of doubles: sums of all products do.
+        rows = n.reshape(a, (*a.shape, 1))
+        columns = n.reshape(b, (*b.shape[:-2], 1, *b.shape[-2:]))
+        return summed(n, multiply(n, rows, columns), max(len(a.shape), len(b.shape)) - 1)
     if b.data is not None and len(b.shape) == 2 and a.data is None:
         attrs = FullyConnectedAttributes(keep_num_dims=True)
         return n.emit("FULLY_CONNECTED", a, n.constant(b.data.T), None, attrs=attrs)

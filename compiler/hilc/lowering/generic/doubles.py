@@ -1,0 +1,66 @@
+"""Arithmetic in double precision."""
+
+from __future__ import annotations
+
+from hilc.lowering.generic.elementwise import binary_walk
+from hilc.lowering.generic.mean import walk_of_values
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import (
+    HilCastF64,
+    HilCombineF64,
+    HilCompareF64,
+    HilFunctionF64,
+    HilReduceF64,
+)
+from hilc.lowering.registry import Layer, lowers
+from hilc.ops.cast import CASTABLE
+from hilc.ops.doubles import BINARY, COMPARISONS, FUNCTIONS, PREFIX, REDUCTIONS
+
+#: The types of ``hil_cast_f64``, in the order of ``enum hil_cast_type``, and float64 behind them.
+_TYPES = (*CASTABLE, "float64")
+#: Comparisons that are others with their operands exchanged.
+_EXCHANGED = {"GREATER": "LESS", "GREATER_EQUAL": "LESS_EQUAL"}
+
+
+def _kind(layer: Layer) -> str:
+    return layer.node.op.removeprefix(PREFIX)
+
+
+@lowers(*(f"{PREFIX}{kind}" for kind in BINARY))
+def combined(layer: Layer) -> KernelCall:
+    operation = list(BINARY).index(_kind(layer))
+    return KernelCall(HilCombineF64(binary=binary_walk(layer), operation=operation), (0, 1))
+
+
+@lowers(*(f"{PREFIX}{kind}" for kind in COMPARISONS))
+def compared(layer: Layer) -> KernelCall:
+    kind = _kind(layer)
+    order = (1, 0) if kind in _EXCHANGED else (0, 1)
+    comparison = list(COMPARISONS).index(_EXCHANGED.get(kind, kind))
+    parameters = HilCompareF64(binary=binary_walk(layer, order), comparison=comparison)
+    return KernelCall(parameters, order)
+
+
+@lowers(*(f"{PREFIX}{kind}" for kind in FUNCTIONS))
+def function(layer: Layer) -> KernelCall:
+    function = list(FUNCTIONS).index(_kind(layer))
+    return KernelCall(HilFunctionF64(size=layer.out.size, function=function))
+
+
+@lowers(*(f"{PREFIX}{kind}" for kind in REDUCTIONS))
+def reduced(layer: Layer) -> KernelCall:
+    parameters = HilReduceF64(
+        mean=walk_of_values(layer),
+        way=REDUCTIONS.index(_kind(layer)),
+        count=layer.operand(0).size // layer.out.size,
+    )
+    return KernelCall(parameters)
+
+
+@lowers(f"{PREFIX}CAST")
+def cast(layer: Layer) -> KernelCall:
+    x, out = layer.operand(0), layer.out
+    parameters = HilCastF64(
+        size=x.size, source=_TYPES.index(x.dtype), target=_TYPES.index(out.dtype)
+    )
+    return KernelCall(parameters)
