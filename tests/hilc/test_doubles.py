@@ -129,3 +129,13 @@ def test_layers_in_double_precision_are_refused() -> None:
     x, w = np.zeros((1, 1, 4, 4)), np.zeros((1, 1, 3, 3))
     with pytest.raises(UnsupportedError, match="double|float64"):
         run_node(helper.make_node("Conv", ["x", "w"], ["y"]), [x, w])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "uint64"])
+def test_reductions_without_a_kernel_for_a_type_are_refused(dtype: str) -> None:
+    axis = Tensor("axis", (1,), "int32", data=np.array([1], np.int32))
+    x, y = Tensor("x", (2, 3), dtype), Tensor("y", (2,), dtype)
+    node = Node("REDUCE_MAX", ("x", "axis"), ("y",), ReductionAttributes())
+    graph = Graph("g", {"x": x, "axis": axis, "y": y}, (node,), ("x",), ("y",))
+    with pytest.raises(UnsupportedError, match=f"REDUCE_MAX does not support {dtype}"):
+        hilc.compile(graph, cpu="host")

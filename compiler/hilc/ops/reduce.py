@@ -12,10 +12,11 @@ from typing import Literal
 
 import numpy as np
 
-from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Numerics, Tensor
+from hilc.ir import Array, Attributes, Node, Numerics, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.ops import permuting
 from hilc.ops.attributes import ReductionAttributes
+from hilc.ops.cast import CASTABLE
 from hilc.ops.mean import reduced_axes, reduced_shape
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -29,7 +30,7 @@ from hilc.ops.operands import (
 )
 from hilc.ops.traits import Link, ascending, in_step
 
-_ORDERED = tuple(ELEMENT_TYPES)
+_ORDERED = CASTABLE
 _DTYPES: Mapping[str, tuple[str, ...]] = {
     "REDUCE_MAX": _ORDERED,
     "REDUCE_MIN": _ORDERED,
