@@ -77,7 +77,7 @@ def test_a_row_agrees_with_numpy(name: str) -> None:
     assert (row.low, row.high) == (info.min, info.max)
     assert row.dl_bits == 8 * dtype.itemsize
     assert {"i": 0, "u": 1, "f": 2}[dtype.kind] == row.dl_code
-    c_types = {"float": ctypes.c_float} | {
+    c_types = {"float": ctypes.c_float, "double": ctypes.c_double} | {
         f"{kind}int{bits}_t": getattr(ctypes, f"c_{kind}int{bits}")
         for kind in ("", "u")
         for bits in (8, 16, 32, 64)

@@ -41,18 +41,9 @@ HIL_INLINE void hil_transpose_conv2d_s8_mve(const struct hil_transpose_conv2d_s8
         for (int32_t i = 0; i < p->count; i++) {
             const struct hil_phase phase = hil_phase_of(p->phases + HIL_PHASE_WORDS * i);
             const int32_t depth = phase.filter_h * phase.filter_w * p->in_c;
-            const struct hil_transpose_conv2d_s8_mve own = {
-                .chunks = (depth + HIL_MVE_CHUNK - 1) / HIL_MVE_CHUNK,
-                .pairs = p->pairs,
-                .odd = p->odd,
-                .row_step = p->row_step,
-                .column_step = p->column_step,
-                .linear = p->linear,
-                .out_zero_point = p->out_zero_point,
-                .out_min = p->out_min,
-                .out_max = p->out_max,
-                .stream = p->stream + phase.weights,
-            };
+            struct hil_transpose_conv2d_s8_mve own = *p;
+            own.chunks = (depth + HIL_MVE_CHUNK - 1) / HIL_MVE_CHUNK;
+            own.stream = p->stream + phase.weights;
             struct hil_mve_columns columns = HIL_MVE_COLUMNS(&own);
             const struct hil_patch window = {
                 .in_h = p->in_h,
