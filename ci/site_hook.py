@@ -26,6 +26,8 @@ PLACES = {
     "ARCHITECTURE.md": "explanation/architecture.md",
     "examples/byoc/README.md": "examples/byoc.md",
     "examples/digits/README.md": "examples/digits.md",
+    "examples/networks/README.md": "examples/networks.md",
+    "examples/pytorch/README.md": "examples/pytorch.md",
     "firmware_template/README.md": "reference/firmware-project.md",
 }
 RECORDS = "explanation/decisions"

@@ -24,7 +24,7 @@ EPOCHS = 40
 TOLERANCE = 1e-5
 
 
-class Digits(nn.Module):
+class Digits(nn.Module):  # type: ignore[misc]
     """Two convolutions with batch normalization, then a linear layer."""
 
     def __init__(self) -> None:
@@ -36,7 +36,8 @@ class Digits(nn.Module):
         self.classes = nn.Linear(24 * 2 * 2, 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.classes(self.features(x).flatten(1))
+        y: torch.Tensor = self.classes(self.features(x).flatten(1))
+        return y
 
 
 def data() -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,7 +57,8 @@ def train(images: torch.Tensor, labels: torch.Tensor) -> Digits:
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(images[part]), labels[part]).backward()
             optimizer.step()
-    return model.eval()
+    model.eval()
+    return model
 
 
 def main() -> int:

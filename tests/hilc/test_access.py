@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +13,15 @@ import kernel_runner
 import numpy as np
 import numpy.typing as npt
 import pytest
+from even_ops import KINDS as EVEN_KINDS
+from even_ops import even_op
 from kernel_checks import borders
 from kernel_runner import Case
 from linear_layers import grouped_layer, random_layer
 from single_op import KINDS, random_op
 from sixteen_by_eight import BIASES, operator
 
+from hilc.errors import HilError
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.lowering import candidates
 from hilc.lowering.access import (
@@ -324,15 +328,24 @@ class _Single:
         self.access = access_of(call, self.tensors, outs)
 
 
+#: Kernels of operators that only ONNX has, which its conformance suite draws.
+OF_ONNX = {"hil_integer", "hil_integer_compare", "hil_real_class", "hil_real_function"}
+
+
 def _singles(cpu: str) -> list[_Single]:
     """Layers of all kinds, by every kernel that the core has and others have not."""
     rng = np.random.default_rng(5)
     made: list[tuple[Node, Sequence[Tensor | None], Sequence[Tensor], Sequence[Array | None]]] = []
     for op, dtype in KINDS:
         # Of a conversion the other type is drawn as well, and each pair has a kernel of its own.
-        for _ in range(12 if op in ("QUANTIZE", "DEQUANTIZE", "GELU") else 4):
+        for _ in range(12 if op in ("QUANTIZE", "DEQUANTIZE", "GELU", "PRELU", "ADD") else 4):
             single = random_op(rng, op, dtype)
             made.append((single.node, single.ins, single.outs, single.values))
+    for op, dtype in EVEN_KINDS:
+        for ties in (False, True) * 4:
+            with suppress(HilError):
+                single = even_op(rng, op, dtype, ties)
+                made.append((single.node, single.ins, single.outs, single.values))
     for op, dtype in itertools.product(
         ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), ARITHMETIC
     ):
@@ -376,7 +389,7 @@ def test_kernels_compute_right_where_buffers_overlap_as_far_as_they_may(cpu: str
     tested = {case.call.kernel.name for case in cases}
     assert len(cases) > (100 if cpu == "host" else 20)
     if cpu == "host":
-        assert promising - tested == set()
+        assert promising - tested - OF_ONNX == set()
     for case, results, wanted in zip(
         cases, kernel_runner.run(cases, flags=_OPTIMISED), expected, strict=True
     ):
@@ -445,7 +458,7 @@ def test_one_byte_less_is_caught(cpu: str, monkeypatch: pytest.MonkeyPatch) -> N
     }
     assert len(caught) > (8 if cpu == "host" else 1)
     if cpu == "host":
-        assert promising - caught == set()
+        assert promising - caught - OF_ONNX == set()
 
 
 # What headers may state --------------------------------------------------------------------------

@@ -588,8 +588,8 @@ MODULES: dict[str, tuple[dict[str, Any], str]] = {
         "the constant 'a.b' is not a C identifier",
     ),
     "constant's type": (
-        {"constants": {"a": np.zeros(2, np.float64)}},
-        r"the constant 'a' is float64\[2\]\n\nhint: use an array .* of int8",
+        {"constants": {"a": np.zeros(2, np.complex64)}},
+        r"the constant 'a' is complex64\[2\]\n\nhint: use an array .* of int8",
     ),
     "constant's size": (
         {"constants": {"a": np.zeros((0, 2), np.int8)}},

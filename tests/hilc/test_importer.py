@@ -405,8 +405,8 @@ def _constant_of_wrong_size(b: ModelBuilder) -> None:
 
 
 def _complex_type(b: ModelBuilder) -> None:
-    b.input("x", (1, 4), "float64")
-    b.output("y", (1, 4), "float64")
+    b.input("x", (1, 4), "complex64")
+    b.output("y", (1, 4), "complex64")
     b.op("RELU", ("x",), ("y",))
 
 
@@ -434,7 +434,7 @@ def _absent_operand(b: ModelBuilder) -> None:
     [
         (_dynamic, UnsupportedError, "input 'x' has the dynamic shape [1, -1, 4]"),
         (_batch_of_eight, UnsupportedError, "input 'x' has the dynamic shape [-1, 4]"),
-        (_float16_activation, UnsupportedError, "'x' has type float16"),
+        (_float16_activation, UnsupportedError, "it reads 'x', a computed float16 tensor"),
         (_per_channel_activation, UnsupportedError, "'x' is computed but quantized per channel"),
         (_unquantized, ModelError, "'x' is int8 but has no scale"),
         (_wrong_order, ModelError, "operator 0 (RELU) reads 't' before any operator writes it"),
@@ -448,7 +448,7 @@ def _absent_operand(b: ModelBuilder) -> None:
         (_huge, ModelError, "takes 4294967296 bytes"),
         (_empty_dimension, UnsupportedError, "the input 'x' has shape [0, 4], which has no"),
         (_constant_of_wrong_size, ModelError, "'c' has 12 bytes of data; its shape [1, 4]"),
-        (_complex_type, UnsupportedError, "'x' has type float64"),
+        (_complex_type, UnsupportedError, "'x' is an input or an output, and complex"),
         (_scales_without_axis, ModelError, "'w' with shape [2, 4] has 3 scales along axis 0"),
         (_zero_scale, ModelError, "'x' with scale 0.0"),
         (_absent_operand, ModelError, "operator 0 (ADD): it has a missing operand"),

@@ -408,7 +408,7 @@ _PACKED = Style(7, "packed", "packed")
         (_MAPPED, _text("lib0.c", "pools->sram)[80]", "pools->dram)[80]"), "where in its pools"),
         (_PACKED, _text("lib1.c", "_inputs[2]", "_inputs[3]"), "whose inputs cannot be read"),
         (_PACKED, _text("lib1.c", "1L, \n8L", "1L, \n9L"), "is int8 of 8 bytes, and also int8"),
-        (_PACKED, _text("lib1.c", "{0, 32, 1}", "{2, 48, 1}"), "also float48 of 0"),
+        (_PACKED, _text("lib1.c", "{0, 32, 1}", "{2, 16, 1}"), "also float16 of 8"),
         (_PACKED, _main("outputs", "output1", to=None), "2 outputs in its code but 1 in its"),
         (_PACKED, _text("lib0.c", "args)[3]", "args)[4]"), "passes the arguments [0, 1, 2, 4] on"),
         (_PACKED, _text("lib0.c", "tensors[5] =", "(void)"), "leaves out its external pools"),

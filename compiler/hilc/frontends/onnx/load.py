@@ -101,7 +101,12 @@ def _external(tensor: onnx.TensorProto, folder: Path | None) -> bytes:
         start, count = (int(entries.get(key) or default) for key, default in _RANGE)
     except ValueError:
         raise ModelError(f"{what} lie at {entries}, which is no range of a file", _HINT) from None
-    path = (folder / location).resolve()
+    try:
+        path = (folder / location).resolve()
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"{what} lie in {location!r:.80}, which is no name of a file: {error}", _HINT
+        ) from None
     if not location or Path(location).is_absolute() or not path.is_relative_to(folder.resolve()):
         raise ModelError(
             f"{what} lie in {location!r}, outside of the model's folder",

@@ -48,6 +48,8 @@ _OLD_MODEL = "serialized_exported_program.json"
 _MAX_FILES = 100_000
 _MAX_JSON_BYTES = 256 << 20
 _MAX_RANK = 16
+#: How much larger the contents may be than the file: PyTorch stores them as they are.
+_MAX_GROWTH, _FREE_BYTES = 10, 1 << 20
 #: Layout of tensors whose elements lie in strides.
 _STRIDED = 7
 
@@ -100,20 +102,24 @@ def read_archive(data: bytes) -> Archive:
     except _DAMAGED as error:
         raise _damaged(error) from None
     with file:
-        return _Reader(file).archive()
+        return _Reader(file, len(data)).archive()
 
 
 class _Reader:
     """Reader of the files of one archive."""
 
-    def __init__(self, file: zipfile.ZipFile) -> None:
+    def __init__(self, file: zipfile.ZipFile, size: int) -> None:
         self._file = file
         entries = file.infolist()
         if len(entries) > _MAX_FILES:
             raise ModelError(f"the archive has {len(entries)} files; at most {_MAX_FILES} are read")
         total = sum(entry.file_size for entry in entries)
-        if total > MAX_FILE_BYTES:
-            raise ModelError(f"the archive holds {total} bytes; at most {MAX_FILE_BYTES} are read")
+        limit = min(MAX_FILE_BYTES, size * _MAX_GROWTH + _FREE_BYTES)
+        if total > limit:
+            raise ModelError(
+                f"the archive of {size} bytes holds {total}; at most {limit} are read",
+                _EXPORT_AGAIN,
+            )
         roots = {entry.filename.partition("/")[0] for entry in entries}
         if len(roots) != 1 or any(_OLD_MODEL in entry.filename for entry in entries):
             raise UnsupportedError(

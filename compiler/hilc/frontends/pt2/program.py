@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.pt2.archive import SCALAR_TYPES, Archive
 from hilc.ir import Array
 
+#: A symbol of sympy, as files of PyTorch 2.13 write it; older ones write its name alone.
+_SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)")
 #: The major version of the schema (``torch/_export/serde/schema.py``).
 _SCHEMA = 8
 _MAX_CALLS = 100_000
@@ -149,6 +152,9 @@ def _program(archive: Archive) -> Program:
                 f"the program has an input of the kind {kind!r} ({_shown(value)})",
                 f"read are: user_input, {', '.join(_STORED)}",
             )
+    missing = [name for name in (*inputs, *constants) if name not in region.signatures]
+    if missing:
+        raise ModelError(f"the program declares no type for {missing[0]!r}", _EXPORT_AGAIN)
     outputs, mutated = _outputs(module["signature"]["output_specs"], buffers)
     ranges = {
         name: (bounds["min_val"], bounds["max_val"])
@@ -244,7 +250,7 @@ def _size(value: Mapping[str, Any]) -> int | str:
     if kind == "as_int" and type(size) is int:
         return size
     if kind == "as_expr" and isinstance(size["expr_str"], str):
-        return str(size["expr_str"])
+        return _SYMBOL.sub(r"\1", size["expr_str"])
     raise ModelError(f"the size {_shown(value)} is neither a number nor an expression")
 
 

@@ -6,6 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import prod
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.pt2.program import Signature
@@ -19,6 +20,9 @@ _BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
 }
 #: Functions of sympy and PyTorch in expressions of sizes.
 _FUNCTIONS: Mapping[str, Callable[..., int]] = {
+    "Add": lambda *terms: sum(terms),
+    "Integer": int,
+    "Mul": lambda *factors: prod(factors),
     "Max": max,
     "Min": min,
     "FloorDiv": operator.floordiv,

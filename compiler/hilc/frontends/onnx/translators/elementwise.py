@@ -98,7 +98,33 @@ def of_sign(n: Operation) -> Tensor:
         below = n.constant(np.array(-1).astype(x.dtype)) if x.dtype[0] == "i" else zero
         return combined(n, "Min", combined(n, "Max", x, below), one)
     negative = combined(n, "Sub", zero, x)
-    return negative if n.type == "Neg" or x.dtype[0] == "u" else combined(n, "Max", x, negative)
+    if n.type == "Neg":
+        return negative
+    # What has no sign is its own magnitude.
+    return n.reshape(x, x.shape) if x.dtype[0] == "u" else combined(n, "Max", x, negative)
+
+
+@translates("Softplus")
+def softplus(n: Operation) -> Tensor:
+    """Compute ``max(x, 0) + log(1 + exp(-|x|))``, which neither overflows nor loses small values.
+
+    The logarithm is that of the rounded sum ``u``, scaled by what the rounding left out: ``y``
+    becomes ``log(u) * y / (u - 1)``.
+    """
+    x = n.input(0)
+    zero, one = n.constant(0, x.dtype), n.constant(1, x.dtype)
+    (magnitude,) = n.run("Abs", [x])
+    (negative,) = n.run("Neg", [magnitude])
+    (small,) = n.run("Exp", [negative])
+    (rounded,) = n.run("Add", [small, one])
+    (part,) = n.run("Sub", [rounded, one])
+    (logarithm,) = n.run("Log", [rounded])
+    (product,) = n.run("Mul", [logarithm, small])
+    (scaled,) = n.run("Div", [product, part])
+    (lost,) = n.run("Equal", [part, zero])
+    (added,) = n.run("Where", [lost, small, scaled])
+    (positive,) = n.run("Max", [x, zero])
+    return n.run("Add", [positive, added])[0]
 
 
 _BITS = {"BitwiseAnd": "INTEGER_AND", "BitwiseOr": "INTEGER_OR", "BitwiseXor": "INTEGER_XOR"}
