@@ -114,7 +114,7 @@ CASES: Sequence[tuple[str, Draft, type[ModelError], str]] = [
     ("L2_NORMALIZATION", Draft([s8(40000)], q(1 / 128)), UnsupportedError, "32767"),
     ("PRELU", Draft([f32(1), f32(3)]), ModelError, "slopes of shape [3]"),
     ("PRELU", Draft([s8(3), s8(3)], q(1e-9)), UnsupportedError, "too fine"),
-    ("CAST", Draft([f32(2)], attrs={"dtype": "float16"}), UnsupportedError, "casts to float16"),
+    ("CAST", Draft([f32(2)], attrs={"dtype": "bfloat16"}), UnsupportedError, "casts to bfloat16"),
     ("ABS", Draft([s8(3)], q(1e-9)), UnsupportedError, "e-10 out"),
     ("RSQRT", Draft([s8(3, scale=1e-20)], q(1e-9)), UnsupportedError, "less than 2^30"),
     ("SIN", Draft([s8(3)], q(1)), UnsupportedError, "support int8 input"),
