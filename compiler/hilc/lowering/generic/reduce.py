@@ -31,8 +31,8 @@ _INFINITE = {0: 4, 1: 5}
 def reduced(layer: Layer) -> KernelCall:
     """Return the call that makes one number of all along some axes."""
     way = _WAYS[layer.node.op]
-    is_float = layer.operand(0).element.dl_kind == "kDLFloat"
-    if is_float and layer.node.numerics is Numerics.ONNX:
+    is_real = layer.operand(0).element.dl_kind == "kDLFloat"
+    if is_real and layer.node.numerics is Numerics.ONNX:
         way = _INFINITE.get(way, way)
     parameters = HilReduce(mean=walk_of_values(layer), type=CASTABLE.index(layer.dtype), way=way)
     return KernelCall(parameters)
