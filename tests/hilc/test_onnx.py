@@ -368,3 +368,23 @@ def normalized(kind: str, has_bias: bool, second_reader: bool = False) -> bytes:
 def test_batch_normalization_stays_where_the_layer_is_read_without_it() -> None:
     graph = load_model(normalized("Conv", True, second_reader=True), "normalized")
     assert {"MUL", "ADD"} <= {node.op for node in graph.nodes}
+
+
+# Corners of functions -----------------------------------------------------------------------------
+
+
+def of_one(kind: str, x: Array) -> Array:
+    (y,) = run_node(helper.make_node(kind, ["x"], ["y"]), [x])
+    return np.asarray(y)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+def test_magnitudes_of_unsigned_numbers_are_themselves(dtype: str) -> None:
+    x = np.array([0, 1, 7, 128, 255], dtype)
+    np.testing.assert_array_equal(of_one("Abs", x), x)
+
+
+def test_softplus_neither_overflows_nor_loses_small_values() -> None:
+    x = np.array([1e4, 100, 3, 0, -3, -20, -80, -1e4], np.float32)
+    wanted = np.logaddexp(0, x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(of_one("Softplus", x), wanted, rtol=3e-7)

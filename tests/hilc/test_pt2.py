@@ -24,6 +24,7 @@ from hilc.frontends.onnx.states import reset_values, states_of
 from hilc.frontends.pt2.archive import is_pt2, read_archive
 from hilc.frontends.pt2.convert import convert
 from hilc.frontends.pt2.program import read_program
+from hilc.frontends.pt2.sizes import Sizes
 from hilc.interpreter import Interpreter
 from hilc.references import get_reference
 
@@ -279,3 +280,79 @@ def test_values_of_inputs_cannot_be_stated() -> None:
     stated = Specialization(inputs={"x_0": np.zeros((2, 3, 4), np.float32)})
     with pytest.raises(InputError, match="cannot be stated"):
         read_model(files()["linear.pt2"], specialization=stated)
+
+
+def test_an_archive_may_not_unpack_to_many_times_its_size() -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in unpacked("lstm").items():
+            archive.writestr(name, data)
+        archive.writestr("archive/data/weights/weight_99", bytes(64 << 20))
+    with pytest.raises(ModelError, match=r"holds \d+; at most \d+ are read"):
+        load_model(file.getvalue(), "bomb")
+
+
+def test_files_outside_of_the_archives_folder_are_refused() -> None:
+    members = {**unpacked("lstm"), "../../evil.txt": b"x"}
+    with pytest.raises(ModelError, match="files in 2 folders"):
+        load_model(packed(members), "outside")
+
+
+def test_a_program_without_types_is_refused() -> None:
+    members = unpacked("linear")
+    program = json.loads(members[MODEL])
+    program["graph_module"]["graph"]["tensor_values"] = {}
+    with pytest.raises(ModelError, match="declares no type"):
+        load_model(packed({**members, MODEL: json.dumps(program).encode()}), "untyped")
+
+
+# Open sizes ---------------------------------------------------------------------------------------
+
+
+def opened(name: str, symbol: str) -> bytes:
+    """A program whose first axis of every tensor of four is open, as an expression of PyTorch."""
+    members = unpacked(name)
+    program = json.loads(members[MODEL])
+    graph = program["graph_module"]["graph"]
+    for tensor, meta in graph["tensor_values"].items():
+        if not tensor.startswith(("p_", "b_", "c_")) and meta["sizes"]:
+            size = meta["sizes"][0].get("as_int")
+            hint = {"as_int": size}
+            meta["sizes"][0] = {"as_expr": {"expr_str": symbol, "hint": hint}}
+    program["range_constraints"] = {"s77": {"min_val": 1, "max_val": None}}
+    return packed({**members, MODEL: json.dumps(program).encode()})
+
+
+@pytest.mark.parametrize("symbol", ["s77", "Symbol('s77', positive=True, integer=True)"])
+def test_open_sizes_are_stated(symbol: str) -> None:
+    data = opened("relu6", symbol)
+    name = load_model(files()["relu6.pt2"], "relu6").inputs[0]
+    with pytest.raises(UnsupportedError, match=r"open shape \[s77, 3, 4\]") as caught:
+        load_model(data, "open")
+    assert f"--shape {name}=1,3,4" in caught.value.hint
+    graph, _ = read_model(data, specialization=Specialization(shapes={name: (5, 3, 4)}))
+    assert graph.tensors[graph.outputs[0]].shape == (5, 3, 4)
+    with pytest.raises(InputError, match="does not fit"):
+        read_model(data, specialization=Specialization(shapes={name: (5, 3, 5)}))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2*s0 + 1", 7),
+        ("Add(Mul(Integer(2), s0), Integer(1))", 7),
+        ("((s0 - 1)//2) + 1", 2),
+        ("FloorDiv(s0, 2)", 1),
+        ("Max(1, s0)", 3),
+    ],
+)
+def test_expressions_of_sizes(text: str, value: int) -> None:
+    assert Sizes({"s0": 3}, {}).number(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["__import__('os')", "s0**99", "s0 if 1 else 2", "s0.real", "(", ""]
+)
+def test_other_expressions_are_not_evaluated(text: str) -> None:
+    with pytest.raises(ModelError, match="no expression of open sizes"):
+        Sizes({"s0": 3}, {}).number(text)

@@ -121,10 +121,16 @@ class _Reader:
                 _EXPORT_AGAIN,
             )
         roots = {entry.filename.partition("/")[0] for entry in entries}
-        if len(roots) != 1 or any(_OLD_MODEL in entry.filename for entry in entries):
+        if any(_OLD_MODEL in entry.filename for entry in entries):
             raise UnsupportedError(
                 "the archive was written by a PyTorch before 2.8, which pickles the weights; "
                 "pickles are never opened",
+                _EXPORT_AGAIN,
+            )
+        if len(roots) != 1:
+            listed = ", ".join(sorted(roots))
+            raise ModelError(
+                f"the archive has files in {len(roots)} folders ({listed!r:.80}), not in one",
                 _EXPORT_AGAIN,
             )
         self._root = f"{roots.pop()}/"
