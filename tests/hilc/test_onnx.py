@@ -388,3 +388,18 @@ def test_softplus_neither_overflows_nor_loses_small_values() -> None:
     x = np.array([1e4, 100, 3, 0, -3, -20, -80, -1e4], np.float32)
     wanted = np.logaddexp(0, x.astype(np.float64)).astype(np.float32)
     np.testing.assert_allclose(of_one("Softplus", x), wanted, rtol=3e-7)
+
+
+@pytest.mark.parametrize("kind", ["Max", "Min"])
+def test_what_is_no_number_stays_that(kind: str) -> None:
+    a, b = np.array([np.nan, 1, 2], np.float32), np.array([1, np.nan, 3], np.float32)
+    wanted = (np.maximum if kind == "Max" else np.minimum)(a, b)
+    nodes: list[tuple[Any, ...]] = [(kind, ["a", "b"], ["y"], {}), (kind, ["a", "c"], ["z"], {})]
+    constants = {"c": np.array([0, 0, 9], np.float32)}
+    data = model(nodes, {"a": [3], "b": [3]}, {"y": [3], "z": [3]}, constants)
+    with hilc.host.load(hilc.compile(data)) as compiled:
+        compiled.set_input("a", a)
+        compiled.set_input("b", b)
+        compiled.run()
+        np.testing.assert_array_equal(compiled.get_output(0), wanted)
+        assert np.isnan(compiled.get_output(1)[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -81,8 +81,23 @@ def xor(n: Operation) -> Tensor:
 
 @translates("Max", "Min")
 def extremum(n: Operation) -> Tensor:
-    operands = [n.input(i) for i in range(n.count)]
-    return reduce(lambda a, b: combined(n, n.type, a, b), operands)
+    """Return the largest or the least; what is no number stays that, as in ONNX.
+
+    The operator on two gives the second one where the first is no number, so a constant is first.
+    """
+    return reduce(partial(_extremum_of_two, n), (n.input(i) for i in range(n.count)))
+
+
+def _extremum_of_two(n: Operation, a: Tensor, b: Tensor) -> Tensor:
+    if is_integer(a):
+        return combined(n, n.type, a, b)
+    if b.data is not None and not np.isnan(b.data).any():
+        a, b = b, a
+    found = combined(n, n.type, a, b)
+    if a.data is not None and not np.isnan(a.data).any():
+        return found
+    (nothing,) = n.run("IsNaN", [a])
+    return n.run("Where", [nothing, a, found])[0]
 
 
 @translates("Abs", "Neg", "Sign", "Relu")
