@@ -135,9 +135,8 @@ def test_an_archives_object_for_another_core_is_refused_before_linking() -> None
     """An object for a Cortex-M4 would link into firmware of a Cortex-M3, and end in a fault."""
     generator = f"{ROOT / 'examples/byoc/cmsis_nn.py'},path={STAND_IN}"
     library = compiled(DIGITS / "digits.tflite", "digits", "mps2-an386", generator, "unpacked")
-    with pytest.raises(
-        InputError, match=r"digits: codegen/host/lib/\w+.o is an object for Armv7E-M"
-    ):
+    refused = "'digits' was compiled for cortex-m4, but lm3s6965evb has a cortex-m3"
+    with pytest.raises(InputError, match=refused):
         build([library], load_board("lm3s6965evb"))
     with pytest.raises(InputError, match="is an object for 32-bit Arm, but host is"):
         hilc.host.load(library)
@@ -146,7 +145,7 @@ def test_an_archives_object_for_another_core_is_refused_before_linking() -> None
 @pytest.mark.parametrize("board", ["mps2-an386", "native"])
 def test_a_library_with_kernels_for_helium_is_refused_where_there_is_none(board: str) -> None:
     library = hilc.compile(DIGITS / "digits.tflite", cpu="cortex-m55")
-    with pytest.raises(InputError, match="library of digits is for cortex-m55, .* for Helium"):
+    with pytest.raises(InputError, match=r"digits.* (compiled|is) for cortex-m55, "):
         build([library], load_board(board))
 
 
