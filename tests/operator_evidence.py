@@ -142,8 +142,8 @@ def _difference_from_tflm(op: str, case: SingleOp | Layer) -> str:
     given = {t.name: value for t, value in pairs if t is not None and value is not None}
     values = tflm.run(model, given)
     theirs = [values[tensor.name] for tensor in case.outs]
-    if (settled := OPS[op].settled) is not None:
-        theirs = settled(case.node, theirs)
+    if (fill := OPS[op].fill_unwritten) is not None:
+        theirs = fill(case.node, theirs)
     ours = OPS[op].reference(case.node, case.ins, case.outs, case.values)
     for tensor, expected, found in zip(case.outs, ours, theirs, strict=True):
         found = found.reshape(expected.shape)

@@ -1472,6 +1472,9 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
 #: Those that only ONNX models have: no file of TensorFlow Lite holds them.
 ONNX_ALONE = ("GRU", "RNN")
 
+#: Kernels of operators without a draft here, which the conformance suite of ONNX draws.
+KERNELS_OF_ONNX = {"hil_integer", "hil_integer_compare", "hil_real_class", "hil_real_function"}
+
 #: Those that update states.
 STATEFUL = (
     "CIRCULAR_BUFFER",

@@ -13,7 +13,7 @@ from even_ops import KINDS as EVEN_KINDS
 from even_ops import even_op
 from kernel_checks import check, checks_of
 from kernel_runner import kernel_call
-from single_op import KINDS, Draft, SingleOp, finish, index_tensor, random_op
+from single_op import KERNELS_OF_ONNX, KINDS, Draft, SingleOp, finish, index_tensor, random_op
 
 from hilc.errors import HilError
 from hilc.ir import Array, Quant, Tensor
@@ -61,10 +61,6 @@ def test_operators_compiled_on_their_own():
     check_all(singles, specialise=True)
 
 
-#: Kernels of operators that only ONNX has, which its conformance suite draws.
-OF_ONNX = {"hil_integer", "hil_integer_compare", "hil_real_class", "hil_real_function"}
-
-
 def test_elementwise_kernels_work_in_place():
     rng = generator("in place")
     portable = {name: kernel for name, kernel in kernels().items() if not kernel.requires}
@@ -89,7 +85,7 @@ def test_elementwise_kernels_work_in_place():
                     checks += checks_of(single, HOST, in_place=position)[:1]
                     tested.add(call.kernel.name)
     check(checks, relative=RELATIVE)
-    assert tested == elementwise - OF_ONNX
+    assert tested == elementwise - KERNELS_OF_ONNX
 
 
 def int8(shape: Sequence[int], scale: float, zero_point: int, name: str = "x") -> Tensor:

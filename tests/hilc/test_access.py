@@ -18,7 +18,7 @@ from even_ops import even_op
 from kernel_checks import borders
 from kernel_runner import Case
 from linear_layers import grouped_layer, random_layer
-from single_op import KINDS, random_op
+from single_op import KERNELS_OF_ONNX, KINDS, random_op
 from sixteen_by_eight import BIASES, operator
 
 from hilc.errors import HilError
@@ -328,10 +328,6 @@ class _Single:
         self.access = access_of(call, self.tensors, outs)
 
 
-#: Kernels of operators that only ONNX has, which its conformance suite draws.
-OF_ONNX = {"hil_integer", "hil_integer_compare", "hil_real_class", "hil_real_function"}
-
-
 def _singles(cpu: str) -> list[_Single]:
     """Layers of all kinds, by every kernel that the core has and others have not."""
     rng = np.random.default_rng(5)
@@ -389,7 +385,7 @@ def test_kernels_compute_right_where_buffers_overlap_as_far_as_they_may(cpu: str
     tested = {case.call.kernel.name for case in cases}
     assert len(cases) > (100 if cpu == "host" else 20)
     if cpu == "host":
-        assert promising - tested - OF_ONNX == set()
+        assert promising - tested - KERNELS_OF_ONNX == set()
     for case, results, wanted in zip(
         cases, kernel_runner.run(cases, flags=_OPTIMISED), expected, strict=True
     ):
@@ -458,7 +454,7 @@ def test_one_byte_less_is_caught(cpu: str, monkeypatch: pytest.MonkeyPatch) -> N
     }
     assert len(caught) > (8 if cpu == "host" else 1)
     if cpu == "host":
-        assert promising - caught - OF_ONNX == set()
+        assert promising - caught - KERNELS_OF_ONNX == set()
 
 
 # What headers may state --------------------------------------------------------------------------

@@ -167,9 +167,9 @@ def check(single: SingleOp, judge=BOTH[1]) -> None:
     run, numerics = judge
     single = single.by(numerics)
     what = f"{single.node.op} {single.ins} {single.node.attrs} {single.outs}"
-    results, settled = run(single), OPS[single.node.op].settled
-    if settled is not None:
-        results = settled(single.node, results)
+    results, fill = run(single), OPS[single.node.op].fill_unwritten
+    if fill is not None:
+        results = fill(single.node, results)
     for tensor, ours, theirs in zip(single.outs, single.reference(), results, strict=True):
         assert (ours.shape, ours.dtype) == (tensor.shape, np.dtype(tensor.dtype)), what
         if ours.dtype == np.float32:

@@ -54,6 +54,11 @@ class ElementType:
     headroom: int = 0
 
     @property
+    def is_real(self) -> bool:
+        """Whether its elements are floating-point numbers."""
+        return self.dl_kind == "kDLFloat"
+
+    @property
     def bounds(self) -> tuple[int, int]:
         """Minimum and maximum of an integer type."""
         return int(self.low), int(self.high)

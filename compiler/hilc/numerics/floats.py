@@ -42,11 +42,11 @@ def _fused(sums: Array, x: Array, y: Array) -> Floats:
         addend = _flushed(sums).astype(np.float64)
         total = product + addend
         other = total - product
-        lacking = (product - (total - other)) + (addend - other)
-        towards = np.where(lacking > 0, np.inf, -np.inf)
+        error = (product - (total - other)) + (addend - other)
+        direction = np.where(error > 0, np.inf, -np.inf)
         even = (total.view(np.int64) & 1) == 0
-        inexact = np.isfinite(total) & (lacking != 0) & even
-        total = np.where(inexact, np.nextafter(total, towards), total)
+        inexact = np.isfinite(total) & (error != 0) & even
+        total = np.where(inexact, np.nextafter(total, direction), total)
         result = total.astype(np.float32)
     return np.where(np.abs(total) < _LEAST_NORMAL, np.copysign(np.float32(0), result), result)
 

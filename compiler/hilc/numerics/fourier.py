@@ -133,7 +133,7 @@ class Transform:
 
     @property
     def _is_float(self) -> bool:
-        return ELEMENT_TYPES[self.dtype].dl_kind == "kDLFloat"
+        return ELEMENT_TYPES[self.dtype].is_real
 
     @property
     def _bits(self) -> int:

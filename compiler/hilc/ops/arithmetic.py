@@ -78,7 +78,7 @@ class SquareScales(NamedTuple):
 
 def holds_floats(x: Tensor) -> bool:
     """Return whether the elements are floats."""
-    return x.element.dl_kind == "kDLFloat"
+    return x.element.is_real
 
 
 def has_scale(node: Node, x: Tensor) -> bool:

@@ -243,7 +243,7 @@ def _reference(
     return results
 
 
-def _settled(node: Node, values: Sequence[Array]) -> list[Array]:
+def _fill_unwritten(node: Node, values: Sequence[Array]) -> list[Array]:
     """Return a reference's outputs with zeros where it leaves them as it finds them."""
     stated, count = DetectionAttributes.of(node), int(values[3].reshape(-1)[0])
     categories = min(stated.max_classes_per_detection, stated.num_classes)
@@ -255,10 +255,12 @@ def _settled(node: Node, values: Sequence[Array]) -> list[Array]:
             [place(categories, i // categories, i % categories) for i in range(count)], np.int64
         )
     left = np.setdiff1d(np.arange(rows), written)
-    settled = [value.copy() for value in values]
-    for value in settled[:3]:
+    filled = [value.copy() for value in values]
+    for value in filled[:3]:
         value[:, left] = 0
-    return settled
+    return filled
 
 
-DETECTION_POSTPROCESS = OpDef(_infer, _reference, attributes=DetectionAttributes, settled=_settled)
+DETECTION_POSTPROCESS = OpDef(
+    _infer, _reference, attributes=DetectionAttributes, fill_unwritten=_fill_unwritten
+)

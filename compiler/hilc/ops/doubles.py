@@ -168,7 +168,7 @@ def _cast(
     target, x = ELEMENT_TYPES[DoubleCastAttributes.of(node).dtype], values[0]
     assert x is not None
     with np.errstate(all="ignore"):
-        if target.dl_kind == "kDLFloat" or target.name == "bool":
+        if target.is_real or target.name == "bool":
             return [x.astype(target.name)]
         low, high = target.bounds
         whole = np.trunc(np.where(np.isnan(x), 0, x))

@@ -93,7 +93,7 @@ class OpDef:
         Callable[[Node, Sequence[Tensor | None], Sequence[Tensor]], str | None] | None
     ) = None
     #: The outputs that a reference gives, with our values where it leaves memory as it finds it.
-    settled: Callable[[Node, Sequence[Array]], list[Array]] | None = None
+    fill_unwritten: Callable[[Node, Sequence[Array]], list[Array]] | None = None
 
     #: Whether outputs hold elements of the inputs, of any type, and zeros of real numbers: then
     #: it computes on quantized numbers what it does on the real ones, if all have one quantization.

@@ -232,7 +232,7 @@ def float_range(node: Node, activation: str) -> tuple[float, float]:
 def plain_clamp(node: Node, out: Tensor) -> tuple[float, float]:
     """Return the range of the fused activation of numbers that stand for themselves."""
     low, high = out.element.low, out.element.high
-    if out.element.dl_kind == "kDLFloat":
+    if out.element.is_real:
         low, high = float_range(node, "NONE")
     if isinstance(node.attrs, ActivationAttributes) and node.attrs.activation != "NONE":
         least, most = ACTIVATION_RANGES[node.attrs.activation]

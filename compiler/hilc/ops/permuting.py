@@ -80,7 +80,7 @@ def reduced(node: Node, ins: Ins, outs: Outs, order: Order) -> Permuted | None:
     if axes is None:
         return None
     at_hand = [order[axis] for axis in sorted(axes)]
-    if at_hand != sorted(at_hand) and outs[0].element.dl_kind == "kDLFloat":
+    if at_hand != sorted(at_hand) and outs[0].element.is_real:
         # Floats would be added up in another order.
         return None
     kept = [axis for axis in range(len(order)) if axis not in axes]

@@ -30,8 +30,10 @@ class ModelFile:
         indices = {tensor: index for index, tensor in enumerate(tensor_names(model))}
         #: Indices in the file, by name, of the tensors that a run computes.
         self.indices = {name: indices[name] for name in variables(graph) if name in indices}
-        self._settled = [
-            (node, settled) for node in graph.nodes if (settled := OPS[node.op].settled) is not None
+        self._unwritten = [
+            (node, fill)
+            for node in graph.nodes
+            if (fill := OPS[node.op].fill_unwritten) is not None
         ]
         # Copies that hilc.transforms.own_outputs added, by the original tensor.
         self._copies = {
@@ -51,8 +53,8 @@ class ModelFile:
         """
         pairs = zip(self.indices, values, strict=True)
         found = {name: _real(value) for name, value in pairs if value is not None}
-        for node, settled in self._settled:
-            ours = settled(node, [found[name] for name in node.outputs])
+        for node, fill in self._unwritten:
+            ours = fill(node, [found[name] for name in node.outputs])
             found.update(zip(node.outputs, ours, strict=True))
         return {**found, **{copy: found[name] for copy, name in self._copies.items()}}
 

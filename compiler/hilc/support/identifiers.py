@@ -1,9 +1,11 @@
-"""C identifiers made from arbitrary names."""
+"""C identifiers made from arbitrary names, and names that are not taken."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Container
+from itertools import count
 
 # Keywords of C11 and C++ (both compile the generated header), and macros that GNU dialects
 # predefine.
@@ -45,3 +47,15 @@ def c_identifier(name: str) -> str:
     if not identifier or identifier[0].isdigit():
         return f"_{identifier}"
     return f"{identifier}_" if identifier in _RESERVED else identifier
+
+
+def unused(name: str, taken: Container[str]) -> str:
+    """Return a name that is not taken: ``name`` itself, or with underscores behind it."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def numbered(base: str, taken: Container[str]) -> str:
+    """Return the first of ``base:0``, ``base:1``, ... that is not taken."""
+    return next(name for i in count() if (name := f"{base}:{i}") not in taken)

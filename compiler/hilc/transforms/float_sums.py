@@ -32,5 +32,5 @@ def _fuses(graph: Graph, node: Node) -> bool:
     if operator is None or operator.fuses_sums is None:
         return False
     ins = graph.ins(node)
-    has_floats = bool(ins and ins[0] and ins[0].element.dl_kind == "kDLFloat")
+    has_floats = bool(ins and ins[0] and ins[0].element.is_real)
     return has_floats and operator.fuses_sums(node, ins)

@@ -272,6 +272,12 @@ class _Fusion:
         return self._constant(tensor.name, *_signed_values(self.tensors[made]))
 
     def _move(self, node: Node, sources: list[str], quant: Quant) -> list[str]:
+        """Do to integers what a node does to floats, which were made of them."""
+        outs = self._moved(node, sources, quant)
+        self.images.update(zip(node.outputs, outs, strict=True))
+        return outs
+
+    def _moved(self, node: Node, sources: list[str], quant: Quant) -> list[str]:
         """Do to integers what a node does to floats."""
         outs = []
         for name in node.outputs:
@@ -280,7 +286,6 @@ class _Fusion:
             outs.append(tensor.name)
         self._add(replace(node, inputs=tuple(sources), outputs=tuple(outs)))
         for name, out in zip(node.outputs, outs, strict=True):
-            self.images[name] = out
             self.made[name, quant] = out
         return outs
 
@@ -311,14 +316,7 @@ class _Fusion:
                 kept = self._unclamped(node, sources)
                 if kept is not None:
                     return kept
-            outs = []
-            for output in node.outputs:
-                moved = self._fresh(output, self.tensors[output].shape, "int8", quant)
-                self.tensors[moved.name] = moved
-                outs.append(moved.name)
-            self._add(replace(node, inputs=tuple(sources), outputs=tuple(outs)))
-            for output, made in zip(node.outputs, outs, strict=True):
-                self.made[output, quant] = made
+            self._moved(node, sources, quant)
             return self.made[name, quant]
         if operator.as_activation == "RELU":
             # Below zero real numbers become zero, whichever way round.

@@ -8,12 +8,12 @@ share its source's buffer.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 from hilc.errors import UnsupportedError
 from hilc.ir import Graph, Node
 from hilc.ops.views import ReshapeAttributes
+from hilc.support.identifiers import unused
 
 
 def with_own_outputs(graph: Graph) -> Graph:
@@ -29,7 +29,7 @@ def with_own_outputs(graph: Graph) -> Graph:
         source = tensors[name]
         output = name
         if name in graph.given or name in outputs:
-            output = _unused(f"{name}_output{position}", tensors)
+            output = unused(f"{name}_output{position}", tensors)
             tensors[output] = replace(source, name=output, data=None)
         elif source.is_constant:
             if not source.size:
@@ -39,7 +39,7 @@ def with_own_outputs(graph: Graph) -> Graph:
                     "least 1",
                     "remove the output from the model",
                 )
-            constants[name] = _unused(f"{name}_constant", tensors)
+            constants[name] = unused(f"{name}_constant", tensors)
             tensors[constants[name]] = replace(source, name=constants[name])
             tensors[name] = replace(source, data=None)
             name = constants[name]
@@ -55,9 +55,3 @@ def with_own_outputs(graph: Graph) -> Graph:
             for node in nodes[:computed]
         ]
     return graph.with_(tensors=tensors, nodes=tuple(nodes), outputs=tuple(outputs))
-
-
-def _unused(name: str, taken: Collection[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name

@@ -15,6 +15,7 @@ from hilc.ir import DTYPES, Array, Dequantized, Graph, Node, Numerics, Quant, Te
 from hilc.ops import OPS
 from hilc.ops.verify import check_attributes, check_tensor, located
 from hilc.ops.views import ReshapeAttributes
+from hilc.support.identifiers import numbered
 
 
 def dtype_name(code: int) -> str:
@@ -63,10 +64,7 @@ class Builder:
 
     def fresh(self, base: str) -> str:
         """Return a name that no tensor has."""
-        number, name = 0, f"{base}:0"
-        while name in self._taken:
-            number += 1
-            name = f"{base}:{number}"
+        name = numbered(base, self._taken)
         self._taken.add(name)
         self._fresh.add(name)
         return name

@@ -15,6 +15,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from hilc.ir import Array
+from hilc.support.identifiers import unused
 
 #: Operators whose weights are input 1 and whose bias is input 2, with the axis of the weights that
 #: the outputs lie along.
@@ -98,7 +99,4 @@ def _folded(
 
 
 def _constant(base: str, value: Array, taken: Mapping[str, onnx.TensorProto]) -> onnx.TensorProto:
-    name = base
-    while name in taken:
-        name += "_"
-    return numpy_helper.from_array(value.astype(np.float32), name)
+    return numpy_helper.from_array(value.astype(np.float32), unused(base, taken))

@@ -68,7 +68,7 @@ def translated() -> list[str]:
 
 def is_real(x: Tensor) -> bool:
     """Return whether the elements are floats, as an operator computes them: float16 is widened."""
-    return x.element.dl_kind == "kDLFloat"
+    return x.element.is_real
 
 
 class UnknownOperandError(UnsupportedError):
@@ -319,6 +319,10 @@ class Operation:
         if "float64" in (x.dtype, dtype):
             return self.emit("DOUBLE_CAST", x, attrs=DoubleCastAttributes(dtype=dtype))
         return self.emit("CAST", x, attrs=CastAttributes(dtype=dtype))
+
+    def single(self, kind: str, *inputs: Tensor | None, **attributes: Any) -> Tensor:
+        """Translate another ONNX operator, as :meth:`run` does, and return its first output."""
+        return self.run(kind, inputs, **attributes)[0]
 
     def run(self, kind: str, inputs: Sequence[Tensor | None], **attributes: Any) -> list[Tensor]:
         """Translate another ONNX operator on these operands, as if it stood here."""

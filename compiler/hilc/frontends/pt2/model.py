@@ -18,6 +18,7 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.pt2.program import Call, Code, Ref, Signature, Symbol
 from hilc.frontends.pt2.sizes import Sizes
 from hilc.ir import Array
+from hilc.support.identifiers import numbered
 from hilc.support.suggest import nearest
 
 #: Version of ONNX's operators: the first with Attention and RMSNormalization.
@@ -82,13 +83,12 @@ class OnnxModel:
         self._taken = set(taken)
         #: Final names of what was made under a fresh one.
         self._final: dict[str, str] = {}
+        #: The final names that are given.
+        self._given: set[str] = set()
 
     def fresh(self, base: str) -> str:
         """Return a name that no tensor has."""
-        number, name = 0, f"{base}:0"
-        while name in self._taken:
-            number += 1
-            name = f"{base}:{number}"
+        name = numbered(base, self._taken)
         self._taken.add(name)
         return name
 
@@ -103,8 +103,9 @@ class OnnxModel:
 
         A tensor that has one keeps it: an operator only passes it on.
         """
-        if ":" in made and made not in self._final and name not in self._final.values():
+        if ":" in made and made not in self._final and name not in self._given:
             self._final[made] = name
+            self._given.add(name)
 
     def final(self, name: str) -> str:
         """Return the name that a tensor has in the end."""

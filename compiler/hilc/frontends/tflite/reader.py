@@ -655,7 +655,7 @@ class _Importer:
                 "float16 is supported for constants: export the model with float32 activations",
             )
         output = self.tensor(outputs[0])
-        if output.shape != values.shape or output.element.dl_kind != "kDLFloat":
+        if output.shape != values.shape or not output.element.is_real:
             raise ModelError(
                 f"it computes shape {list(values.shape)}, not {output.dtype}{list(output.shape)}"
             )

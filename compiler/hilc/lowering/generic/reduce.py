@@ -31,7 +31,7 @@ _INFINITE = {0: 4, 1: 5}
 def reduced(layer: Layer) -> KernelCall:
     """Return the call that makes one number of all along some axes."""
     way = _WAYS[layer.node.op]
-    is_real = layer.operand(0).element.dl_kind == "kDLFloat"
+    is_real = layer.operand(0).element.is_real
     if is_real and layer.node.numerics is Numerics.ONNX:
         way = _INFINITE.get(way, way)
     parameters = HilReduce(mean=walk_of_values(layer), type=CASTABLE.index(layer.dtype), way=way)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
@@ -35,29 +34,25 @@ def attention(n: Operation) -> list[Tensor | None]:
     scale = n.number("scale", 0.0) or 1 / sqrt(q.shape[3])
     # Of each operand its root, as ONNX defines it.
     root = n.constant(np.sqrt(scale), q.dtype)
-    scores = _of(n, "MatMul", _of(n, "Mul", q, root), n.transpose(_of(n, "Mul", k, root),
+    scores = n.single("MatMul", n.single("Mul", q, root), n.transpose(n.single("Mul", k, root),
                                                                   (0, 1, 3, 2)))  # fmt: skip
     shown = {_PRODUCTS: scores}
     if cap := n.number("softcap", 0.0):
         factor = n.constant(cap, scores.dtype)
-        scores = _of(n, "Mul", _of(n, "Tanh", _of(n, "Div", scores, factor)), factor)
+        scores = n.single("Mul", n.single("Tanh", n.single("Div", scores, factor)), factor)
     shown[_CAPPED] = scores
     bias = _bias(n, q, k.shape[2], past)
     if bias is not None:
-        scores = _of(n, "Add", scores, bias)
+        scores = n.single("Add", scores, bias)
     shown[_MASKED] = scores
     weights = _weights(n, scores, bias)
     shown[_WEIGHTS] = weights
-    y = _of(n, "MatMul", weights, v)
+    y = n.single("MatMul", weights, v)
     if len(n.input(_Q).shape) == 3:
         batch, heads, length, size = y.shape
         y = n.reshape(n.transpose(y, (0, 2, 1, 3)), (batch, length, heads * size))
     mode = n.integer("qk_matmul_output_mode", 0)
     return [y, keys, values, shown.get(mode)]
-
-
-def _of(n: Operation, kind: str, *inputs: Tensor, **attributes: Any) -> Tensor:
-    return n.run(kind, list(inputs), **attributes)[0]
 
 
 def _heads(n: Operation, index: int) -> Tensor:
@@ -78,7 +73,7 @@ def _repeated(n: Operation, x: Tensor, count: int) -> Tensor:
         return x
     batch, heads, length, size = x.shape
     single = n.reshape(x, (batch, heads, 1, length, size))
-    tiled = _of(n, "Tile", single, n.constant((1, 1, count, 1, 1), "int64"))
+    tiled = n.single("Tile", single, n.constant((1, 1, count, 1, 1), "int64"))
     return n.reshape(tiled, (batch, heads * count, length, size))
 
 
@@ -110,7 +105,7 @@ def _bias(n: Operation, q: Tensor, keys: int, past: int) -> Tensor | None:
     if allowed.all():
         return mask
     by_place = n.constant(np.where(allowed, np.float32(0), _MINUS_INFINITY).astype(q.dtype))
-    return by_place if mask is None else _of(n, "Add", mask, by_place)
+    return by_place if mask is None else n.single("Add", mask, by_place)
 
 
 def _mask(n: Operation, dtype: str, keys: int) -> Tensor | None:
@@ -120,23 +115,23 @@ def _mask(n: Operation, dtype: str, keys: int) -> Tensor | None:
     mask = n.input(_MASK)
     if mask.dtype == "bool":
         choices = (n.constant(value, dtype) for value in (0, _MINUS_INFINITY))
-        mask = _of(n, "Where", mask, *choices)
+        mask = n.single("Where", mask, *choices)
     missing = keys - mask.shape[-1]
     if missing > 0:
         rest = np.full((*mask.shape[:-1], missing), _MINUS_INFINITY, dtype)
-        mask = _of(n, "Concat", mask, n.constant(rest), axis=-1)
+        mask = n.single("Concat", mask, n.constant(rest), axis=-1)
     return mask
 
 
 def _weights(n: Operation, scores: Tensor, bias: Tensor | None) -> Tensor:
     """Return the weights of the values; those of a query that may see no key are zero."""
-    weights = _of(n, "Softmax", scores, axis=-1)
+    weights = n.single("Softmax", scores, axis=-1)
     if bias is None or (bias.data is not None and not _hides_all(bias.data).any()):
         return weights
-    each = _of(n, "Equal", bias, n.constant(_MINUS_INFINITY, bias.dtype))
+    each = n.single("Equal", bias, n.constant(_MINUS_INFINITY, bias.dtype))
     axis = n.constant((len(bias.shape) - 1,), "int32")
     hidden = n.emit("REDUCE_ALL", each, axis, attrs=ReductionAttributes(keep_dims=True))
-    return _of(n, "Where", hidden, n.constant(0, weights.dtype), weights)
+    return n.single("Where", hidden, n.constant(0, weights.dtype), weights)
 
 
 def _hides_all(bias: Array) -> Array:
@@ -173,7 +168,7 @@ def rotary_embedding(n: Operation) -> Tensor:
     part, rest = _parts(n, rows, rotated)
     made = _rotated(n, part, _rotation(n, rotated // 2))
     if rest is not None:
-        made = _of(n, "Concat", made, rest, axis=-1)
+        made = n.single("Concat", made, rest, axis=-1)
     return n.transpose(made, (0, 2, 1, 3)) if is_split else n.reshape(made, x.shape)
 
 
@@ -190,7 +185,7 @@ def _parts(n: Operation, x: Tensor, first: int) -> tuple[Tensor, Tensor | None]:
 def _rotation(n: Operation, pairs: int) -> _Rotation:
     tables = [n.input(1), n.input(2)]
     if n.has(3):
-        tables = [_of(n, "Gather", table, n.input(3), axis=0) for table in tables]
+        tables = [n.single("Gather", table, n.input(3), axis=0) for table in tables]
     for table in tables:
         if table.shape[-1] != pairs:
             n.invalid(f"has {table.shape[-1]} angles for {pairs} pairs")
@@ -208,8 +203,8 @@ def _rotated(n: Operation, x: Tensor, by: _Rotation) -> Tensor:
     one = n.constant((1, 1), "int64")
     halves = n.run("Split", [split, one], axis=axis)[:2]
     first, second = (n.reshape(half, (*shape[:-1], pairs)) for half in halves)
-    real = _of(n, "Sub", _of(n, "Mul", by.cosine, first), _of(n, "Mul", by.sine, second))
-    imaginary = _of(n, "Add", _of(n, "Mul", by.sine, first), _of(n, "Mul", by.cosine, second))
+    real = n.single("Sub", n.single("Mul", by.cosine, first), n.single("Mul", by.sine, second))
+    imaginary = n.single("Add", n.single("Mul", by.sine, first), n.single("Mul", by.cosine, second))
     single = split.shape[:-2] + ((pairs, 1) if axis == -1 else (1, pairs))
     joined = [n.reshape(half, single) for half in (real, imaginary)]
-    return n.reshape(_of(n, "Concat", *joined, axis=axis), shape)
+    return n.reshape(n.single("Concat", *joined, axis=axis), shape)

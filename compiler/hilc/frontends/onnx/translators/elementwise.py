@@ -96,8 +96,7 @@ def _extremum_of_two(n: Operation, a: Tensor, b: Tensor) -> Tensor:
     found = combined(n, n.type, a, b)
     if a.data is not None and not np.isnan(a.data).any():
         return found
-    (nothing,) = n.run("IsNaN", [a])
-    return n.run("Where", [nothing, a, found])[0]
+    return n.single("Where", n.single("IsNaN", a), a, found)
 
 
 @translates("Abs", "Neg", "Sign", "Relu")
@@ -128,18 +127,18 @@ def softplus(n: Operation) -> Tensor:
     """
     x = n.input(0)
     zero, one = n.constant(0, x.dtype), n.constant(1, x.dtype)
-    (magnitude,) = n.run("Abs", [x])
-    (negative,) = n.run("Neg", [magnitude])
-    (small,) = n.run("Exp", [negative])
-    (rounded,) = n.run("Add", [small, one])
-    (part,) = n.run("Sub", [rounded, one])
-    (logarithm,) = n.run("Log", [rounded])
-    (product,) = n.run("Mul", [logarithm, small])
-    (scaled,) = n.run("Div", [product, part])
-    (lost,) = n.run("Equal", [part, zero])
-    (added,) = n.run("Where", [lost, small, scaled])
-    (positive,) = n.run("Max", [x, zero])
-    return n.run("Add", [positive, added])[0]
+    magnitude = n.single("Abs", x)
+    negative = n.single("Neg", magnitude)
+    small = n.single("Exp", negative)
+    rounded = n.single("Add", small, one)
+    part = n.single("Sub", rounded, one)
+    logarithm = n.single("Log", rounded)
+    product = n.single("Mul", logarithm, small)
+    scaled = n.single("Div", product, part)
+    lost = n.single("Equal", part, zero)
+    added = n.single("Where", lost, small, scaled)
+    positive = n.single("Max", x, zero)
+    return n.single("Add", positive, added)
 
 
 _BITS = {"BitwiseAnd": "INTEGER_AND", "BitwiseOr": "INTEGER_OR", "BitwiseXor": "INTEGER_XOR"}

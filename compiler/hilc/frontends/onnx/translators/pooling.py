@@ -110,7 +110,7 @@ def max_pool(n: Operation) -> list[Tensor | None]:
 
 def _least(x: Tensor) -> float:
     row = ELEMENT_TYPES[x.dtype]
-    return -np.inf if row.dl_kind == "kDLFloat" else row.low
+    return -np.inf if row.is_real else row.low
 
 
 @translates("AveragePool")

@@ -92,7 +92,7 @@ def _recurrent(
     attrs: GruAttributes | RnnAttributes,
 ) -> list[Tensor]:  # fmt: skip
     added = product(n, x, n.constant(cell.w.T))
-    (gates,) = n.run("Add", [added, n.constant(cell.input_bias)])
+    gates = n.single("Add", added, n.constant(cell.input_bias))
     operands = [gates, n.constant(cell.r), n.constant(cell.hidden_bias), *states]
     return n.emit_all(op, operands, 2, attrs=attrs)
 
@@ -143,7 +143,7 @@ def _initial(
         return n.constant(np.zeros(shape, np.float32))
     if batch_first:
         state = n.transpose(state, (1, 0, 2))
-    (part,) = n.run("Gather", [state, n.constant(number, "int64")], axis=0)
+    part = n.single("Gather", state, n.constant(number, "int64"), axis=0)
     return n.reshape(part, shape)
 
 
@@ -152,4 +152,4 @@ def _reversed(n: Operation, x: Tensor) -> Tensor:
 
 
 def _joined(n: Operation, parts: Sequence[Tensor], axis: int) -> Tensor:
-    return parts[0] if len(parts) == 1 else n.run("Concat", list(parts), axis=axis)[0]
+    return parts[0] if len(parts) == 1 else n.single("Concat", *parts, axis=axis)

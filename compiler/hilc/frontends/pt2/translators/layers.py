@@ -77,16 +77,23 @@ def _same(c: Operation) -> Sequence[int]:
     return (*(pad // 2 for pad in total), *(pad - pad // 2 for pad in total))
 
 
+def _taps(c: Operation, spatial: int) -> dict[str, Any]:
+    """Return where the taps of a convolution, or of a transposed one, lie."""
+    return {
+        "strides": c.spatial("stride", spatial, 1),
+        "dilations": c.spatial("dilation", spatial, 1),
+        "group": c.get("groups", 1),
+    }
+
+
 def _conv(c: Operation, pads: Sequence[int]) -> str:
     spatial = c.rank("weight") - 2
 
     def compute(x: str) -> str:
         return c.emit(
             "Conv", x, c.tensor("weight"), c.optional("bias"),
-            strides=c.spatial("stride", spatial, 1),
             pads=tuple(pads) * (2 if len(pads) == spatial else 1),
-            dilations=c.spatial("dilation", spatial, 1),
-            group=c.get("groups", 1),
+            **_taps(c, spatial),
         )  # fmt: skip
 
     return unbatched(c, "input", spatial, compute)
@@ -110,11 +117,9 @@ def _conv_transpose(c: Operation) -> str:
     def compute(x: str) -> str:
         return c.emit(
             "ConvTranspose", x, c.tensor("weight"), c.optional("bias"),
-            strides=c.spatial("stride", spatial, 1),
             pads=c.spatial("padding", spatial, 0) * 2,
             output_padding=c.spatial("output_padding", spatial, 0),
-            dilations=c.spatial("dilation", spatial, 1),
-            group=c.get("groups", 1),
+            **_taps(c, spatial),
         )  # fmt: skip
 
     return unbatched(c, "input", spatial, compute)
