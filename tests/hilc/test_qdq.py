@@ -77,6 +77,18 @@ def test_what_has_no_form_on_integers_is_refused_by_name_or_allowed():
     require_integers(graph, allow_float=True)
 
 
+def test_moved_integers_take_another_scale():
+    """As parts of a tensor do that PT2E observes each for itself."""
+    b = QdqBuilder(np.random.default_rng(5))
+    x = b.input((1, 2, 6), 0.0213, 3)
+    y = b.node("Reshape", x, b.constant(np.array((1, 12))))
+    z = b.qdq(y, 0.0171, -5)
+    model = b.model(b.quantize(b.node("Add", y, z), 0.031))
+    graph = fused(model)
+    assert not graph.float_layers
+    assert differing(model, graph, random_input(np.random.default_rng(6), model)) == 0
+
+
 def test_the_library_gives_the_same_bytes():
     rng = np.random.default_rng(9)
     model = network(rng)

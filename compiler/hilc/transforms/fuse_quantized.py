@@ -297,11 +297,12 @@ class _Fusion:
 
     def _made(self, name: str, quant: Quant) -> str:
         tensor = self.tensors[name]
-        out = self._fresh(name, tensor.shape, "int8", quant)
         if tensor.data is not None:
             steps = np.rint(tensor.data / np.float32(quant.scale[0])) + quant.zero_point[0]
             return self._constant(name, np.clip(steps, -128, 127).astype(np.int8), quant)
         known = self._known_image(name)
+        # After it: integers of another quantization take a name, too.
+        out = self._fresh(name, tensor.shape, "int8", quant)
         if known is not None:
             if self.tensors[known].quant == quant:
                 return known
