@@ -12,10 +12,14 @@ from hilc.frontends.pt2.model import Operation, translates
 def linear(c: Operation) -> str:
     """Compute ``x @ weight.T + bias`` over the last axis."""
     x, weight, bias = c.tensor("input"), c.tensor("weight"), c.optional("bias")
-    if c.rank("input") == 2 and c.rank("weight") == 2:
+    if c.rank("weight") != 2:
+        product = c.emit("MatMul", x, weight)
+        return c.emit("Add", product, bias) if bias else product
+    if c.rank("input") == 2:
         return c.emit("Gemm", x, weight, bias, transB=1)
-    product = c.emit("MatMul", x, c.emit("Transpose", weight))
-    return c.emit("Add", product, bias) if bias else product
+    # One layer with its bias, which Gemm has of matrices only.
+    rows = c.reshape(x, (-1, c.shape("input")[-1]))
+    return c.reshape(c.emit("Gemm", rows, weight, bias, transB=1), c.result_shape)
 
 
 @translates("aten.mm", "aten.bmm", "aten.matmul")
