@@ -14,7 +14,7 @@ def _quant(dtype: str) -> tuple[float, int] | tuple[()]:
     return (0.05, -3) if dtype == "int8" else ()
 
 
-def _values(seed: int, dtype: str) -> np.ndarray:
+def values(seed: int, dtype: str) -> np.ndarray:
     rng = np.random.default_rng(seed)
     if dtype == "int8":
         return rng.integers(-128, 128, SHAPE, np.int8)
@@ -27,7 +27,7 @@ def _branch(op: str, dtype: str, seed: int) -> ModelBuilder:
     for name in "ab":
         f.input(name, SHAPE, dtype, *quant)
     f.tensor("t", SHAPE, dtype, *quant)
-    f.const("k", _values(seed, dtype), *quant)
+    f.const("k", values(seed, dtype), *quant)
     f.op(op, ("a", "b"), ("t",))
     f.output("r", SHAPE, dtype, *quant)
     f.op("ADD", ("t", "k"), ("r",))
@@ -39,7 +39,7 @@ def if_file(dtype: str) -> bytes:
     b, quant = ModelBuilder(), _quant(dtype)
     b.input("c", (1,), "bool")
     b.input("x", SHAPE, dtype, *quant)
-    b.const("w", _values(3, dtype), *quant)
+    b.const("w", values(3, dtype), *quant)
     for name in ("before", "chosen"):
         b.tensor(name, SHAPE, dtype, *quant)
     b.functions += [_branch("ADD", dtype, 1), _branch("MUL", dtype, 2)]
@@ -60,7 +60,7 @@ def _condition(dtype: str, limit: int) -> ModelBuilder:
     return f
 
 
-def _counted(dtype: str, body: ModelBuilder) -> ModelBuilder:
+def counted(body: ModelBuilder) -> ModelBuilder:
     """A body of which ``next`` is the next value of ``v``; it counts its turns."""
     body.const("one", np.array(1, np.int32))
     body.tensor("more", (), "int32")
@@ -86,12 +86,12 @@ def while_file(dtype: str) -> bytes:
     body, quant = ModelBuilder(), _quant(dtype)
     body.input("i", (), "int32")
     body.input("v", SHAPE, dtype, *quant)
-    body.const("k", _values(4, dtype), *quant)
+    body.const("k", values(4, dtype), *quant)
     for name in ("scaled", "next"):
         body.tensor(name, SHAPE, dtype, *quant)
     body.op("MUL", ("v", "k"), ("scaled",))
     body.op("ADD", ("scaled", "k"), ("next",))
-    return _loop(dtype, [_counted(dtype, body)], 5)
+    return _loop(dtype, [counted(body)], 5)
 
 
 def nested_file(dtype: str) -> bytes:
@@ -100,13 +100,41 @@ def nested_file(dtype: str) -> bytes:
     body.input("i", (), "int32")
     body.input("v", SHAPE, dtype, *quant)
     body.const("two", np.array(2, np.int32))
-    body.const("k", _values(6, dtype), *quant)
+    body.const("k", values(6, dtype), *quant)
     body.tensor("early", (), "bool")
     body.tensor("next", SHAPE, dtype, *quant)
     body.op("LESS", ("i", "two"), ("early",))
     body.op("IF", ("early", "v", "k"), ("next",), then=3, otherwise=4)
-    functions = [_counted(dtype, body), _branch("ADD", dtype, 1), _branch("MUL", dtype, 2)]
+    functions = [counted(body), _branch("ADD", dtype, 1), _branch("MUL", dtype, 2)]
     return _loop(dtype, functions, 4)
+
+
+def convolving_file() -> bytes:
+    """A loop of two convolutions, which several kernels of microcontrollers can compute."""
+    b, shape, quant = ModelBuilder(), (1, 8, 8, 16), _quant("int8")
+    rng = np.random.default_rng(1)
+    b.input("start", (), "int32")
+    b.input("x", shape, "int8", *quant)
+    condition, body = ModelBuilder(), ModelBuilder()
+    for f in (condition, body):
+        f.input("i", (), "int32")
+        f.input("v", shape, "int8", *quant)
+    condition.const("limit", np.array(3, np.int32))
+    condition.output("goes_on", (), "bool")
+    condition.op("LESS", ("i", "limit"), ("goes_on",))
+    for source, output in (("v", "between"), ("between", "next")):
+        weights = rng.integers(-127, 128, (16, 3, 3, 16)).astype(np.int8)
+        body.const(f"w_{output}", weights, (0.002,) * 16)
+        bias = rng.integers(-1000, 1000, 16).astype(np.int32)
+        body.const(f"b_{output}", bias, (0.0001,) * 16)
+        body.tensor(output, shape, "int8", *quant)
+        operands = (source, f"w_{output}", f"b_{output}")
+        body.op("CONV_2D", operands, (output,), padding="SAME", stride_h=1, stride_w=1)
+    b.functions += [condition, counted(body)]
+    b.output("turns", (), "int32")
+    b.output("y", shape, "int8", *quant)
+    b.op("WHILE", ("start", "x"), ("turns", "y"), condition=1, body=2)
+    return b.build()
 
 
 def recursive_file() -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -18,11 +19,12 @@ from hilc.memory.explain import Explanation
 from hilc.memory.explain import explain as explain_program
 from hilc.memory.plan import Planner
 from hilc.memory.program import Pin, PoolSpec, Program
+from hilc.ops import OPS
 from hilc.options import CompileOptions, Model, takes_options
-from hilc.schedule.search import Found, search
+from hilc.schedule.search import Found, LimitError, search
 from hilc.schedule.tuning import load_tuning
 from hilc.source import Source, prepare
-from hilc.target import load_cpu
+from hilc.target import Cpu, load_cpu
 
 __version__ = "0.1.0"
 
@@ -119,7 +121,21 @@ def _planned(model: Model, options: CompileOptions) -> _Planned:
         inputs=options.inputs,
         samples=options.samples,
     )
-    source = replace(source, graph=with_control_flow(source.graph, cpu, options.api))
+    goals = [options.optimize]
+    if any(OPS[node.op].control for node in source.graph.nodes):
+        # The graphs that it calls are planned before the limits of the whole are known to hold.
+        limits = {"ram": options.ram, "size": options.flash}
+        goals += [goal for goal, limit in limits.items() if limit is not None]
+    for goal in goals[:-1]:
+        with suppress(LimitError):
+            return _within(source, cpu, options, goal)
+    return _within(source, cpu, options, goals[-1])
+
+
+def _within(source: Source, cpu: Cpu, options: CompileOptions, goal: str) -> _Planned:
+    """Return the program of a source; the graphs that it calls are planned for ``goal``."""
+    called = replace(options, optimize=goal)
+    source = replace(source, graph=with_control_flow(source.graph, cpu, called))
     planner = Planner(
         source.graph,
         cpu,

@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_flow import FILES, recursive_file
+from control_flow import FILES, convolving_file, recursive_file
 from stateful import samples
 from tflm import needs_tflm
 
 import hilc
 from hilc.codegen.control_flow import with_control_flow
+from hilc.codegen.options import Options
 from hilc.errors import HilError, ModelError, UnsupportedError
+from hilc.external import ExternalModule
 from hilc.frontends import load_model
 from hilc.interpreter import Interpreter
 from hilc.ir import Array, Graph, Node, Numerics, Tensor
 from hilc.ops.control_flow import IfAttributes, WhileAttributes
+from hilc.ops.external import ExternalAttributes
 from hilc.ops.verify import verify
 from hilc.references.tflm import TflmModel
 from hilc.schedule.search import LimitError
@@ -58,6 +61,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "external": {"pools": "external", "constants": "external"},
     "calls": {"pools": "calls"},
     "packed": {"interface": "packed"},
+    "packed_operators": {"interface": "packed", "api": "packed"},
+    "packed_external": {"interface": "packed", "api": "packed", "pools": "external"},
+    "size": {"optimize": "size"},
+    "speed": {"optimize": "speed"},
 }
 
 
@@ -86,7 +93,7 @@ def test_a_graph_takes_its_workspace_of_the_nodes_scratch() -> None:
     """Of two branches the larger one's; a loop keeps the next variables beside it."""
     cpu = get_cpu("cortex-m4")
     for name, scratch in (("if_int8", 0), ("while_int8", 48)):
-        graph = with_control_flow(load_model(FILES[name]), cpu, "unpacked")
+        graph = with_control_flow(load_model(FILES[name]), cpu, Options())
         (module,) = [n.attrs.module for n in graph.nodes if n.op == "EXTERNAL"]  # type: ignore[attr-defined]
         assert module.scratch_bytes == scratch
         assert len(module.parts) == 2
@@ -116,7 +123,7 @@ def test_estimates_count_the_graphs_that_are_called() -> None:
 def test_a_nested_graph_counts_with_what_it_calls_itself() -> None:
     modules = {}
     for name in ("while_int8", "nested_int8"):
-        graph = with_control_flow(load_model(FILES[name]), get_cpu("cortex-m4"), "unpacked")
+        graph = with_control_flow(load_model(FILES[name]), get_cpu("cortex-m4"), Options())
         (modules[name],) = [n.attrs.module for n in graph.nodes if n.op == "EXTERNAL"]  # type: ignore[attr-defined]
     loop, nested = modules["while_int8"], modules["nested_int8"]
     assert nested.code_bytes > loop.code_bytes > 0
@@ -130,6 +137,47 @@ def test_a_limit_of_flash_counts_called_graphs() -> None:
     assert caught.value.least_flash > 5_000
 
 
+def _called_module(optimize: str) -> ExternalModule:
+    graph = load_model(convolving_file())
+    called = with_control_flow(graph, get_cpu("cortex-m4"), Options(optimize=optimize))
+    (module,) = [ExternalAttributes.of(node).module for node in called.nodes]
+    return module
+
+
+def test_called_graphs_take_the_kernels_of_the_goal() -> None:
+    """By estimate 164,000 instructions in 22 KB of flash, or 1,043,000 in 6 KB."""
+    modules = {goal: _called_module(goal) for goal in ("speed", "balanced", "ram", "size")}
+    speed, ram, size = modules["speed"], modules["ram"], modules["size"]
+    assert speed.instructions * 5 < size.instructions
+    assert size.flash_bytes * 3 < speed.flash_bytes
+    assert modules["balanced"].instructions <= 1.3 * speed.instructions
+    assert ram.scratch_bytes < 0.6 * speed.scratch_bytes
+
+
+def test_limits_reach_into_called_graphs() -> None:
+    """The goal's kernels do not fit; those with less scratch, or less flash, do."""
+    free = hilc.compile(convolving_file(), cpu="cortex-m4").modules[0]
+    assert free.workspace_bytes > 4_000
+    limited = hilc.compile(convolving_file(), cpu="cortex-m4", ram=3_400).modules[0]
+    assert limited.workspace_bytes <= 3_400
+    small = hilc.compile(convolving_file(), cpu="cortex-m4", flash=8_000)
+    assert small.reports[small.modules[0].name].chosen.flash_bytes <= 8_000
+    with pytest.raises(LimitError):
+        hilc.compile(convolving_file(), cpu="cortex-m4", ram=1_000)
+
+
+def test_fast_kernels_of_called_graphs_compute_the_same() -> None:
+    graph = load_model(convolving_file())
+    values = {**samples(graph, 1)[0], "start": np.array(0, np.int32)}
+    expected = Interpreter(graph).run(values)
+    for goal in ("speed", "ram"):
+        with hilc.host.load(hilc.compile(graph, cpu="host", optimize=goal)) as model:
+            for name, value in values.items():
+                model.set_input(name, value)
+            model.run()
+            np.testing.assert_array_equal(model.get_output("y"), expected["y"])
+
+
 def test_names_of_two_models_stay_apart() -> None:
     libraries = [
         hilc.compile(FILES["nested_int8"], cpu="host", name=name) for name in ("one", "two")
@@ -138,12 +186,6 @@ def test_names_of_two_models_stay_apart() -> None:
     assert [module.name for module in merged.modules] == ["one", "two"]
     with hilc.host.load(merged, "two") as model:
         model.run()
-
-
-def test_operators_of_the_packed_convention_cannot_call_graphs() -> None:
-    with pytest.raises(UnsupportedError, match="packed calling convention") as caught:
-        hilc.compile(FILES["if_int8"], cpu="host", api="packed", interface="packed")
-    assert caught.value.hint == "compile with api=unpacked"
 
 
 def test_a_digest_tells_called_graphs_apart() -> None:

@@ -17,23 +17,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hilc.codegen.arguments import main_arguments
-from hilc.codegen.cwriter import c_wrapped
 from hilc.codegen.dialects import CONVENTIONS
 from hilc.codegen.externals import constants_bytes, module_source
 from hilc.codegen.naming import make_names
 from hilc.codegen.operators import write_operators
 from hilc.codegen.options import Options
-from hilc.errors import UnsupportedError
 from hilc.external import EXTERNAL, ExternalCall, ExternalModule
 from hilc.ir import Graph, Node, Tensor
 from hilc.lowering.choice import CostEstimate
 from hilc.memory.allocate import align
-from hilc.memory.plan import Program, plan
+from hilc.memory.plan import Planner, Program
 from hilc.ops import OPS
 from hilc.ops.control_flow import branches, parts
 from hilc.ops.external import ExternalAttributes
-from hilc.ops.verify import describe
-from hilc.schedule.estimate import estimate_called
+from hilc.schedule.estimate import as_called
+from hilc.schedule.search import search
 from hilc.support.identifiers import sanitise, shorten
 from hilc.target import Cpu
 from hilc.transforms import run_passes
@@ -43,25 +41,14 @@ from hilc.transforms.partition import extract
 GENERATOR = "control flow"
 
 
-def _options() -> Options:
-    """Return how the graphs' mains are called; made late, since a check of it loads plugins."""
-    return Options(api="unpacked", interface="c", pools="external")
-
-
-def with_control_flow(graph: Graph, cpu: Cpu, api: str) -> Graph:
+def with_control_flow(graph: Graph, cpu: Cpu, options: Options) -> Graph:
     """Return the graph with a call in the place of each node that calls graphs.
 
-    Their layers take the first kernels that there are: the search is about the model's own.
+    Each graph is planned for the goal of ``options`` on its own.
     """
     called = [position for position, node in enumerate(graph.nodes) if OPS[node.op].control]
     if not called:
         return graph
-    if api != "unpacked":
-        raise UnsupportedError(
-            f"{describe(graph.nodes[called[0]])} is not supported with operators of the packed "
-            "calling convention",
-            "compile with api=unpacked",
-        )
     nodes = list(graph.nodes)
     stem = (shorten(sanitise(graph.name)) or "default").lower()
     for number, position in enumerate(called):
@@ -70,8 +57,10 @@ def with_control_flow(graph: Graph, cpu: Cpu, api: str) -> Graph:
         subgraph = extract(graph, [position], symbol.removeprefix("tvmgen_"))
         # All outputs, as the graphs write all of them.
         subgraph = subgraph.with_(outputs=node.outputs)
-        module = _Writer(subgraph, node, symbol, cpu).module()
-        attrs = ExternalAttributes(graph=subgraph, module=module, generator=GENERATOR, api=api)
+        module = _Writer(subgraph, node, symbol, cpu, options).module()
+        attrs = ExternalAttributes(
+            graph=subgraph, module=module, generator=GENERATOR, api=options.api
+        )
         nodes[position] = Node(EXTERNAL, subgraph.inputs, node.outputs, attrs, node.index)
     return graph.with_(nodes=tuple(nodes))
 
@@ -88,6 +77,7 @@ class _Function:
     functions: tuple[str, ...]
     constants_bytes: int
     prototype: str
+    options: Options
     #: Of a call, with the graphs that it calls itself.
     estimate: CostEstimate
 
@@ -100,7 +90,7 @@ class _Function:
         """Return the C expression of a call."""
         given = {"input": inputs, "output": outputs}
         passed = []
-        for argument in main_arguments(self.program, _options()):
+        for argument in main_arguments(self.program, self.options):
             if argument.kind in given:
                 passed.append(given[argument.kind][argument.index])
             else:
@@ -119,7 +109,8 @@ def _places(tensors: Sequence[Tensor]) -> Iterator[int]:
 class _Writer:
     """Writes the function of a node."""
 
-    def __init__(self, graph: Graph, node: Node, symbol: str, cpu: Cpu) -> None:
+    def __init__(self, graph: Graph, node: Node, symbol: str, cpu: Cpu, options: Options) -> None:
+        self._options = options
         self._graph = graph
         self._node = node
         self._symbol = symbol
@@ -142,12 +133,11 @@ class _Writer:
         )
         texts = [text for function in functions for text in function.texts]
         names = [name for function in functions for name in function.functions]
-        parameters = [f"void *input{i}" for i in range(len(self._graph.inputs))]
-        parameters += [f"void *{name}" for name in self._outputs]
-        parameters += ["void *scratch"] * bool(scratch)
-        head = c_wrapped(f"int32_t {self._symbol}(", parameters, ") {\n")
         prototypes = "".join(f"{function.prototype};\n" for function in functions)
-        source = f"#include <stddef.h>\n#include <string.h>\n\n{prototypes}\n{head}{body}}}\n"
+        function = CONVENTIONS[self._options.api].external_function(
+            self._symbol, len(self._graph.inputs), len(self._outputs), bool(scratch), body
+        )
+        source = f"#include <stddef.h>\n#include <string.h>\n\n{prototypes}\n{function}"
         data = {n: self._graph.tensors[n].data for n in self._constants}
         return ExternalModule(
             self._symbol,
@@ -167,10 +157,7 @@ class _Writer:
             for graph, name in zip(branches(self._node), ("then", "else"), strict=True)
         ]
         calls = [f.call(self._inputs[1:], self._outputs, "scratch") for f in functions]
-        used = set(self._inputs)
-        unused = [f"input{i}" for i in range(len(self._graph.inputs)) if f"input{i}" not in used]
-        body = "".join(f"    (void){name};\n" for name in unused)
-        body += (
+        body = (
             f"    if (*(const uint8_t *){self._inputs[0]} != 0) {{\n        return {calls[0]};\n"
             f"    }}\n    return {calls[1]};\n"
         )
@@ -187,23 +174,29 @@ class _Writer:
         flag = align(places[-1] + variables[-1].nbytes) if variables else 0
         workspace = flag + align(1)
         following = [f"&memory[{place}]" for place in places]
-        checked = condition.call(self._outputs, [f"&memory[{flag}]"], f"&memory[{workspace}]")
+        # The condition may update the last variables.
+        kept = slice(len(variables) + 1 - len(condition.program.graph.outputs), None)
+        flags = [f"&memory[{flag}]", *following[kept]]
+        checked = condition.call(self._outputs, flags, f"&memory[{workspace}]")
         computed = body_function.call(self._outputs, following, f"&memory[{workspace}]")
 
-        def copies(sources: Sequence[str], indent: str) -> str:
+        def copies(sources: Sequence[str], indent: str, of: slice) -> str:
+            rows = list(zip(self._outputs, sources, variables, strict=True))[of]
             return "".join(
                 f"{indent}memcpy({name}, {source}, {tensor.nbytes});\n"
-                for name, source, tensor in zip(self._outputs, sources, variables, strict=True)
+                for name, source, tensor in rows
             )
 
+        every = slice(None)
         body = (
             "    uint8_t *const memory = (uint8_t *)scratch;\n"
-            f"{copies(self._inputs, '    ')}"
+            f"{copies(self._inputs, '    ', every)}"
             "    for (;;) {\n"
             f"        if ({checked} != 0) {{\n            return -1;\n        }}\n"
+            f"{copies(following, '        ', kept)}"
             f"        if (memory[{flag}] == 0) {{\n            return 0;\n        }}\n"
             f"        if ({computed} != 0) {{\n            return -1;\n        }}\n"
-            f"{copies(following, '        ')}    }}\n"
+            f"{copies(following, '        ', every)}    }}\n"
         )
         most = max(f.program.workspace_bytes for f in (condition, body_function))
         once = condition.estimate.instructions + body_function.estimate.instructions
@@ -212,10 +205,13 @@ class _Writer:
     def _function(self, graph: Graph, name: str) -> _Function:
         """Return the main of a graph that the node calls."""
         named = graph.with_(name=f"{self._graph.name}_{name}")
-        prepared = with_control_flow(run_passes(named), self._cpu, "unpacked")
-        program = plan(prepared, self._cpu)
+        goal = self._options.optimize
+        # Called by pointers, whatever the model's own convention is.
+        options = Options(api="unpacked", interface="c", pools="external", optimize=goal)
+        prepared = with_control_flow(run_passes(named), self._cpu, options)
+        found = search(Planner(prepared, self._cpu), optimize=goal)
+        program = found.program
         names = make_names(program)
-        options = _options()
         source = write_operators(program, names, options)
         inner, texts = list[ExternalModule](), [source.text]
         for step in program.steps:
@@ -234,5 +230,6 @@ class _Writer:
             functions=(names.main, *own, *(n for m in inner for n in m.global_names)),
             constants_bytes=source.constants_bytes + sum(map(constants_bytes, inner)),
             prototype=prototype,
-            estimate=estimate_called(program, options.optimize),
+            options=options,
+            estimate=as_called(found.report.chosen, program),
         )

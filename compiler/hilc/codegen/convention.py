@@ -102,5 +102,14 @@ class Convention(ABC):
         """Return the declaration of an external module's function, without the semicolon."""
 
     @abstractmethod
+    def external_function(
+        self, symbol: str, input_count: int, output_count: int, has_scratch: bool, body: str
+    ) -> str:
+        """Return the definition of an external module's function without a device.
+
+        ``body`` finds the tensors at ``input0``, ..., ``output0``, ..., and ``scratch``.
+        """
+
+    @abstractmethod
     def calls(self, options: Options) -> Calls:
         """Return a writer for one file."""

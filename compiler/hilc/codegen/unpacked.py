@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -28,6 +29,16 @@ class Unpacked(Convention):
     ) -> str:
         parameters = _external_parameters(input_count, output_count, has_scratch, has_device)
         return c_wrapped(f"int32_t {symbol}(", parameters, ")")
+
+    def external_function(
+        self, symbol: str, input_count: int, output_count: int, has_scratch: bool, body: str
+    ) -> str:
+        parameters = _external_parameters(input_count, output_count, has_scratch, has_device=False)
+        names = [parameter.removeprefix("void *") for parameter in parameters]
+        unused = "".join(
+            f"    (void){name};\n" for name in names if not re.search(rf"\b{name}\b", body)
+        )
+        return f"{c_wrapped(f'int32_t {symbol}(', parameters, ') {')}\n{unused}{body}}}\n"
 
     def calls(self, options: Options) -> Calls:
         return _Calls()

@@ -2,12 +2,13 @@
 
 IF takes a bool and what both branches take; it gives what the branch gives. WHILE takes and gives
 the variables of a loop: as long as its condition, a graph of them, gives true, the body, another
-graph, makes the next variables of them.
+graph, makes the next variables of them. A condition may give next values of the last variables
+itself, behind its bool.
 
 Graphs are called with a workspace in the scratch of the node, and may have such nodes themselves. A
 loop has no bound: on a board it ends when its condition says so, or the host gives the run up
-(``run_timeout_s``). Layer by layer, such a node is one layer. Variables are supported outside of
-the graphs alone.
+(``run_timeout_s``). Layer by layer, such a node is one layer. States of the graphs are operands of
+the node (:mod:`hilc.transforms.carried_states`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class IfAttributes(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class WhileAttributes(Attributes):
-    #: Whether there is another iteration: a graph from the variables to one bool.
+    #: Whether there is another iteration: a graph from the variables to one bool, and to the values
+    #: of the last variables that it updates.
     condition: Graph
     #: An iteration: a graph from the variables to the next ones.
     body: Graph
@@ -67,10 +69,13 @@ def _infer_while(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     for graph in (condition, body):
         _require_inputs(node, graph, ins)
     results = _outputs(condition)
-    if len(results) != 1:
-        invalid(node, f"has a condition of {len(results)} outputs; it must be one")
-    _require_bool(node, results[0])
     variables = [body.tensors[name] for name in body.inputs]
+    if not 1 <= len(results) <= 1 + len(variables):
+        invalid(node, f"has a condition of {len(results)} outputs; it must be one, a bool")
+    _require_bool(node, results[0])
+    kept = results[1:]
+    last = variables[len(variables) - len(kept) :]
+    _require_alike(node, "outputs of its condition and its last variables", kept, last)
     _require_alike(node, "inputs and outputs of its body", variables, _outputs(body))
     return [(t.shape, t.dtype) for t in variables]
 
@@ -94,7 +99,7 @@ def _require_bool(node: Node, tensor: Tensor) -> None:
 
 def _require_inputs(node: Node, graph: Graph, ins: Sequence[Tensor | None]) -> None:
     if graph.states:
-        invalid(node, f"calls {graph.name!r}, which has states; only a model has")
+        invalid(node, f"calls {graph.name!r}, which has states; they must be operands")
     given = [tensor for tensor in ins if tensor is not None]
     wanted = [graph.tensors[name] for name in graph.inputs]
     if len(given) != len(ins) or len(given) != len(wanted):
@@ -124,7 +129,8 @@ def _run_while(node: Node, operands: Sequence[Array | None], run: RunGraph) -> l
     condition, body = parts(node)
     variables = [value for value in operands if value is not None]
     for _ in range(MAX_ITERATIONS):
-        (goes_on,) = run(condition, variables)
+        goes_on, *kept = run(condition, variables)
+        variables[len(variables) - len(kept) :] = kept
         if not goes_on.item():
             return variables
         variables = run(body, variables)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
@@ -217,20 +217,15 @@ class Estimator:
         return self._policy.model_bytes + self._policy.layer_bytes * layers + sum(parts.values())
 
 
-def estimate_called(program: Program, optimize: str, policy: SearchPolicy = POLICY) -> CostEstimate:
-    """Return the cost estimate of a program that a layer of another one calls.
-
-    It has no fused groups; ``optimize`` is as in :class:`Estimator`.
+def as_called(cost: CostEstimate, program: Program, policy: SearchPolicy = POLICY) -> CostEstimate:
+    """Return the cost estimate of a program that a layer of another one calls, given that of the
+    program on its own: the firmware does not describe its layers.
     """
-    parts: dict[object, int] = {}
-    instructions = 0
-    for step in program.steps:
-        assert not isinstance(step.call, FusedCall)
-        parts |= _parts(step.call, optimize)
-        instructions += _instructions(step.call, program.cpu)
-    layers = policy.called_layer_bytes * len(program.steps)
-    flash = policy.model_bytes + layers + sum(parts.values())
-    return CostEstimate(program.workspace_bytes, instructions, flash)
+    layers = sum(
+        len(step.call.stages) if isinstance(step.call, FusedCall) else 1 for step in program.steps
+    )
+    saved = (policy.layer_bytes - policy.called_layer_bytes) * layers
+    return replace(cost, flash_bytes=cost.flash_bytes - saved)
 
 
 def _parts(call: KernelCall | ExternalCall, optimize: str) -> dict[object, int]:

@@ -54,7 +54,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         fold_constant_channels=options.fold_constant_channels,
         allow_float=options.allow_float,
     )
-    source = replace(source, graph=with_control_flow(source.graph, cpu, options.api))
+    source = replace(source, graph=with_control_flow(source.graph, cpu, options))
 
     output = Path(args.output or f"{source.graph.name}.tuning.json")
     check_file(

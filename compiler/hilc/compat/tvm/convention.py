@@ -141,7 +141,7 @@ def declare_arguments(count: int) -> str:
 
 
 class Packed(Convention):
-    external_include = f'#include "{BACKEND_API}"\n\n'
+    external_include = f'#include "{PACKED_CALL}"\n#include "{BACKEND_API}"\n\n'
 
     def main_prototype(self, function: str, arguments: Sequence[MainArgument]) -> str:
         return packed_prototype(function)
@@ -156,6 +156,19 @@ class Packed(Convention):
         has_device: bool,
     ) -> str:
         return packed_prototype(symbol)
+
+    def external_function(
+        self, symbol: str, input_count: int, output_count: int, has_scratch: bool, body: str
+    ) -> str:
+        names = [f"input{i}" for i in range(input_count)]
+        names += [f"output{i}" for i in range(output_count)] + ["scratch"] * has_scratch
+        unpacked = "".join(
+            f"    void *const {name} = {argument_data(position)};\n"
+            for position, name in enumerate(names)
+            if re.search(rf"\b{name}\b", body)
+        )
+        used = ["args"] * bool(unpacked)
+        return f"{packed_head(symbol, len(names), *used)}{unpacked}{body}}}\n"
 
     def calls(self, options: Options) -> Calls:
         return _Calls(options)

@@ -22,7 +22,8 @@ no operator computes by :mod:`hilc.transforms.own_outputs`.
 
 Variables become states: those that an operator updates by itself, and resources. Reading a resource
 is a view of its value at that point; what initializes resources (CALL_ONCE) is evaluated here, its
-values are what a reset gives.
+values are what a reset gives. The states of subgraphs that IF or WHILE calls are the model's, and
+operands of the call (:mod:`hilc.transforms.carried_states`).
 
 The first subgraph is the model; others are called by it (IF, WHILE, CALL_ONCE), or belong to
 signatures that this one does not call.
@@ -30,10 +31,10 @@ signatures that this one does not call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import flatbuffers
 import numpy as np
@@ -75,7 +76,9 @@ from hilc.ops.reduce import ArgAttributes
 from hilc.ops.streams import CircularBufferAttributes, Memory
 from hilc.ops.verify import verify
 from hilc.ops.views import ReshapeAttributes
+from hilc.support.identifiers import unused
 from hilc.support.suggest import operators_hint
+from hilc.transforms.carried_states import branches_carrying, loop_carrying
 from hilc.transforms.own_outputs import with_own_outputs
 from hilc.transforms.shapes import constant_values, resolve_shapes
 
@@ -229,12 +232,18 @@ def _declare_shape(file: bytearray, subgraph: Any, index: int, shape: Sequence[i
     file[place : place + 4] = (start - place).to_bytes(4, "little")
 
 
+#: What tells variables apart: container and name of a resource; the number of its subgraph and the
+#: name of what belongs to an operator, which has one value wherever the subgraph is called.
+_Key = tuple[str | int, str]
+
+
 @dataclass
 class _Variable:
-    """A variable that is a resource, as far as the operators read so far have used it."""
+    """A variable that is a resource, or a state of a called subgraph, as far as the operators read
+    so far have used it.
+    """
 
-    #: In the file.
-    name: str
+    key: _Key
     #: Its value before a run; None before anything reads or assigns it.
     tensor: Tensor | None = None
     #: The tensor with its value now.
@@ -246,7 +255,13 @@ class _Variable:
 class _Importer:
     """Translation of a subgraph; tensors are translated when an operator refers to them."""
 
-    def __init__(self, data: bytes, number: int = 0, callers: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        number: int = 0,
+        callers: tuple[int, ...] = (),
+        handed: Sequence[_Key | None] = (),
+    ) -> None:
         if number == 0:
             check(data, MODEL)
         self.model = tflite.Model.GetRootAs(data, 0)
@@ -264,6 +279,8 @@ class _Importer:
         self._number = number
         #: The subgraphs that are being read, this one included.
         self._callers = callers
+        #: The variables of which a caller hands handles, by the position of the input.
+        self._handed = handed
         self._tensors: dict[int, Tensor] = {}
         #: Names of tensors of complex numbers, which are pairs of floats here.
         self._complex: set[str] = set()
@@ -273,7 +290,7 @@ class _Importer:
         self._memories: list[State] = []
         #: Variables that are resources, by their handles' tensors and by their names in the file.
         self._handles: dict[int, _Variable] = {}
-        self._resources: dict[tuple[str, str], _Variable] = {}
+        self._resources: dict[_Key, _Variable] = {}
         #: Names of the computed tensors whose shapes in the file are placeholders.
         self.open_shapes = frozenset(self._open_shapes())
 
@@ -283,8 +300,13 @@ class _Importer:
         _refuse_unknown(codes)
         inputs = self._indices(self.subgraph, "Inputs", "the model's inputs")
         outputs = self._indices(self.subgraph, "Outputs", "the model's outputs")
+        for key, index in zip(self._handed, inputs, strict=False):
+            if key is not None:
+                self._handles[index] = self._variable(key)
+        inputs = tuple(index for index in inputs if index not in self._handles)
         fixed_sizes = tuple(size for index in inputs for size in self._fixed_sizes(index))
-        tensors = {self.names[i]: self.tensor(i) for i in (*inputs, *outputs)}
+        borders = [i for i in (*inputs, *outputs) if not (self._number and self._is_handle(i))]
+        tensors = {self.names[i]: self.tensor(i) for i in borders}
         for border in tensors:
             if border in self._complex:
                 raise UnsupportedError(
@@ -293,7 +315,10 @@ class _Importer:
         nodes = []
         for i, (operator, code) in enumerate(zip(operators, codes, strict=True)):
             try:
-                translate = self._on_variable if OPERATORS[code].of_variables else self._translate
+                row = OPERATORS[code]
+                translate = self._call if row.calls else self._translate
+                if row.of_variables:
+                    translate = self._on_variable
                 nodes += translate(i, code, operator, tensors)
             except ModelError as error:
                 raise type(error)(f"operator {i} ({code}): {error.fact}", error.hint) from error
@@ -311,15 +336,63 @@ class _Importer:
             tensors,
             tuple(nodes),
             tuple(self.names[i] for i in inputs),
-            tuple(self._states.get(i, self.names[i]) for i in outputs),
+            tuple(self._states.get(i, self.names[i]) for i in outputs if i not in self._handles),
             (*states, *self._memories),
             fixed_sizes=fixed_sizes,
         )
 
-    def _called(self, row: Operator, operator: Any) -> Attributes:
-        """Return the attributes of an operator that calls subgraphs."""
+    # Operators that call subgraphs --------------------------------------------------------------
+
+    def _call(self, index: int, code: str, operator: Any, tensors: dict[str, Tensor]) -> list[Node]:
+        """Return the node of an operator that calls subgraphs, which has their states as operands.
+
+        Handles of variables are no operands: a subgraph that is handed one knows its variable.
+        """
+        row = OPERATORS[code]
+        inputs = self._indices(operator, "Inputs", "it")
+        outputs = self._indices(operator, "Outputs", "it")
+        if len(inputs) < row.inputs[0] or min(*inputs, *outputs, len(outputs) - 1) < 0:
+            raise ModelError(f"it has {len(inputs)} inputs and {len(outputs)} outputs")
+        is_choice = row.calls[0].startswith("Then")
+        called = self._called(row, operator, inputs[1:] if is_choice else inputs)
+        for position, output in enumerate(outputs):
+            if self._is_handle(output):
+                self._handles[output] = self._handle_given(called[is_choice - 1 :], position)
+            elif self.names[output] not in self.open_shapes:
+                self._refuse_empty(output, "its output")
+        operands = [
+            [self._own(i, tensors) for i in indices if i not in self._handles]
+            for indices in (inputs, outputs)
+        ]
+        graphs = [graph for _, graph in called]
+        states = [importer._keyed(graph) for importer, graph in called]
+        carrying = (branches_carrying if is_choice else loop_carrying)(graphs, states)
+        for key in carrying.taken:
+            variable = self._carried(key, states, carrying.kinds[key], tensors)
+            operands[0].append(variable.now)
+        for key in carrying.given:
+            variable = self._variable(cast(_Key, key))
+            assert variable.tensor is not None
+            name = unused(f"{variable.tensor.name}:next", {*tensors, *self.names})
+            tensors[name] = replace(variable.tensor, name=name)
+            operands[1].append(name)
+            if key in carrying.updated:
+                variable.now = name
+        first, second = [with_own_outputs(graph) for graph in carrying.graphs]
+        for graph in (first, second):
+            verify(graph)
+        attrs: Attributes = WhileAttributes(condition=first, body=second)
+        if is_choice:
+            attrs = IfAttributes(then=first, otherwise=second)
+        return [Node(row.op or code, tuple(operands[0]), tuple(operands[1]), attrs, index)]
+
+    def _called(
+        self, row: Operator, operator: Any, inputs: Sequence[int]
+    ) -> list[tuple[_Importer, Graph]]:
+        """Return the subgraphs that an operator calls with these inputs."""
+        handed = [self._handles[i].key if i in self._handles else None for i in inputs]
         numbers = row.read_options(operator, lambda o: [int(getattr(o, c)()) for c in row.calls])
-        graphs = []
+        called = []
         for number in numbers:
             if not 0 < number < self.model.SubgraphsLength():
                 raise ModelError(
@@ -329,21 +402,75 @@ class _Importer:
                 raise UnsupportedError(
                     f"it calls subgraph {number}, which it is part of", "unroll the recursion"
                 )
-            importer = _Importer(self._data, number, (*self._callers, number))
+            importer = _Importer(self._data, number, (*self._callers, number), handed)
             graph = importer.graph(f"subgraph_{number}")
-            if graph.states:
+            called.append((importer, resolve_shapes(graph, importer.open_shapes)))
+        return called
+
+    def _own(self, index: int, tensors: dict[str, Tensor]) -> str:
+        """Return the name of an operand that a call hands over or gives."""
+        self._refuse_variable(index)
+        tensor = self.tensor(index)
+        if tensor.name in self._complex:
+            raise UnsupportedError("it takes or gives complex numbers", _COMPLEX_HINT)
+        return tensors.setdefault(tensor.name, tensor).name
+
+    def _handle_given(self, called: Sequence[tuple[_Importer, Graph]], position: int) -> _Variable:
+        """Return the variable whose handle all of these subgraphs give as an output."""
+        given = []
+        for importer, _ in called:
+            outputs = self._indices(importer.subgraph, "Outputs", "its subgraph's outputs")
+            index = outputs[position] if position < len(outputs) else -1
+            handle = importer._handles.get(index)
+            same = importer._handed[position : position + 1]
+            if handle is None or (len(called) == 1 and handle.key not in same):
                 raise UnsupportedError(
-                    f"subgraph {number} has the variable {graph.states[0].name!r}; variables are "
-                    "supported in the first subgraph alone",
-                    "hand the value to the subgraph, and assign what it gives",
+                    f"its output {position} is the handle of a variable that depends on values",
+                    "let each handle stay that of one variable",
                 )
-            graph = with_own_outputs(resolve_shapes(graph, importer.open_shapes))
-            verify(graph)
-            graphs.append(graph)
-        first, second = graphs
-        if row.calls[0].startswith("Then"):
-            return IfAttributes(then=first, otherwise=second)
-        return WhileAttributes(condition=first, body=second)
+            given.append(handle.key)
+        if len(set(given)) > 1:
+            raise UnsupportedError(
+                f"its output {position} is the handle of {given[0][1]!r} or of {given[1][1]!r}",
+                "let each handle stay that of one variable",
+            )
+        return self._variable(given[0])
+
+    def _keyed(self, graph: Graph) -> dict[Hashable, State]:
+        """Return the states of this subgraph's graph, by what tells them apart."""
+        keys: list[_Key] = [(self._number, self.names[index]) for index in self._states]
+        keys += [key for key, variable in self._resources.items() if variable.tensor is not None]
+        keys += [(self._number, state.name) for state in self._memories]
+        return dict(zip(keys, graph.states, strict=True))
+
+    def _carried(
+        self,
+        key: Hashable,
+        states: Sequence[Mapping[Hashable, State]],
+        kind: Tensor,
+        tensors: dict[str, Tensor],
+    ) -> _Variable:
+        """Return the variable that has the value of a called subgraph's state."""
+        variable = self._variable(cast(_Key, key))
+        is_new = variable.tensor is None
+        self._declare(variable, kind, tensors)
+        if is_new and isinstance(variable.key[0], int):
+            # An operator's: no CALL_ONCE initializes it.
+            variable.reset = next(own[key].reset for own in states if key in own)
+        return variable
+
+    def _variable(self, key: _Key) -> _Variable:
+        return self._resources.setdefault(key, _Variable(key))
+
+    def _is_handle(self, index: int) -> bool:
+        return bool(self.subgraph.Tensors(index).Type() == tflite.TensorType.RESOURCE)
+
+    def _refuse_variable(self, index: int) -> None:
+        if self.subgraph.Tensors(index).IsVariable():
+            raise UnsupportedError(
+                f"it reads the variable {self.names[index]!r}, which is no state of its own",
+                "read variables with READ_VARIABLE, or make the state an input and an output",
+            )
 
     # Variables that are resources ---------------------------------------------------------------
 
@@ -361,8 +488,7 @@ class _Importer:
             case "VAR_HANDLE":
                 key = row.read_options(operator, lambda o: (o.Container(), o.SharedName()))
                 texts = tuple(_text(part or b"") for part in key)
-                known = self._resources.setdefault((texts[0], texts[1]), _Variable(texts[1]))
-                self._handles[outputs[0]] = known
+                self._handles[outputs[0]] = self._variable((texts[0], texts[1]))
                 return []
             case "CALL_ONCE":
                 number = row.read_options(operator, lambda o: int(o.InitSubgraphIndex()))
@@ -387,7 +513,7 @@ class _Importer:
     def _declare(self, variable: _Variable, value: Tensor, tensors: dict[str, Tensor]) -> Tensor:
         """Return the tensor of a variable, which is of the kind of its first value."""
         if variable.tensor is None:
-            name = variable.name or "variable"
+            name = variable.key[1] or "variable"
             while name in tensors or name in self.names:
                 name += "_"
             data = variable.reset
@@ -428,7 +554,7 @@ class _Importer:
         for key, given in importer._resources.items():
             if given.tensor is None:
                 continue
-            own = self._resources.setdefault(key, _Variable(key[1]))
+            own = self._variable(key)
             if own.tensor is not None:
                 raise UnsupportedError(
                     f"it initializes the variable {own.tensor.name!r}, which was used before",
@@ -550,17 +676,13 @@ class _Importer:
         for i in inputs:
             if i < 0 or i in variables or self.names[i] in remembered:
                 continue
-            if self.subgraph.Tensors(i).IsVariable():
-                raise UnsupportedError(
-                    f"it reads the variable {self.names[i]!r}, which is no state of its own",
-                    "read variables with READ_VARIABLE, or make the state an input and an output",
-                )
+            self._refuse_variable(i)
         input_names = [tensor.name if tensor else "" for tensor in named]
         for position, index in zip(row.states, variables, strict=True):
             input_names[position] = self._states.get(index, self.names[index])
         if code in _LINEAR:
             input_names += [""] * (most - len(input_names))
-        attrs = self._called(row, operator) if row.calls else row.read_attributes(operator)
+        attrs = row.read_attributes(operator)
         if code in _CONVERSIONS:
             # The file gives the type in the output only, which shape inference must not read.
             attrs = _CONVERSIONS[code](dtype=self.tensor(outputs[0]).dtype)

@@ -1,0 +1,98 @@
+"""States of graphs that IF or WHILE calls, as values that are handed through the calls.
+
+Only a model has states, so that one plan keeps all of them. A called graph takes the values of its
+states behind its own inputs and gives the new ones behind its own outputs; the model carries them
+from one run to the next. A graph that does not know a state of another one of the same call passes
+its value on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hilc.ir import Graph, State, Tensor
+from hilc.support.identifiers import unused
+
+#: The states of a graph by what tells them apart, the same in all graphs of a model.
+States = Mapping[Hashable, State]
+
+
+@dataclass(frozen=True)
+class Carrying:
+    """The graphs of a call, without states, and the operands that the call has for those."""
+
+    graphs: tuple[Graph, ...]
+    #: What the call takes behind its other inputs.
+    taken: tuple[Hashable, ...]
+    #: What it gives behind its other outputs.
+    given: tuple[Hashable, ...]
+    #: Those that have another value behind the call.
+    updated: frozenset[Hashable]
+    #: A tensor of each.
+    kinds: Mapping[Hashable, Tensor]
+
+
+def branches_carrying(graphs: Sequence[Graph], states: Sequence[States]) -> Carrying:
+    """Return graphs of which one runs: they give what one of them updates."""
+    kinds, updated = _kinds(graphs, states), _updated(states)
+    given = tuple(key for key in kinds if key in updated)
+    taken = (*given, *(key for key in kinds if key not in updated))
+    lifted = [
+        _lifted(graph, own, kinds, taken, given) for graph, own in zip(graphs, states, strict=True)
+    ]
+    return Carrying(tuple(lifted), taken, given, updated, kinds)
+
+
+def loop_carrying(graphs: Sequence[Graph], states: Sequence[States]) -> Carrying:
+    """Return condition and body of a loop of which every state is a variable.
+
+    The condition gives what it updates itself, which are the last variables.
+    """
+    kinds = _kinds(graphs, states)
+    checked = _updated(states[:1])
+    kept = tuple(key for key in kinds if key in checked)
+    taken = (*(key for key in kinds if key not in checked), *kept)
+    lifted = [
+        _lifted(graph, own, kinds, taken, given)
+        for graph, own, given in zip(graphs, states, (kept, taken), strict=True)
+    ]
+    return Carrying(tuple(lifted), taken, taken, _updated(states), kinds)
+
+
+def _kinds(graphs: Sequence[Graph], states: Sequence[States]) -> dict[Hashable, Tensor]:
+    kinds: dict[Hashable, Tensor] = {}
+    for graph, own in zip(graphs, states, strict=True):
+        for key, state in own.items():
+            kinds.setdefault(key, graph.tensors[state.name])
+    return kinds
+
+
+def _updated(states: Sequence[States]) -> frozenset[Hashable]:
+    return frozenset(
+        key for own in states for key, state in own.items() if state.after != state.name
+    )
+
+
+def _lifted(
+    graph: Graph,
+    own: States,
+    kinds: Mapping[Hashable, Tensor],
+    taken: Sequence[Hashable],
+    given: Sequence[Hashable],
+) -> Graph:
+    """Return a graph that takes and gives the values of these states."""
+    tensors, before, after = dict(graph.tensors), list[str](), dict[Hashable, str]()
+    for key in taken:
+        if key in own:
+            name, after[key] = own[key].name, own[key].after
+        else:
+            name = after[key] = unused(kinds[key].name, tensors)
+            tensors[name] = replace(kinds[key], name=name)
+        before.append(name)
+    return graph.with_(
+        tensors=tensors,
+        inputs=(*graph.inputs, *before),
+        outputs=(*graph.outputs, *(after[key] for key in given)),
+        states=(),
+    )
