@@ -38,13 +38,13 @@ class Goals:
 
     @cached_property
     def balanced(self) -> PlannedProgram:
-        """Program with the best ratio of memory to instructions: at most 30 % more instructions
-        than :attr:`fastest`, for much less memory, and not much more flash.
+        """Program with the least sum of instructions and 4.25 times workspace, each relative to
+        :attr:`fastest`, among those with at most 30 % more instructions than it and not much more
+        flash than those need.
         """
-        ceiling = self._policy.balanced_instructions * self.fastest.instructions
-        worths = self._policy.flash_heavy_worths
+        most, worths = self._policy.balanced_instructions, self._policy.flash_heavy_worths
         for objective in (self._balanced, *(Objective(w, flash_heavy=True) for w in worths)):
-            if (found := self._saving(objective, ceiling)) is not None:
+            if (found := self._saving(objective, self.fastest, most)) is not None:
                 return found
         # If the limits of the memory pools exclude these, the fastest program within them.
         return self.fastest
@@ -55,8 +55,7 @@ class Goals:
         kernels.
         """
         fastest = self._first(self._frontier.partitions(Objective()))
-        ceiling = self._policy.lean_instructions * fastest.instructions
-        return self._saving(self._balanced, ceiling) or fastest
+        return self._saving(self._balanced, fastest, self._policy.lean_instructions) or fastest
 
     @cached_property
     def least_memory(self) -> PlannedProgram:
@@ -108,14 +107,19 @@ class Goals:
             raise self._refusal(ram, flash)
         return best
 
-    def _saving(self, objective: Objective, ceiling: float) -> PlannedProgram | None:
-        """Return the program with the best ratio of memory to cost among those with at most
-        ``ceiling`` instructions and not much more flash than the fastest of them.
+    def _saving(
+        self, objective: Objective, fastest: PlannedProgram, most: float
+    ) -> PlannedProgram | None:
+        """Return the program with the least sum of instructions and workspace, both relative to
+        ``fastest`` and workspace weighted, among those with at most ``most`` times its instructions
+        and not much more flash than the fastest of them; None if none can be planned.
         """
+        per_byte = self._policy.workspace_worth / max(fastest.workspace_bytes, 1)
 
         def worth(cost: int, nbytes: int) -> float:
-            return float(cost * max(nbytes, 1) ** self._policy.memory_exponent)
+            return cost / max(fastest.instructions, 1) + per_byte * nbytes
 
+        ceiling = most * fastest.instructions
         best: tuple[float, PlannedProgram] | None = None
         affordable = list(self._frontier.affordable(objective, ceiling))
         most_flash = self._policy.balanced_flash * affordable[0].flash if affordable else 0

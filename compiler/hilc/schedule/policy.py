@@ -14,10 +14,11 @@ _SHARED_CODE: Mapping[str, float] = MappingProxyType({"speed": 1.0, "balanced": 
 class SearchPolicy:
     """Ratios, exponents and bounds that define the goals and the extent of the search.
 
-    ``balanced`` promises at most 30 % more instructions than ``speed``, for much less memory:
-    :attr:`balanced_instructions` is below the promised ratio, which leaves a margin for the error
-    of the estimates; :attr:`memory_exponent` weighs memory below that ceiling. A change of a value
-    changes the programs of every model.
+    ``balanced`` promises the program with the least sum of instructions and 4.25 times workspace,
+    each relative to the fastest program, among those with at most 30 % more instructions than it
+    and not much more flash than those need. :attr:`balanced_instructions` is below the promised
+    ratio, which leaves a margin for the error of the estimates. A change of a value changes the
+    programs of every model.
     """
 
     # -- the goals --------------------------------------------------------------------------------
@@ -31,9 +32,10 @@ class SearchPolicy:
     #: Ratio: the instructions of the goal ``ram`` to those of the lean program. Their product is
     #: just below the documented 1.5 of the fastest program without flash-heavy kernels.
     ram_instructions: float = 1.14
-    #: Exponent: a balanced program minimizes instructions times workspace to this power, so one per
-    #: cent of memory is worth two per cent of instructions.
-    memory_exponent: float = 2.0
+    #: Worth of workspace: saving one per cent of the fastest program's workspace is worth this many
+    #: per cent of its instructions. A byte is thus worth the same in every program of a model, and
+    #: a small workspace is not halved at the price of a large one.
+    workspace_worth: float = 4.25
     #: Ratio: maximum flash of a balanced program relative to the fastest affordable one. Memory
     #: saved by more code and unfolded weights is only moved to flash.
     balanced_flash: float = 1.1
