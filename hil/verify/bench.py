@@ -99,8 +99,11 @@ class BenchReport:
         return report
 
 
-def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> BenchReport:
-    """Measure ``module`` on ``device``, with the same random input and states in every run.
+def bench(
+    device: Device, module: Module, *, runs: int = 1, seed: int = 0, sample: Sample | None = None
+) -> BenchReport:
+    """Measure ``module`` on ``device``, with the same states and inputs in every run: ``sample``,
+    or random ones.
 
     The stack's peak is that since the firmware's start.
     """
@@ -113,13 +116,13 @@ def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> Be
     board = firmware.board
     check_countable(board)
     model = device[module.name]
-    sample = random_sample(module.inputs, seed, 0)
+    given = random_sample(module.inputs, seed, 0) if sample is None else sample
 
     def inference() -> int:
         return model.run().ticks
 
     def measured(run: Callable[[], T]) -> T:
-        return _undisturbed(device, model, sample, run)
+        return _undisturbed(device, model, given, run)
 
     measured(inference)
     counts = [device.count(measured(inference)) for _ in range(runs)]

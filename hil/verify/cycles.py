@@ -28,7 +28,7 @@ from elftools.elf.elffile import ELFFile
 from hil.board import Board
 from hil.device.session import open as open_device
 from hil.errors import InputError, LinkError
-from hil.verify.samples import random_sample
+from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import ModelLibrary, Module
 
 #: The core of these costs.
@@ -111,15 +111,16 @@ def check_estimable(board: Board) -> None:
 
 
 def estimate_cycles(
-    board: Board, libraries: Sequence[ModelLibrary], module: Module, *, seed: int, workspace: str
-) -> Estimate:
+    board: Board, libraries: Sequence[ModelLibrary], module: Module, *, seed: int, workspace: str,
+    sample: Sample | None = None,
+) -> Estimate:  # fmt: skip
     """Return the estimate of ``module`` for the input of :func:`hil.bench.bench`, in a separate
     QEMU.
 
     Raises :class:`LinkError` where the trace has not as many instructions as were counted.
     """
     check_estimable(board)
-    sample = random_sample(module.inputs, seed, 0)
+    given = random_sample(module.inputs, seed, 0) if sample is None else sample
     with (
         traced(board) as (traced_board, trace),
         open_device(traced_board, *libraries, runner="qemu", workspace=workspace) as device,
@@ -127,7 +128,7 @@ def estimate_cycles(
         assert device.firmware is not None
         trace.watch(device.firmware.elf, f"{module.symbol}_run")
         model = device[module.name]
-        for name, array in sample.items():
+        for name, array in given.items():
             model.set_input(name, array)
         counted = device.count(model.run().ticks)
         result = trace.result()

@@ -205,6 +205,9 @@ def _add_measuring_commands(commands: Any) -> None:
         help="count executed instructions by kind, and estimate cycles of a Cortex-M4",
     )
     _add_seed(bench)
+    bench.add_argument(
+        "--inputs", metavar="F.npz", help="measure the first sample of a file: one array per input"
+    )
     _add_device_options(bench, several=True)
 
     tune = _command(

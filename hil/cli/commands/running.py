@@ -204,18 +204,31 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     if args.cycles:
         check_estimable(board)
     libraries = compiled_for(args, board, console)
+    images = modules_of(libraries)
+    if args.inputs and len(images) > 1:
+        raise InputError(
+            f"--inputs is for one model, and the image has {len(images)}", "measure them one by one"
+        )
+    sample = load_samples(args.inputs, images[0].inputs, "input")[0] if args.inputs else None
     with opened(args, board, libraries, console) as device:
         reports = [
-            device.repeated(partial(bench, device, module, runs=args.runs, seed=args.seed))
-            for module in modules_of(libraries)
+            device.repeated(
+                partial(bench, device, module, runs=args.runs, seed=args.seed, sample=sample)
+            )
+            for module in images
         ]
     if args.cycles:
         estimated = partial(
-            estimate_cycles, board, libraries, seed=args.seed, workspace=args.workspace
+            estimate_cycles,
+            board,
+            libraries,
+            seed=args.seed,
+            workspace=args.workspace,
+            sample=sample,
         )
         reports = [
             replace(report, estimate=estimated(module))
-            for report, module in zip(reports, modules_of(libraries), strict=True)
+            for report, module in zip(reports, images, strict=True)
         ]
     data = several([report.json() for report in reports])
     console.outcome(Outcome("bench", board.name, reports, data, in_detail=args.per_layer))
