@@ -8,6 +8,7 @@ from math import sqrt
 import numpy as np
 
 from hilc.frontends.onnx.operation import Operation, translates
+from hilc.frontends.onnx.translators.matmul import by_rows
 from hilc.ir import Array, Tensor
 from hilc.ops.attributes import ReductionAttributes
 
@@ -27,15 +28,16 @@ def attention(n: Operation) -> list[Tensor | None]:
         (k,) = n.run("Concat", [n.input(_PAST_KEY), k], axis=2)
         (v,) = n.run("Concat", [n.input(_PAST_VALUE), v], axis=2)
     keys, values = k, v
-    repeats, rest = divmod(q.shape[1], k.shape[1])
+    batch, heads, length, _ = q.shape
+    # Queries that share a head of keys are rows of one matrix.
+    repeats, rest = divmod(heads, k.shape[1])
     if rest:
-        n.invalid(f"has {q.shape[1]} heads of queries for {k.shape[1]} of keys")
-    k, v = _repeated(n, k, repeats), _repeated(n, v, repeats)
+        n.invalid(f"has {heads} heads of queries for {k.shape[1]} of keys")
+    together = (batch, k.shape[1], repeats * length)
     scale = n.number("scale", 0.0) or 1 / sqrt(q.shape[3])
-    # Of each operand its root, as ONNX defines it.
-    root = n.constant(np.sqrt(scale), q.dtype)
-    scores = n.single("MatMul", n.single("Mul", q, root), n.transpose(n.single("Mul", k, root),
-                                                                  (0, 1, 3, 2)))  # fmt: skip
+    # ONNX scales both operands by the root; there may be many more keys than queries.
+    rows = n.reshape(n.single("Mul", q, n.constant(scale, q.dtype)), (*together, q.shape[3]))
+    scores = n.reshape(by_rows(n, rows, k), (batch, heads, length, k.shape[2]))
     shown = {_PRODUCTS: scores}
     if cap := n.number("softcap", 0.0):
         factor = n.constant(cap, scores.dtype)
@@ -45,13 +47,18 @@ def attention(n: Operation) -> list[Tensor | None]:
     if bias is not None:
         scores = n.single("Add", scores, bias)
     shown[_MASKED] = scores
-    weights = _weights(n, scores, bias)
-    shown[_WEIGHTS] = weights
-    y = n.single("MatMul", weights, v)
+    weights = n.single("Softmax", scores, axis=-1)
+    y = n.single("MatMul", n.reshape(weights, (*together, k.shape[2])), v)
+    y = n.reshape(y, (batch, heads, length, v.shape[3]))
+    hidden = _hidden(n, bias)
+    if hidden is not None:
+        y = n.single("Where", hidden, n.constant(0, y.dtype), y)
     if len(n.input(_Q).shape) == 3:
-        batch, heads, length, size = y.shape
-        y = n.reshape(n.transpose(y, (0, 2, 1, 3)), (batch, length, heads * size))
+        y = n.reshape(n.transpose(y, (0, 2, 1, 3)), (batch, length, heads * v.shape[3]))
     mode = n.integer("qk_matmul_output_mode", 0)
+    if mode == _WEIGHTS:
+        zero = n.constant(0, weights.dtype)
+        shown[_WEIGHTS] = weights if hidden is None else n.single("Where", hidden, zero, weights)
     return [y, keys, values, shown.get(mode)]
 
 
@@ -65,16 +72,6 @@ def _heads(n: Operation, index: int) -> Tensor:
     if heads < 1 or width % heads:
         n.invalid(f"divides {width} elements among {heads} heads")
     return n.transpose(n.reshape(x, (batch, length, heads, width // heads)), (0, 2, 1, 3))
-
-
-def _repeated(n: Operation, x: Tensor, count: int) -> Tensor:
-    """Repeat each head, for the queries that share it."""
-    if count == 1:
-        return x
-    batch, heads, length, size = x.shape
-    single = n.reshape(x, (batch, heads, 1, length, size))
-    tiled = n.single("Tile", single, n.constant((1, 1, count, 1, 1), "int64"))
-    return n.reshape(tiled, (batch, heads * count, length, size))
 
 
 # Masks --------------------------------------------------------------------------------------------
@@ -123,15 +120,15 @@ def _mask(n: Operation, dtype: str, keys: int) -> Tensor | None:
     return mask
 
 
-def _weights(n: Operation, scores: Tensor, bias: Tensor | None) -> Tensor:
-    """Return the weights of the values; those of a query that may see no key are zero."""
-    weights = n.single("Softmax", scores, axis=-1)
+def _hidden(n: Operation, bias: Tensor | None) -> Tensor | None:
+    """Return which queries may see no key, ``[..., length, 1]``: their weights are zero. None where
+    all see one.
+    """
     if bias is None or (bias.data is not None and not _hides_all(bias.data).any()):
-        return weights
+        return None
     each = n.single("Equal", bias, n.constant(_MINUS_INFINITY, bias.dtype))
     axis = n.constant((len(bias.shape) - 1,), "int32")
-    hidden = n.emit("REDUCE_ALL", each, axis, attrs=ReductionAttributes(keep_dims=True))
-    return n.single("Where", hidden, n.constant(0, weights.dtype), weights)
+    return n.emit("REDUCE_ALL", each, axis, attrs=ReductionAttributes(keep_dims=True))
 
 
 def _hides_all(bias: Array) -> Array:

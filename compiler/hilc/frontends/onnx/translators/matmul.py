@@ -44,6 +44,14 @@ def _matrices(n: Operation, a: Tensor, b: Tensor) -> Tensor:
     return n.emit("BATCH_MATMUL", a, b, attrs=BatchMatmulAttributes())
 
 
+def by_rows(n: Operation, a: Tensor, b: Tensor) -> Tensor:
+    """Return the product with the matrices of ``b`` transposed, without moving these."""
+    if b.dtype == "float64":
+        rank = len(b.shape)
+        return _matrices(n, a, n.transpose(b, (*range(rank - 2), rank - 1, rank - 2)))
+    return n.emit("BATCH_MATMUL", a, b, attrs=BatchMatmulAttributes(adj_y=True))
+
+
 @translates("Gemm")
 def gemm(n: Operation) -> Tensor:
     """Return ``alpha * A @ B + beta * C``."""
