@@ -2,8 +2,8 @@
 """Writes tests/pt2_programs.tar.xz: small programs of PyTorch with what PyTorch computes for them.
 
 For each program NAME.pt2 and NAME.npz: the inputs x0, x1, ... and the outputs y0, y1, ... of eager
-execution; of one with state, y0_1 is the first output of the second run. It needs the extra
-``torch``; the tests need only the file.
+execution; of one with state, y0_1 is the first output of the second run, and x0_1 its input where
+that is another. It needs the extra ``torch``; the tests need only the file.
 """
 
 from __future__ import annotations
@@ -20,8 +20,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-TARGET = Path(__file__).resolve().parents[1] / "tests" / "pt2_programs.tar.xz"
-RUNS = 3
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "examples" / "transformers"))
+
+import language  # noqa: E402
+
+TARGET = ROOT / "tests" / "pt2_programs.tar.xz"
+#: How often programs with state run.
+RUNS = {"accumulator": 3, "decoder": 20}
 
 X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(1))
 Y = torch.randn(3, 4, generator=torch.Generator().manual_seed(2)) + 0.1
@@ -78,6 +84,12 @@ def partly_in_place(x: torch.Tensor) -> torch.Tensor:
     mask[1:, :2] = 1
     mask[0] = 5
     return x * mask
+
+
+def put(x: torch.Tensor, where: Any, value: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[where] = value
+    return y
 
 
 def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
@@ -157,6 +169,11 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "index": lambda x: x[:, torch.tensor([2, 0])],
         "index_two": lambda x: x[torch.tensor([1, 0]), torch.tensor([2, 0])],
         "gather": lambda x: torch.gather(x, 2, torch.zeros(2, 3, 2, dtype=torch.long)),
+        "index_copy": lambda x: x.index_copy(1, torch.tensor([2, 0]), x[:, :2] * 2),
+        "index_add": lambda x: x.index_add(2, torch.tensor([3, 0, 3]), x[:, :, :3], alpha=2),
+        "index_fill": lambda x: x.index_fill(1, torch.tensor([2, 0]), 7.0),
+        "scatter_value": lambda x: x.scatter(2, torch.zeros(2, 3, 1, dtype=torch.long), 5.0),
+        "put_by_mask": lambda x: x.index_put((x > 0,), torch.tensor(3.0)),
         "flip": lambda x: x.flip(1, 2),
         "roll": lambda x: x.roll((1, -1), (0, 2)),
         "roll_flat": lambda x: x.roll(3),
@@ -194,6 +211,16 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "partly_in_place": partly_in_place,
     }.items():
         add(name, function, X)
+    first, second = torch.tensor([[1], [0]]), torch.tensor([2, -1, 0])
+    for name, function in {
+        "put_rows": lambda x, y: x.index_put((first[:, 0], second[:2]), y[:2]),
+        "put_inner": lambda x, y: put(x, (slice(None), second), y),
+        "put_last": lambda x, y: put(x, (slice(None), first, second[:2]), y[0, :1]),
+        "scatter": lambda x, y: x.scatter(1, torch.argsort(x, 1)[:1], y[None]),
+        "scatter_add": lambda x, y: x.scatter_add(0, (x > 0).long()[:, :2], x * y),
+        "scatter_amax": lambda x, y: x.scatter_reduce(1, (x > 0).long(), x * y, "amax"),
+    }.items():
+        add(name, function, X, Y)
     weights = torch.randn(6, 4, 3, 3, generator=torch.Generator().manual_seed(5))
     bias = torch.randn(6, generator=torch.Generator().manual_seed(6))
     add("linear", lambda x: F.linear(x, weights[:5, :, 0, 0]), X)
@@ -254,14 +281,27 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         torch.randn(1, 6, 8),
     )
     add("accumulator", Accumulator(), torch.randn(1, 4))
+    small = language.Size(dim=16, layers=2, heads=4, kv_heads=2, hidden=32, vocab=32, context=24)
+    add("decoder", language.Decoder(small), torch.tensor([1]))
     return found
 
 
-def results(module: nn.Module, x: Sequence[torch.Tensor]) -> list[np.ndarray]:
-    """Return the outputs of eager execution."""
-    with torch.no_grad():
-        leaves = torch.utils._pytree.tree_leaves(module(*x))
-    return [leaf.numpy() for leaf in leaves]
+def results(
+    module: nn.Module, x: Sequence[torch.Tensor], runs: int, feedback: bool
+) -> dict[str, np.ndarray]:
+    """Return inputs and outputs of eager execution; with ``feedback`` each run takes the number of
+    the largest output of the one before.
+    """
+    arrays = {f"x{i}": part.numpy() for i, part in enumerate(x)}
+    for run in range(runs):
+        suffix = f"_{run}" if run else ""
+        with torch.no_grad():
+            leaves = torch.utils._pytree.tree_leaves(module(*x))
+        arrays |= {f"y{i}{suffix}": leaf.numpy().copy() for i, leaf in enumerate(leaves)}
+        if feedback and run + 1 < runs:
+            x = (leaves[0].argmax(1),)
+            arrays[f"x0_{run + 1}"] = x[0].numpy()
+    return arrays
 
 
 def main() -> int:
@@ -280,12 +320,8 @@ def main() -> int:
             file = io.BytesIO()
             torch.export.save(program, file)
             write(f"{name}.pt2", file.getvalue())
-            arrays = {f"x{i}": part.numpy() for i, part in enumerate(x)}
-            for run in range(RUNS if name == "accumulator" else 1):
-                suffix = f"_{run}" if run else ""
-                arrays |= {f"y{i}{suffix}": y for i, y in enumerate(results(module, x))}
             file = io.BytesIO()
-            np.savez(file, **arrays)
+            np.savez(file, **results(module, x, RUNS.get(name, 1), name == "decoder"))  # type: ignore[arg-type]
             write(f"{name}.npz", file.getvalue())
     print(f"{TARGET}: {len(programs())} programs, {TARGET.stat().st_size} bytes")
     return 0

@@ -7,9 +7,10 @@ import json
 import random
 import tarfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -59,8 +60,23 @@ def arrays(name: str) -> dict[str, np.ndarray]:
         return dict(stored)
 
 
-def inputs_of(graph: hilc.Graph, stored: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: stored[f"x{i}"] for i, name in enumerate(graph.inputs)}
+def steps(stored: dict[str, np.ndarray]) -> Iterator[tuple[int, str, list[np.ndarray]]]:
+    """The runs, each with the end of its arrays' names and its outputs."""
+    for number in count():
+        suffix = f"_{number}" if number else ""
+        wanted = [stored[key] for key in sorted(stored) if key[0] == "y" and key[2:] == suffix]
+        if not wanted:
+            return
+        yield number, suffix, wanted
+
+
+def inputs_of(
+    graph: hilc.Graph, stored: dict[str, np.ndarray], suffix: str = ""
+) -> dict[str, np.ndarray]:
+    """The inputs of a run; those of the first where it has none of its own."""
+    return {
+        name: stored.get(f"x{i}{suffix}", stored[f"x{i}"]) for i, name in enumerate(graph.inputs)
+    }
 
 
 def assert_close(found: np.ndarray, wanted: np.ndarray, name: str) -> None:
@@ -76,12 +92,8 @@ def compare(run: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]],
             name: str) -> None:  # fmt: skip
     """Compare the outputs of each run with those of eager execution."""
     stored = arrays(name)
-    for number in range(3):
-        suffix = f"_{number}" if number else ""
-        wanted = [stored[key] for key in sorted(stored) if key[0] == "y" and key[2:] == suffix]
-        if not wanted:
-            break
-        values = run(inputs_of(graph, stored))
+    for number, suffix, wanted in steps(stored):
+        values = run(inputs_of(graph, stored, suffix))
         assert len(graph.outputs) == len(wanted)
         for output, array in zip(graph.outputs, wanted, strict=True):
             assert_close(values[output], array, f"{name}, run {number}")
@@ -109,12 +121,11 @@ def test_programs_become_onnx_models_that_compute_it() -> None:
         evaluator, states = ReferenceEvaluator(model), states_of(model)
         values = reset_values(model.graph, states)
         stored = arrays(name)
-        given = {input_: stored[f"x{i}"] for i, input_ in enumerate(program.inputs)}
-        for number in range(3):
-            suffix = f"_{number}" if number else ""
-            wanted = [stored[key] for key in sorted(stored) if key[0] == "y" and key[2:] == suffix]
-            if not wanted:
-                break
+        for number, suffix, wanted in steps(stored):
+            given = {
+                input_: stored.get(f"x{i}{suffix}", stored[f"x{i}"])
+                for i, input_ in enumerate(program.inputs)
+            }
             with np.errstate(all="ignore"):
                 found = evaluator.run(None, {**given, **values})
             results = dict(zip(evaluator.output_names, found, strict=True))

@@ -3,6 +3,7 @@
 from hilc.frontends.pt2.translators import (
     creation,
     elementwise,
+    indexing,
     layers,
     movement,
     normalization,
@@ -15,6 +16,7 @@ from hilc.frontends.pt2.translators import (
 __all__ = [
     "creation",
     "elementwise",
+    "indexing",
     "layers",
     "movement",
     "normalization",

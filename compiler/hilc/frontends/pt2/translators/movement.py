@@ -158,7 +158,7 @@ def select(c: Operation) -> str:
     return c.emit("Gather", c.tensor("self"), c.constant(index, "int64"), axis=axis)
 
 
-# Indices ------------------------------------------------------------------------------------------
+# Grids and orders ---------------------------------------------------------------------------------
 
 
 @translates("aten.meshgrid")
@@ -174,40 +174,6 @@ def meshgrid(c: Operation) -> Outputs:
         shape[place] = -1
         grids.append(c.emit("Expand", c.reshape(c.named(ref), shape), c.integers(c.result_shape)))
     return grids
-
-
-@translates("aten.index_select")
-def index_select(c: Operation) -> str:
-    return c.emit("Gather", c.tensor("self"), c.tensor("index"), axis=c.axis("dim"))
-
-
-@translates("aten.gather")
-def gather(c: Operation) -> str:
-    return c.emit("GatherElements", c.tensor("self"), c.tensor("index"), axis=c.axis("dim"))
-
-
-@translates("aten.index")
-def index(c: Operation) -> str:
-    """Advanced indexing by one tensor, or by several next to each other from the first axis on."""
-    given = c.get("indices")
-    places = [axis for axis, part in enumerate(given) if part is not None]
-    if any(c.signature_of(given[axis]).dtype in ("bool", "uint8") for axis in places):
-        c.refuse("selects by a mask, so its shape depends on data", "use where() instead")
-    if len(places) == 1:
-        (axis,) = places
-        return c.emit("Gather", c.tensor("self"), c.named(given[axis]), axis=axis)
-    if places != list(range(len(places))):
-        c.refuse(
-            f"indexes the axes {places} at once",
-            "supported are one axis, or several from the first on",
-        )
-    shapes = [c.signature_of(given[axis]).shape for axis in places]
-    common = np.broadcast_shapes(*(tuple(map(int, shape)) for shape in shapes))
-    parts = [
-        c.reshape(c.emit("Expand", c.named(given[axis]), c.integers(common)), (*common, 1))
-        for axis in places
-    ]
-    return c.emit("GatherND", c.tensor("self"), c.emit("Concat", *parts, axis=len(common)))
 
 
 @translates("aten.flip")

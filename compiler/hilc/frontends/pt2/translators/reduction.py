@@ -99,8 +99,14 @@ def topk(c: Operation) -> Outputs:
     )  # fmt: skip
 
 
-@translates("aten.sort")
+@translates("aten.sort", "aten.argsort")
 def sort(c: Operation) -> Outputs:
+    """Return the sorted entries and where they were; ``argsort`` the places alone."""
+    both = _sorted(c)
+    return both[1:] if "argsort" in c.call.target else both
+
+
+def _sorted(c: Operation) -> list[str]:
     axis = c.axis("dim", default=-1)
     count = c.integers([c.shape("self")[axis]])
     return c.emit_many(
