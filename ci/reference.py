@@ -196,7 +196,7 @@ def _escaped(text: str) -> str:
 
 #: What users import, by module. Other names may change without notice.
 PYTHON: Mapping[str, Sequence[str]] = {
-    "hil": ("open",),
+    "hil": ("open", "compile"),
     "hil.device": ("Device", "Model", "RunResult"),
     "hil.verify": ("verify", "Report", "LayerReport", "TensorReport", "Oracle"),
     "hil.oracle": ("reference_of", "expected_outputs"),
@@ -216,6 +216,7 @@ PYTHON: Mapping[str, Sequence[str]] = {
     "hilc.target": ("add_cores", "cpu_names", "get_cpu", "Cpu"),
     "hilc.host": ("load", "build", "export_library", "load_module", "AotExecutorFactory"),
     "hilc.executor": ("AotModule",),
+    "hilc.quantization": ("quantize", "QuantizedModel", "Report", "TensorNoise", "Accuracy"),
     "hilc.interpreter": ("run", "run_all"),
     "hilc.references": ("reference_names", "get_reference", "Reference"),
     "hilc.artifact.params": ("save_params", "load_params"),

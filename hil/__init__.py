@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from hil.device.session import open
     from hil.errors import HilError
     from hil.firmware.models import compile
+    from hilc.quantization import quantize
 
-__all__ = ["HilError", "compile", "open"]
+__all__ = ["HilError", "compile", "open", "quantize"]
 
 # Loaded on first use: `hil --help` and pytest's collection need neither compiler nor link.
 _HOMES = {
     "HilError": "hil.errors",
     "compile": "hil.firmware.models",
     "open": "hil.device.session",
+    "quantize": "hilc.quantization",
 }
 _MODULES = ("bench", "board", "build", "device", "errors", "oracle", "samples", "verify")
 

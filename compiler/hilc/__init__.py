@@ -50,6 +50,7 @@ _MODULES = {
     "interpreter": "hilc.interpreter",
     "onnx_backend": "hilc.onnx_backend",
     "params": "hilc.artifact.params",
+    "quantization": "hilc.quantization",
     "references": "hilc.references",
 }
 

@@ -36,6 +36,7 @@ register_reader(
         onnx.import_graph,
         onnx.specialize,
         references=("onnx", "hilc"),
+        quantizer="qdq",
         numerics=Numerics.ONNX,
     )
 )
@@ -47,6 +48,7 @@ register_reader(
         pt2.import_graph,
         pt2.specialize,
         references=("onnx", "hilc"),
+        quantizer="pt2e",
         numerics=Numerics.ONNX,
     )
 )

@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from hilc.errors import InputError, ModelError
+
+
+@dataclass(frozen=True)
+class NamedFile:
+    """A model's file that is held in memory."""
+
+    #: Name of the model.
+    name: str
+    data: bytes = field(repr=False)
 
 
 def file_of(model: Any, samples: Sequence[Any] | None) -> bytes | None:
@@ -20,6 +31,8 @@ def file_of(model: Any, samples: Sequence[Any] | None) -> bytes | None:
     its inputs. Raise :class:`~hilc.errors.ModelError` for a module that PyTorch cannot export.
     """
     torch, onnx = sys.modules.get("torch"), sys.modules.get("onnx")
+    if isinstance(model, NamedFile) and samples is None:
+        return model.data
     if torch is not None:
         if isinstance(model, torch.export.ExportedProgram):
             return _saved(torch, model)
@@ -36,7 +49,9 @@ def file_of(model: Any, samples: Sequence[Any] | None) -> bytes | None:
 
 
 def name_of(model: Any) -> str:
-    """Return a name for a model object: that of its class."""
+    """Return a name for a model object: its own, or that of its class."""
+    if isinstance(model, NamedFile):
+        return model.name
     return type(model).__name__.lower()
 
 
@@ -69,7 +84,10 @@ def _saved(torch: Any, program: Any) -> bytes:
     """Return the archive of a program, whose operations in place are replaced by others first."""
     file = io.BytesIO()
     try:
-        torch.export.save(program.run_decompositions({}), file)
+        # PyTorch warns of its own future.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.export.save(program.run_decompositions({}), file)
     except Exception as error:
         raise ModelError(
             f"PyTorch cannot save the program: {' '.join(str(error).split()):.300}",

@@ -48,6 +48,8 @@ class Reader:
     #: The references of results that compute such files (:mod:`hilc.references`), the preferred
     #: first.
     references: tuple[str, ...] = ("tflm", "litert-ref", "hilc")
+    #: The module of :mod:`hilc.quantization` that quantizes such models; empty for none.
+    quantizer: str = ""
     #: The definition of operators that the format means; None where the user has the choice.
     numerics: Numerics | None = None
 

@@ -23,7 +23,7 @@ from hil.cli.commands.parser import (
 from hil.plugins import optional_module
 
 _SECTIONS = {
-    "models": ("compile", "explain", "build"),
+    "models": ("quantize", "compile", "explain", "build"),
     "models on boards": ("run", "verify", "bench", "tune", "flash", "debug", "monitor"),
     "boards": ("boards", "board", "erase", "reset", "lab"),
     "this program": ("doctor", "help", "completion", "tvmc"),
@@ -91,7 +91,83 @@ def _command(commands: Any, name: str, module: str, summary: str) -> Parser:
 # -- models ------------------------------------------------------------------------------------
 
 
+def _add_quantize(commands: Any) -> None:
+    quantize = _command(
+        commands,
+        "quantize",
+        "quantizing",
+        "Quantize an ONNX or PyTorch model in floats, and report what is lost.",
+    )
+    quantize.add_argument(
+        "model", metavar="MODEL", help="an .onnx or .pt2 file in floats; NAME=path names it"
+    )
+    quantize.add_argument(
+        "--samples",
+        required=True,
+        metavar="F.npz",
+        help="calibration samples: one array per input, by name, the first axis counts them; or an "
+        ".npy file for the only input",
+    )
+    quantize.add_argument(
+        "-o", "--output", required=True, metavar="OUT", help="an .onnx file, or .pt2 of a .pt2"
+    )
+    _add_force(quantize)
+    quantize.add_argument("--name", metavar="N", help="the model's name")
+    quantize.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=N,N,...",
+        help="the shape of an input that the model leaves open; may be repeated",
+    )
+    group = quantize.add_argument_group("quantizer")
+    group.add_argument(
+        "--calibrator",
+        choices=("minmax", "entropy", "percentile", "mse"),
+        default="minmax",
+        help="how ranges of activations are found (default: minmax, all values); entropy for ONNX, "
+        "mse for PyTorch",
+    )
+    group.add_argument(
+        "--percentile",
+        type=positive_float,
+        default=99.999,
+        metavar="P",
+        help="of the calibrator percentile: the share of values within the range (default: 99.999)",
+    )
+    group.add_argument(
+        "--activations",
+        choices=("int8", "uint8"),
+        default="int8",
+        help="type of activations (default: int8)",
+    )
+    group.add_argument(
+        "--per-tensor",
+        action="store_true",
+        help="one scale for all weights of a layer (default: one for each output channel)",
+    )
+    group.add_argument(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="NODE",
+        help="leave this node, or module of PyTorch, in floats; may be repeated",
+    )
+    report = quantize.add_argument_group("report")
+    report.add_argument(
+        "--test",
+        metavar="F.npz",
+        help="samples that the models are compared over (default: those of --samples)",
+    )
+    report.add_argument(
+        "--labels", metavar="F.npy", help="the class of each of these samples, for the accuracy"
+    )
+    report.add_argument("--per-layer", action="store_true", help="show every tensor")
+    quantize.add_output_options()
+
+
 def _add_model_commands(commands: Any) -> None:
+    _add_quantize(commands)
     compile_ = _command(
         commands, "compile", "compiling", "Compile models to C in a Model Library Format file."
     )

@@ -1,0 +1,235 @@
+"""ONNX models through onnxruntime's static quantization, in QDQ form."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import tempfile
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from hilc.errors import HilError, InputError, ModelError
+from hilc.frontends.onnx.fold_batch_norm import fold_batch_norm
+from hilc.frontends.onnx.states import reset_values, states_of
+from hilc.ir import Array
+from hilc.quantization.packages import require
+from hilc.quantization.samples import Sample
+from hilc.quantization.settings import ACTIVATIONS, Settings
+from hilc.quantization.source import Source
+from hilc.support.suggest import nearest
+
+#: Calibrators by onnxruntime's names.
+CALIBRATORS = {"minmax": "MinMax", "entropy": "Entropy", "percentile": "Percentile"}
+#: Operators with a form on integers; the others stay in floats.
+_OPERATORS = frozenset(
+    (
+        "Abs", "Add", "AveragePool", "Celu", "Clip", "Concat", "Conv", "DepthToSpace", "Div", "Elu",
+        "Erf", "Exp", "Expand", "Flatten", "Gather", "Gelu", "Gemm", "GlobalAveragePool",
+        "GlobalMaxPool", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "MatMul", "Max", "MaxPool",
+        "Min", "Mish", "Mul", "Neg", "Pad", "Pow", "ReduceMax", "ReduceMean", "Reciprocal", "Relu",
+        "Reshape", "Selu", "Sigmoid", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth",
+        "Split", "Sqrt", "Squeeze", "Sub", "Swish", "Tanh", "Tile", "Transpose", "Unsqueeze",
+    )
+)  # fmt: skip
+#: Of these only the functions of one tensor have one.
+_OF_A_NUMBER = frozenset(("Div", "Pow"))
+#: Severity of what onnxruntime writes to standard error.
+_ERRORS = 3
+_LEAST_OPSET = 13
+#: Bins of the histograms of the calibrator entropy, and how many of them it merges into.
+_BINS, _LEVELS = 512, 128
+
+
+#: Suffix of the files that :func:`quantize` makes.
+SUFFIX = ".onnx"
+
+
+def _prepared(data: bytes) -> onnx.ModelProto:
+    """Return a model in floats as it is quantized: its normalizations are part of the layers before
+    them, and every node has a name.
+    """
+    model = fold_batch_norm(onnx.load_from_string(data))
+    taken = {node.name for node in model.graph.node}
+    used = {name for node in model.graph.node for name in node.input} | set(states_of(model))
+    for tensor in [t for t in model.graph.initializer if t.name not in used]:
+        model.graph.initializer.remove(tensor)
+    for node in model.graph.node:
+        if not node.name:
+            node.name = next(n for n in _fresh(node.output[0]) if n not in taken)
+            taken.add(node.name)
+    return model
+
+
+def _fresh(base: str) -> Iterator[str]:
+    yield base
+    number = 0
+    while True:
+        yield f"{base}_{(number := number + 1)}"
+
+
+def quantize(
+    source: Source, samples: Sequence[Sample], settings: Settings, progress: Any
+) -> tuple[bytes, bytes]:
+    """Return the model in floats, and in QDQ form, calibrated with the samples.
+
+    Tensors have the same names in both.
+    """
+    settings.require_calibrator(CALIBRATORS, "onnxruntime")
+    tools = require("onnxruntime.quantization", "ONNX models are quantized by onnxruntime")
+    model = _prepared(source.onnx)
+    return model.SerializeToString(), _quantized(tools, model, samples, settings, progress)
+
+
+def _quantized(
+    tools: Any, model: onnx.ModelProto, samples: Sequence[Sample], settings: Settings, progress: Any
+) -> bytes:
+    excluded = _excluded(model, settings)
+    kinds = sorted({n.op_type for n in model.graph.node if not n.domain} & _OPERATORS)
+    if not kinds:
+        raise ModelError(
+            "the model has no layer that could be quantized",
+            "compile it as it is",
+        )
+    wanted = {"int8": "QInt8", "uint8": "QUInt8"}[settings.activations]
+    with _silent():
+        try:
+            given = tools.quant_utils.save_and_reload_model_with_shape_infer(_raised(model))
+            reader = _reader(tools, model, samples, progress)
+            quantizer = tools.QDQQuantizer(
+                given,
+                settings.per_channel,
+                False,
+                tools.QuantType.QInt8,
+                tools.QuantType[wanted],
+                _ranges(tools, given, kinds, reader, settings),
+                [],
+                excluded,
+                kinds,
+                {
+                    "WeightSymmetric": True,
+                    "ForceQuantizeNoInputCheck": True,
+                    "TensorQuantOverrides": _shares(model, settings, excluded),
+                },
+            )
+            quantizer.quantize_model()
+            quantizer.model.topological_sort()
+        except HilError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"onnxruntime cannot quantize the model: {' '.join(str(error).split()):.300}",
+                "leave out the node that it names: --exclude NODE",
+            ) from error
+    serialized: bytes = quantizer.model.model.SerializeToString()
+    return serialized
+
+
+def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model of an opset in which weights have a scale for each channel."""
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    if opset >= _LEAST_OPSET:
+        return model
+    return onnx.version_converter.convert_version(model, _LEAST_OPSET)
+
+
+def _ranges(
+    tools: Any, model: onnx.ModelProto, kinds: Sequence[str], reader: Any, settings: Settings
+) -> Any:
+    """Return the range of each tensor that the samples and the calibrator give."""
+    options: dict[str, Any] = {"symmetric": False}
+    if settings.calibrator == "percentile":
+        options["percentile"] = settings.percentile
+    if settings.calibrator == "entropy":
+        # With as many bins as levels, its default, there is only one range to choose.
+        options.update(num_bins=_BINS, num_quantized_bins=_LEVELS)
+    with tempfile.TemporaryDirectory(prefix="hil-") as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(model, path)
+        calibrator = tools.create_calibrator(
+            path,
+            kinds,
+            augmented_model_path=str(Path(folder) / "augmented.onnx"),
+            calibrate_method=tools.CalibrationMethod[CALIBRATORS[settings.calibrator]],
+            extra_options=options,
+        )
+        calibrator.collect_data(reader)
+        return calibrator.compute_data()
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep onnxruntime's remarks from standard output, which may carry JSON, and from the log."""
+    import_module("onnxruntime").set_default_logger_severity(_ERRORS)
+    logger = logging.getLogger()
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+def _excluded(model: onnx.ModelProto, settings: Settings) -> list[str]:
+    """Return the names of the nodes that stay in floats, which may be named by their outputs."""
+    names = {word: n.name for n in model.graph.node for word in (*n.output, n.name) if word}
+    for name in settings.exclude:
+        if name not in names:
+            raise InputError(
+                f"there is no node {name!r} to exclude{nearest(name, names)}",
+                "name nodes of the model, or their outputs",
+            )
+    numbers = {t.name for t in model.graph.initializer if np.prod(t.dims, dtype=int) == 1}
+    return [names[name] for name in settings.exclude] + [
+        node.name
+        for node in model.graph.node
+        if node.op_type in _OF_A_NUMBER and numbers.isdisjoint(node.input)
+    ]
+
+
+def _shares(
+    model: onnx.ModelProto, settings: Settings, excluded: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the quantization of what Softmax gives: 256ths."""
+    low, _ = ACTIVATIONS[settings.activations]
+    fixed = {
+        "scale": np.array(1 / 256, np.float32),
+        "zero_point": np.array(low, settings.activations),
+    }
+    return {
+        node.output[0]: [dict(fixed)]
+        for node in model.graph.node
+        if node.op_type == "Softmax" and node.name not in excluded
+    }
+
+
+def _reader(tools: Any, model: onnx.ModelProto, samples: Sequence[Sample], progress: Any) -> Any:
+    """Return the samples as onnxruntime reads them; states go from one to the next."""
+    states = states_of(model)
+    values: dict[str, Array] = reset_values(model.graph, states)
+    session = None
+    if states:
+        runtime = import_module("onnxruntime")
+        session = runtime.InferenceSession(model.SerializeToString())
+    remaining = iter(samples)
+
+    class Reader(tools.CalibrationDataReader):  # type: ignore[misc]
+        def get_next(self) -> dict[str, Array] | None:
+            sample = next(remaining, None)
+            if sample is None:
+                return None
+            given = {**sample, **values}
+            if session is not None:
+                after = session.run(list(states.values()), given)
+                values.update(zip(states, after, strict=True))
+            if progress is not None:
+                progress()
+            return given
+
+    return Reader()

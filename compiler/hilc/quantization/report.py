@@ -1,0 +1,251 @@
+"""A quantized model against the model in floats: noise of each tensor, and accuracy."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hilc.errors import InputError
+from hilc.interpreter import Interpreter
+from hilc.ir import Array, FloatLayer, Graph, Quant, Rounding, Tensor
+from hilc.ops import OPS
+from hilc.quantization.samples import Sample
+from hilc.transforms.fuse_quantized import fuse_quantized
+
+Progress = Callable[[], None]
+#: The most samples that the noise of each tensor is measured with.
+NOISE_SAMPLES = 32
+
+
+@dataclass(frozen=True)
+class TensorNoise:
+    """How far a quantized tensor is from that of the model in floats, errors of what is before it
+    included.
+    """
+
+    #: Name of the tensor in the model in floats.
+    name: str
+    #: The operator that computes it; empty for an input.
+    op: str
+    dtype: str
+    scale: float
+    zero_point: int
+    #: Signal-to-quantization-noise ratio in dB: 10 log10 of the sum of squares of the real values
+    #: over that of the differences. None where nothing differs, or all values are zero.
+    sqnr_db: float | None
+    #: Share of the values of the model in floats beyond the range of the integers.
+    clipped: float
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How many samples the largest output names right."""
+
+    samples: int
+    float_right: int
+    quantized_right: int
+    #: Samples that both models give the same class.
+    same: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """Comparison of a quantized model, as it is compiled, with the model in floats."""
+
+    #: Samples that the ranges were found with, and those that the noise was measured with.
+    calibration_samples: int
+    samples: int
+    #: Tensors that have integers, the noisiest first.
+    tensors: tuple[TensorNoise, ...]
+    #: SQNR in dB of each output of the model, by name.
+    outputs: Mapping[str, float | None]
+    #: Layers that have no form on integers, each with the reason.
+    float_layers: tuple[FloatLayer, ...]
+    #: None without labels.
+    accuracy: Accuracy | None = None
+
+    def _repr_html_(self) -> str:
+        """Return the report as tables of HTML, for notebooks."""
+        rows = "".join(
+            f"<tr><td>{html.escape(t.name)}</td><td>{html.escape(t.op)}</td>"
+            f"<td>{shown_db(t.sqnr_db)}</td><td>{100 * t.clipped:.2f} %</td></tr>"
+            for t in self.tensors
+        )
+        head = "<tr><th>tensor</th><th>operator</th><th>SQNR, dB</th><th>clipped</th></tr>"
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in summary_lines(self))
+        return f"{lines}<table>{head}{rows}</table>"
+
+
+def shown_db(value: float | None) -> str:
+    """Return decibels as text."""
+    return "exact" if value is None else f"{value:.1f}"
+
+
+def summary_lines(report: Report) -> list[str]:
+    """Return what a report says of the model as a whole, in sentences."""
+    outputs = ", ".join(f"{name} {shown_db(db)} dB" for name, db in report.outputs.items())
+    lines = [f"signal-to-noise of the outputs over {report.samples} samples: {outputs}"]
+    if report.accuracy is not None:
+        count = report.accuracy.samples
+        right, kept = report.accuracy.float_right, report.accuracy.quantized_right
+        lines.append(
+            f"accuracy over {count} samples: {100 * right / count:.2f} % in floats, "
+            f"{100 * kept / count:.2f} % quantized; the same class for "
+            f"{100 * report.accuracy.same / count:.2f} %"
+        )
+    if report.float_layers:
+        listed = "; ".join(f"{layer.op} {layer.name!r}" for layer in report.float_layers[:8])
+        more = len(report.float_layers) - 8
+        lines.append(
+            f"{len(report.float_layers)} layers stay in floats, compile with --allow-float: "
+            f"{listed}{f'; and {more} more' if more > 0 else ''}"
+        )
+    return lines
+
+
+def compare(
+    float_graph: Graph,
+    quantized: Graph,
+    samples: Sequence[Sample],
+    labels: Array | None,
+    progress: Progress,
+    calibration_samples: int,
+) -> Report:
+    """Return the comparison of two graphs over samples: as they are read, with the same names.
+
+    The quantized one is run as it is compiled (:func:`fuse_quantized`). The noise is measured over
+    the first :data:`NOISE_SAMPLES`; the accuracy, if there are ``labels``, over all. ``progress``
+    is called after each sample.
+    """
+    fused = fuse_quantized(quantized)
+    pairs = _pairs(float_graph, quantized, fused)
+    noise = {name: _Noise(fused.tensors[made]) for name, made in pairs.items()}
+    outputs = list(zip(float_graph.outputs, fused.outputs, strict=True))
+    out_noise = [_Noise(fused.tensors[made]) for _, made in outputs]
+    if labels is not None:
+        _require_classes(float_graph, labels)
+    both = Interpreter(float_graph), Interpreter(fused)
+    right, kept, same, measured = 0, 0, 0, 0
+    for index, sample in enumerate(samples):
+        if index >= NOISE_SAMPLES and labels is None:
+            break
+        wanted, found = (each.run_all(sample) for each in both)
+        if index < NOISE_SAMPLES:
+            measured += 1
+            for name, made in pairs.items():
+                noise[name].add(wanted[name], found[made])
+            for (name, made), each in zip(outputs, out_noise, strict=True):
+                each.add(wanted[name], found[made])
+        if labels is not None:
+            name, made = outputs[0]
+            a, b = int(wanted[name].argmax()), int(found[made].argmax())
+            right += int(a == labels[index])
+            kept += int(b == labels[index])
+            same += int(a == b)
+        progress()
+    tensors = [noise[name].result(name, _op_of(float_graph, name)) for name in pairs]
+    return Report(
+        calibration_samples,
+        measured,
+        tuple(sorted(tensors, key=lambda t: math.inf if t.sqnr_db is None else t.sqnr_db)),
+        {name: each.sqnr_db for (name, _), each in zip(outputs, out_noise, strict=True)},
+        tuple(_named(layer, float_graph) for layer in fused.float_layers),
+        None if labels is None else Accuracy(len(samples), right, kept, same),
+    )
+
+
+#: What a reader appends to the name of a tensor for the steps that an operator is made of.
+_STEP = re.compile(r":\d+$")
+
+
+def _op_of(graph: Graph, name: str) -> str:
+    """Return the operator that makes a tensor, changes of its layout aside."""
+    made = [n for n in graph.nodes if any(_STEP.sub("", o) == name or o == name for o in n.outputs)]
+    by_meaning = sorted(made, key=lambda n: (OPS[n.op].moves, OPS[n.op].rows is None))
+    return by_meaning[0].op if by_meaning else ""
+
+
+def _named(layer: FloatLayer, graph: Graph) -> FloatLayer:
+    """Return a layer under the name that the model has for it."""
+    base = _STEP.sub("", layer.name)
+    return replace(layer, name=base) if base in graph.tensors else layer
+
+
+def _require_classes(graph: Graph, labels: Array) -> None:
+    name = graph.outputs[0]
+    classes = graph.tensors[name].size
+    if classes < 2 or labels.min() < 0 or labels.max() >= classes:
+        raise InputError(
+            f"the labels are {labels.min()} to {labels.max()}, and the output {name!r} has "
+            f"{classes} elements, one for each class",
+            "give labels for a model that gives each class a number, counted from 0",
+        )
+
+
+def _pairs(float_graph: Graph, quantized: Graph, fused: Graph) -> dict[str, str]:
+    """Return by tensor of floats the integers that the compiled model has for it."""
+    found: dict[str, str] = {}
+    for node in quantized.nodes:
+        if node.rounding is not Rounding.NEAREST_EVEN:
+            continue
+        if node.op == "QUANTIZE":
+            (name, made) = node.inputs[0], node.outputs[0]
+        elif node.op == "DEQUANTIZE":
+            (name, made) = node.outputs[0], node.inputs[0]
+        else:
+            continue
+        tensor = float_graph.tensors.get(name)
+        kept = next((m for m in (f"{made}:int8", made) if m in fused.tensors), None)
+        if tensor is None or tensor.is_constant or kept is None:
+            continue
+        if fused.tensors[kept].shape == tensor.shape and fused.tensors[kept].quant is not None:
+            found.setdefault(name, kept)
+    return found
+
+
+class _Noise:
+    """Sums over the samples of one tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._quant: Quant | None = tensor.quant
+        self._dtype = tensor.dtype
+        self._signal = self._noise = 0.0
+        self._clipped = self._count = 0
+
+    def add(self, wanted: Array, found: Array) -> None:
+        real = wanted.astype(np.float64)
+        if self._quant is None:
+            values = found.astype(np.float64)
+        else:
+            scale, zero = self._quant.scale[0], self._quant.zero_point[0]
+            values = (found.astype(np.float64) - zero) * scale
+            limits = np.iinfo(self._dtype)
+            steps = np.rint(real / scale) + zero
+            self._clipped += int(((steps < limits.min) | (steps > limits.max)).sum())
+        self._count += real.size
+        with np.errstate(all="ignore"):
+            self._signal += float(np.nansum(real * real))
+            self._noise += float(np.nansum((real - values) ** 2))
+
+    @property
+    def sqnr_db(self) -> float | None:
+        if self._noise == 0 or self._signal == 0:
+            return None
+        return round(10 * math.log10(self._signal / self._noise), 2)
+
+    def result(self, name: str, op: str) -> TensorNoise:
+        assert self._quant is not None
+        return TensorNoise(
+            name,
+            op,
+            self._dtype,
+            float(self._quant.scale[0]),
+            int(self._quant.zero_point[0]),
+            self.sqnr_db,
+            self._clipped / max(self._count, 1),
+        )

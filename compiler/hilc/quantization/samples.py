@@ -1,0 +1,135 @@
+"""Samples for calibration: arrays by input, checked against the model before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hilc.errors import InputError
+from hilc.ir import Array, Graph, Tensor
+
+#: Inputs of one run, by name.
+Sample = Mapping[str, Array]
+
+
+def named_arrays(given: Any, names: Sequence[str]) -> dict[str, Array]:
+    """Return samples as one array per input: given as these by name, as a tuple in the order of
+    the inputs, or as one array for the only input.
+    """
+    if isinstance(given, Mapping):
+        return {name: _array(name, value) for name, value in given.items()}
+    parts = list(given) if isinstance(given, tuple) else [given]
+    if len(parts) != len(names):
+        raise InputError(
+            f"samples for {len(parts)} inputs were given, and the model has {len(names)}",
+            f"give a mapping of names to arrays, or a tuple in this order: {', '.join(names)}",
+        )
+    return {name: _array(name, part) for name, part in zip(names, parts, strict=True)}
+
+
+def _array(name: str, value: Any) -> Array:
+    detach = getattr(value, "detach", None)
+    if detach is not None:  # a tensor of PyTorch
+        value = detach().cpu()
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise InputError(f"the samples of {name!r} are no array: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise InputError(
+            f"the samples of {name!r} are no array of numbers: {array.dtype}",
+            "give an array whose first axis counts the samples",
+        )
+    return array
+
+
+class Samples(Sequence[Sample]):
+    """Samples of a graph's inputs.
+
+    Each array has the shape of its input, with the count of samples before it, or in place of a
+    first size of 1. Floats of another width are converted; all else is refused with
+    :class:`~hilc.errors.InputError`: unknown and missing names, other shapes and types, numbers
+    that are not finite, no sample at all.
+    """
+
+    def __init__(self, given: Mapping[str, Array], graph: Graph) -> None:
+        inputs = {name: graph.tensors[name] for name in graph.inputs}
+        listed = ", ".join(map(repr, inputs)) or "none"
+        for name in given:
+            if name not in inputs:
+                raise InputError(
+                    f"there are samples of {name!r}, which is no input of the model",
+                    f"its inputs are {listed}",
+                )
+        for name in inputs:
+            if name not in given:
+                raise InputError(
+                    f"there are no samples of the model's input {name!r}",
+                    f"name the arrays as the inputs: {listed}",
+                )
+        self._arrays = {n: _stacked(n, given[n], tensor) for n, tensor in inputs.items()}
+        counts = {name: len(array) for name, array in self._arrays.items()}
+        if len(set(counts.values())) > 1:
+            shown = ", ".join(f"{count} of {name!r}" for name, count in counts.items())
+            raise InputError(
+                f"the inputs have different numbers of samples: {shown}",
+                "give each input the same number",
+            )
+        self._count = next(iter(counts.values()), 0)
+        if not self._count:
+            raise InputError("there is no sample", "give at least one, better a hundred or more")
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        return {name: array[index] for name, array in self._arrays.items()}
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[i] for i in range(self._count))
+
+
+def _stacked(name: str, array: Array, tensor: Tensor) -> Array:
+    wanted = np.dtype(tensor.dtype)
+    if array.dtype != wanted:
+        if not (array.dtype.kind == wanted.kind == "f"):
+            raise InputError(
+                f"the samples of {name!r} are {array.dtype}, and the input is {wanted}",
+                f"convert them: array.astype({str(wanted)!r}), scaled as in training",
+            )
+        array = array.astype(wanted)
+    if wanted.kind == "f" and not np.isfinite(array).all():
+        place = tuple(map(int, np.argwhere(~np.isfinite(array))[0]))
+        raise InputError(
+            f"the samples of {name!r} hold {array[place]} at {list(place)}",
+            "leave out samples with values that are not finite",
+        )
+    shape = tensor.shape
+    if array.shape == shape and shape[:1] != (1,):
+        return array[np.newaxis]
+    if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
+        return array
+    if shape[:1] == (1,) and array.ndim == len(shape) and array.shape[1:] == shape[1:]:
+        return array[:, np.newaxis]
+    raise InputError(
+        f"the samples of {name!r} have the shape {list(array.shape)}, and the input has "
+        f"{list(shape)}",
+        f"give an array of the shape [N, {', '.join(map(str, shape))}]",
+    )
+
+
+def check_labels(labels: Any, count: int) -> Array:
+    """Return the class of each sample; InputError unless they are ``count`` whole numbers."""
+    array = _array("labels", labels)
+    if array.dtype.kind not in "iu" or array.size != count or max(array.shape, default=0) != count:
+        raise InputError(
+            f"the labels are {array.dtype}{list(array.shape)} for {count} samples",
+            "give one whole number, the class, for each sample",
+        )
+    return array.reshape(-1)

@@ -1,0 +1,323 @@
+"""What the compiler's kernels compute, stated for PyTorch's quantization (PT2E of torchao).
+
+The module needs PyTorch and torchao. The tables name operators of PyTorch, without their overload
+and without the underscore of operations in place.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e import (
+    HistogramObserver,
+    MinMaxObserver,
+    PerChannelMinMaxObserver,
+)
+from torchao.quantization.pt2e.fake_quantize import FusedMovingAvgObsFakeQuantize
+from torchao.quantization.pt2e.observer import (
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+)
+from torchao.quantization.pt2e.quantizer import (
+    FixedQParamsQuantizationSpec,
+    QuantizationAnnotation,
+    QuantizationSpec,
+    QuantizationSpecBase,
+    Quantizer,
+    SharedQuantizationSpec,
+)
+
+from hilc.errors import InputError
+from hilc.quantization.settings import ACTIVATIONS, Settings
+from hilc.support.suggest import nearest
+
+#: Operators with weights as argument 1, whose output channels lie along axis 0.
+_LAYERS = frozenset(("conv1d", "conv2d", "linear"))
+#: Sums and products: of two tensors, which become operands on integers, or of one and a number.
+_ARITHMETIC = frozenset(("add", "sub", "mul"))
+_PRODUCTS = frozenset(("matmul", "bmm"))
+_AVERAGES = frozenset(
+    ("mean", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d")
+)
+#: What a layer, sum or average before it takes in: it is monotone, and constant beyond its bounds.
+_CLAMPS = frozenset(("relu", "relu6", "hardtanh", "clamp", "clamp_min"))
+#: Functions of single elements, which become tables of 256 results.
+_FUNCTIONS = _CLAMPS | frozenset(
+    (
+        "abs", "atan", "celu", "cos", "div", "elu", "erf", "exp", "expm1", "gelu", "hardsigmoid",
+        "hardswish", "leaky_relu", "log", "log1p", "mish", "neg", "pow", "reciprocal", "rsqrt",
+        "rsub", "selu", "sigmoid", "silu", "sin", "softplus", "softsign", "sqrt", "square", "tanh",
+    )
+)  # fmt: skip
+#: What moves elements or chooses among them: input and output have one quantization.
+_MOVES = frozenset(
+    (
+        "_unsafe_view", "adaptive_max_pool1d", "adaptive_max_pool2d", "alias", "amax",
+        "channel_shuffle", "clone", "contiguous", "detach", "dropout", "expand", "flatten", "flip",
+        "index_select", "max_pool1d", "max_pool2d", "movedim", "narrow", "permute",
+        "pixel_shuffle", "pixel_unshuffle", "repeat", "reshape", "roll", "select", "slice",
+        "squeeze", "t", "transpose", "unflatten", "unsqueeze", "upsample_nearest2d", "view",
+    )
+)  # fmt: skip
+#: The same of several tensors: one list, or two arguments.
+_JOINS = frozenset(("cat", "concat", "stack", "maximum", "minimum"))
+#: The same with several outputs.
+_PARTS = frozenset(("chunk", "split", "split_with_sizes", "unbind"))
+
+#: Least scale, as that of onnxruntime and TensorFlow: a tensor of zeros has one, too.
+_LEAST_SCALE = 2.0**-24
+
+
+class PercentileObserver(HistogramObserver):  # type: ignore[misc]
+    """Range of a tensor that leaves out as many of the values as ``percentile`` says, in equal
+    parts at both ends.
+    """
+
+    def __init__(self, percentile: float = 99.999, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.percentile = percentile
+
+    def _non_linear_param_search(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the ends of the range; the base class searches those of the least noise."""
+        shares = torch.cumsum(self.histogram, 0) / self.histogram.sum()
+        width = (self.max_val - self.min_val) / self.bins
+        tail = (1 - self.percentile / 100) / 2
+        first = int((shares < tail).sum())
+        last = min(int((shares < 1 - tail).sum()), self.bins - 1)
+        return self.min_val + first * width, self.min_val + (last + 1) * width
+
+
+#: Observers of activations by the calibrator's name.
+CALIBRATORS = {
+    "minmax": MinMaxObserver,
+    "percentile": PercentileObserver,
+    "mse": HistogramObserver,
+}
+
+
+class TorchQuantizer(Quantizer):  # type: ignore[misc]
+    """Quantizer for ``prepare_pt2e`` and ``prepare_qat_pt2e`` of torchao.
+
+    It states what the compiler's kernels compute: weights of layers are symmetric int8 with a scale
+    for each output channel, activations are integers with one scale; what moves elements or chooses
+    among them, as concatenation and maximum pooling do, has one quantization on all sides; a clamp
+    is part of the layer before it; the outputs of a softmax are 256ths. Biases stay floats, which
+    the compiler rounds to the sums' scale. Operators that have no form on integers, such as LSTM
+    and GRU, are left in floats.
+
+    ``calibrator`` is ``minmax``, ``percentile`` or ``mse`` (the range of the least squared error);
+    ``activations`` is ``int8`` or ``uint8``; ``exclude`` names nodes, or modules, to be left in
+    floats. Raises :class:`~hilc.errors.InputError` for others.
+    """
+
+    def __init__(
+        self,
+        *,
+        calibrator: str = "minmax",
+        percentile: float = 99.999,
+        activations: str = "int8",
+        per_channel: bool = True,
+        exclude: Iterable[str] = (),
+        is_qat: bool = False,
+    ) -> None:
+        super().__init__()
+        settings = Settings(calibrator, percentile, activations, per_channel, tuple(exclude))
+        settings.require_calibrator(CALIBRATORS, "torchao")
+        self._exclude = settings.exclude
+        self._activation = _activation_spec(settings, is_qat)
+        self._weights = _weight_spec(per_channel, is_qat)
+        self._table = _weight_spec(False, is_qat)
+        low, high = ACTIVATIONS[activations]
+        self._shares = FixedQParamsQuantizationSpec(
+            getattr(torch, activations), 1 / 256, low, low, high, torch.per_tensor_affine
+        )
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """Return the model as it is."""
+        return model
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        """State the quantization of each operator that has a form on integers."""
+        nodes = list(model.graph.nodes)
+        self._require_known(nodes)
+        for node in nodes:
+            if node.op == "call_function" and not self._is_excluded(node):
+                annotation = self._annotation(node)
+                if annotation is not None:
+                    annotation._annotated = True
+                    node.meta["quantization_annotation"] = annotation
+        return model
+
+    def validate(self, model: GraphModule) -> None:
+        """Accept any model: what has no form on integers is left in floats."""
+
+    def _require_known(self, nodes: Sequence[Node]) -> None:
+        known = {word for node in nodes for word in _names(node)}
+        for name in self._exclude:
+            if name not in known:
+                raise InputError(
+                    f"there is no node or module {name!r} to exclude{nearest(name, known)}",
+                    "name nodes of the exported program, or modules of the model",
+                )
+
+    def _is_excluded(self, node: Node) -> bool:
+        return not set(self._exclude).isdisjoint(_names(node))
+
+    # Operators ------------------------------------------------------------------------------------
+
+    def _annotation(self, node: Node) -> QuantizationAnnotation | None:
+        """Return how the operands and the result of a node are quantized; None where not."""
+        kind = _kind(node)
+        if kind in _PARTS:
+            source = _operand(node, 0)
+            return None if source is None else QuantizationAnnotation({source: self._activation})
+        if node.target is operator.getitem:
+            return self._part(node)
+        if not _is_float(node):
+            return None
+        if kind in _LAYERS:
+            return self._layer(node)
+        if kind in _MOVES:
+            return self._moved([_operand(node, 0)], node)
+        if kind in _JOINS:
+            return self._moved(_operands(node), node)
+        if kind == "embedding":
+            return self._embedding(node)
+        if kind in _AVERAGES or (kind in _PRODUCTS | _ARITHMETIC and _operand(node, 1) is not None):
+            return self._computed(_operands(node), node)
+        if kind in ("softmax", "_softmax"):
+            inputs = dict.fromkeys(_operands(node), self._activation)
+            return QuantizationAnnotation(inputs, self._shares)
+        if kind in _FUNCTIONS | _ARITHMETIC and len(_operands(node)) == 1:
+            return self._function(node)
+        return None
+
+    def _layer(self, node: Node) -> QuantizationAnnotation | None:
+        x, weights = _operand(node, 0), _operand(node, 1)
+        if x is None or weights is None or weights.op != "get_attr":
+            return None
+        inputs = {x: self._activation, weights: self._weights}
+        return QuantizationAnnotation(inputs, self._result_of(node))
+
+    def _computed(self, operands: Sequence[Node], node: Node) -> QuantizationAnnotation:
+        inputs = dict.fromkeys(operands, self._activation)
+        return QuantizationAnnotation(inputs, self._result_of(node))
+
+    def _result_of(self, node: Node) -> QuantizationSpecBase | None:
+        """Return how a result is quantized: not before the clamp that follows it."""
+        users = list(node.users)
+        is_clamped = len(users) == 1 and _kind(users[0]) in _CLAMPS
+        return None if is_clamped and not self._is_excluded(users[0]) else self._activation
+
+    def _function(self, node: Node) -> QuantizationAnnotation:
+        """Quantize the ends of a chain of functions, which becomes one table."""
+        source, users = _operands(node)[0], list(node.users)
+        inputs = {} if self._goes_on(source, node) else {source: self._activation}
+        ends = len(users) != 1 or not self._goes_on(node, users[0])
+        return QuantizationAnnotation(inputs, self._activation if ends else None)
+
+    def _goes_on(self, node: Node, user: Node) -> bool:
+        """Return whether a function reads what is not quantized on the way to it."""
+        if len(node.users) != 1 or not _is_float(node) or self._is_excluded(node):
+            return False
+        if self._is_excluded(user) or not _is_function(user):
+            return False
+        return _is_function(node) or (_kind(user) in _CLAMPS and self._may_be_clamped(node))
+
+    def _may_be_clamped(self, node: Node) -> bool:
+        is_computed = _kind(node) in _LAYERS | _AVERAGES | _PRODUCTS | _ARITHMETIC
+        return is_computed and self._annotation(node) is not None
+
+    def _moved(self, sources: Sequence[Node | None], node: Node) -> QuantizationAnnotation | None:
+        listed = [source for source in sources if source is not None and _is_float(source)]
+        if not listed or len(listed) != len(sources):
+            return None
+        first = SharedQuantizationSpec((listed[0], node))
+        inputs: dict[Node, QuantizationSpecBase] = dict.fromkeys(listed[1:], first)
+        inputs[listed[0]] = self._activation
+        return QuantizationAnnotation(inputs, first)
+
+    def _part(self, node: Node) -> QuantizationAnnotation | None:
+        whole = node.args[0]
+        if not isinstance(whole, Node) or _kind(whole) not in _PARTS or self._is_excluded(whole):
+            return None
+        source = _operand(whole, 0)
+        if source is None or not _is_float(node):
+            return None
+        return QuantizationAnnotation({}, SharedQuantizationSpec((source, whole)))
+
+    def _embedding(self, node: Node) -> QuantizationAnnotation | None:
+        table = node.args[0]
+        if not isinstance(table, Node) or table.op != "get_attr":
+            return None
+        return QuantizationAnnotation({table: self._table}, SharedQuantizationSpec((table, node)))
+
+
+def _activation_spec(settings: Settings, is_qat: bool) -> QuantizationSpec:
+    low, high = ACTIVATIONS[settings.activations]
+    own = {"percentile": settings.percentile} if settings.calibrator == "percentile" else {}
+    observer = CALIBRATORS[settings.calibrator].with_args(eps=_LEAST_SCALE, **own)
+    if is_qat:
+        observer = FusedMovingAvgObsFakeQuantize.with_args(
+            observer=MovingAverageMinMaxObserver, eps=_LEAST_SCALE
+        )
+    return QuantizationSpec(
+        getattr(torch, settings.activations), observer, low, high, torch.per_tensor_affine
+    )
+
+
+def _weight_spec(per_channel: bool, is_qat: bool) -> QuantizationSpec:
+    if per_channel:
+        observer, scheme, axis = PerChannelMinMaxObserver, torch.per_channel_symmetric, 0
+        moving = MovingAveragePerChannelMinMaxObserver
+    else:
+        observer, scheme, axis = MinMaxObserver, torch.per_tensor_symmetric, None
+        moving = MovingAverageMinMaxObserver
+    made = observer.with_args(eps=_LEAST_SCALE)
+    if is_qat:
+        made = FusedMovingAvgObsFakeQuantize.with_args(observer=moving, eps=_LEAST_SCALE)
+    return QuantizationSpec(torch.int8, made, -127, 127, scheme, axis)
+
+
+# Nodes --------------------------------------------------------------------------------------------
+
+
+def _kind(node: Node) -> str:
+    """Return the operator's name of a call, such as ``conv2d``; nothing for other nodes."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or not schema.name.startswith("aten::"):
+        return ""
+    name: str = schema.name.removeprefix("aten::")
+    return name if name.endswith("__") else name.removesuffix("_")
+
+
+def _names(node: Node) -> set[str]:
+    """Return the names of a node: its own, and those of the modules that it belongs to."""
+    stack = node.meta.get("nn_module_stack") or {}
+    paths = (path for path, _ in stack.values())
+    return {node.name, *(path.removeprefix("L['self'].") for path in paths if path)}
+
+
+def _is_float(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype is torch.float32
+
+
+def _operands(node: Node) -> list[Node]:
+    """Return the tensors of floats that a call takes, those of a list included."""
+    found = [arg for part in node.args for arg in (part if isinstance(part, list) else [part])]
+    return [arg for arg in found if isinstance(arg, Node) and _is_float(arg)]
+
+
+def _operand(node: Node, index: int) -> Node | None:
+    """Return an argument of a call if it is a tensor of floats."""
+    arg = node.args[index] if index < len(node.args) else None
+    return arg if isinstance(arg, Node) and _is_float(arg) else None
+
+
+def _is_function(node: Node) -> bool:
+    return _kind(node) in _FUNCTIONS | _ARITHMETIC and len(_operands(node)) == 1

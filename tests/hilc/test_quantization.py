@@ -1,0 +1,403 @@
+"""Quantization of ONNX models, its samples and its report; PyTorch's has a file of its own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import hil
+import hilc
+from hil.cli import main
+from hilc import host
+from hilc.errors import HilError, InputError, ModelError
+from hilc.frontends import load_model, read_model
+from hilc.interpreter import Interpreter
+from hilc.quantization import QuantizedModel, Samples, Settings, quantize
+from hilc.quantization.report import compare
+from hilc.quantization.samples import check_labels, named_arrays
+from hilc.references import get_reference
+from hilc.transforms.fuse_quantized import fuse_quantized
+
+CLASSES = 5
+
+
+def network(opset: int = 19) -> onnx.ModelProto:
+    """A convolution with normalization, a depthwise one, pools, a sum, a function, a product."""
+    rng = np.random.default_rng(0)
+    constants: dict[str, np.ndarray] = {
+        "w": rng.normal(0, 0.4, (8, 2, 3, 3)), "b": rng.normal(0, 0.1, 8),
+        "scale": rng.uniform(0.5, 2, 8), "shift": rng.normal(0, 0.2, 8),
+        "mean": rng.normal(0, 0.2, 8), "variance": rng.uniform(0.5, 2, 8),
+        "d": rng.normal(0, 0.4, (8, 1, 3, 3)), "g": rng.normal(0, 0.4, (CLASSES, 8)),
+        "h": rng.normal(0, 0.1, CLASSES), "three": np.array(3.0),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["conv"], pads=[1, 1, 1, 1]),
+        helper.make_node(
+            "BatchNormalization", ["conv", "scale", "shift", "mean", "variance"], ["norm"]
+        ),
+        helper.make_node("Relu", ["norm"], ["relu"]),
+        helper.make_node("Conv", ["relu", "d"], ["deep"], pads=[1, 1, 1, 1], group=8),
+        helper.make_node("Add", ["deep", "relu"], ["sum"]),
+        helper.make_node("Sigmoid", ["sum"], ["sigmoid"]),
+        helper.make_node("Div", ["sigmoid", "three"], ["third"]),
+        helper.make_node("MaxPool", ["third"], ["pool"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("GlobalAveragePool", ["pool"], ["mean_"]),
+        helper.make_node("Flatten", ["mean_"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "g", "h"], ["logits"], transB=1),
+        helper.make_node("Softmax", ["logits"], ["y"], axis=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 2, 8, 8])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["N", CLASSES])],
+        [numpy_helper.from_array(v.astype(np.float32), n) for n, v in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", opset)]
+    model: onnx.ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    return model
+
+
+SHAPES = {"x": (1, 2, 8, 8)}
+
+
+def images(count: int = 24, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 1, (count, 2, 8, 8)).astype(np.float32)
+
+
+def classes(x: np.ndarray) -> np.ndarray:
+    (y,) = ReferenceEvaluator(network()).run(None, {"x": x})
+    return np.asarray(y.argmax(1))
+
+
+@pytest.fixture(scope="module")
+def made() -> QuantizedModel:
+    pytest.importorskip("onnxruntime", reason="pip install 'hil-harness[quantize]'")
+    x = images()
+    return quantize(network(), x, shapes=SHAPES, test=images(40, 2), labels=classes(images(40, 2)))
+
+
+# Results ------------------------------------------------------------------------------------------
+
+
+def test_every_layer_computes_on_integers(made: QuantizedModel) -> None:
+    graph = fuse_quantized(load_model(made.data, "net"))
+    assert not graph.float_layers
+    assert made.report.float_layers == ()
+    ops = {node.op for node in graph.nodes}
+    assert {"CONV_2D", "DEPTHWISE_CONV_2D", "ADD", "LOOKUP", "FULLY_CONNECTED", "SOFTMAX"} <= ops
+    # Scales for each channel.
+    weights = [t.quant for t in graph.tensors.values() if t.quant and len(t.quant.scale) > 1]
+    assert len(weights) >= 3
+
+
+def test_the_report_names_the_noise_of_each_tensor(made: QuantizedModel) -> None:
+    report = made.report
+    assert {"x", "relu", "deep", "sum", "logits", "y"} <= {t.name for t in report.tensors}
+    levels = [t.sqnr_db for t in report.tensors if t.sqnr_db is not None]
+    assert levels == sorted(levels)
+    assert min(levels) > 20
+    assert report.calibration_samples == 24
+    assert report.samples == 32
+    assert report.accuracy is not None
+    assert report.accuracy.float_right == report.accuracy.samples == 40
+    assert report.accuracy.quantized_right == report.accuracy.same >= 36
+
+
+def test_the_noise_is_that_of_the_reference(made: QuantizedModel) -> None:
+    x = images(32, 2)
+    (wanted,) = ReferenceEvaluator(network()).run(None, {"x": x})
+    evaluator = ReferenceEvaluator(onnx.load_from_string(made.data))
+    found = np.concatenate([evaluator.run(None, {"x": part[np.newaxis]})[0] for part in x])
+    db = 10 * np.log10((wanted.astype(float) ** 2).sum() / ((wanted - found) ** 2).sum())
+    assert made.report.outputs["y"] == pytest.approx(db, abs=0.05)
+
+
+def test_the_library_computes_what_the_reference_does(made: QuantizedModel) -> None:
+    graph, data = read_model(made.data, "net")
+    reference = get_reference("qdq", graph, data)
+    with host.load(hilc.compile(made)) as model:
+        assert model.name == "modelproto"
+        for x in images(8, 5):
+            model.set_input("x", x[np.newaxis])
+            model.run()
+            wanted = reference.run_all({"x": x[np.newaxis]})[graph.outputs[0]]
+            np.testing.assert_array_equal(model.get_output(0), wanted)
+
+
+def quantized(x: np.ndarray, **choice: Any) -> tuple[QuantizedModel, hilc.Graph]:
+    result = quantize(network(), x, shapes=SHAPES, **choice)
+    return result, fuse_quantized(load_model(result.data, "net"))
+
+
+def test_calibrators_leave_out_what_hardly_occurs(made: QuantizedModel) -> None:
+    x = images()
+    x[3, 1, 2, 2] = 60.0
+    scales = {}
+    for choice in ("minmax", "entropy", "percentile"):
+        result, _ = quantized(x, calibrator=choice, percentile=99.9)
+        scales[choice] = next(t.scale for t in result.report.tensors if t.name == "x")
+    assert scales["minmax"] == pytest.approx((60 - x.min()) / 255, rel=1e-3)
+    assert scales["entropy"] < scales["minmax"] / 2
+    assert scales["percentile"] < scales["minmax"] / 2
+
+
+def test_activations_may_be_unsigned(made: QuantizedModel) -> None:
+    result, graph = quantized(images(), activations="uint8")
+    model = onnx.load_from_string(result.data)
+    types = {t.data_type for t in model.graph.initializer if t.name.endswith("x_zero_point")}
+    assert types == {onnx.TensorProto.UINT8}
+    assert not graph.float_layers
+    # The same numbers, 128 higher.
+    assert result.report.outputs["y"] == pytest.approx(made.report.outputs["y"], abs=1)
+
+
+def test_weights_may_have_one_scale(made: QuantizedModel) -> None:
+    _, graph = quantized(images(), per_channel=False)
+    assert all(len(t.quant.scale) == 1 for t in graph.tensors.values() if t.quant)
+    assert not graph.float_layers
+
+
+def test_an_excluded_layer_stays_in_floats(made: QuantizedModel) -> None:
+    result, graph = quantized(images(), exclude=["deep"])
+    assert [layer.op for layer in graph.float_layers] == ["DEPTHWISE_CONV_2D"]
+    assert [layer.name for layer in result.report.float_layers] == ["deep"]
+    with pytest.raises(HilError, match="in floats"):
+        hilc.compile(result)
+    assert hilc.compile(result, allow_float=True).modules[0].float_layers
+
+
+# The command --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    onnx.save(network(), tmp_path / "net.onnx")
+    np.savez(tmp_path / "x.npz", x=images())
+    np.save(tmp_path / "y.npy", classes(images()))
+    return tmp_path
+
+
+def command(files: Path, *more: str, samples: str = "x.npz") -> list[str]:
+    return ["quantize", str(files / "net.onnx"), "--shape", "x=1,2,8,8",
+            "--samples", str(files / samples), "-o", str(files / "q.onnx"), *more]  # fmt: skip
+
+
+def test_the_command_writes_a_model_that_compiles(
+    made: QuantizedModel, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(files, "--labels", str(files / "y.npy"))) == 0
+    told = capsys.readouterr().out
+    assert "net: quantized with 24 samples" in told
+    assert "accuracy over 24 samples: 100.00 % in floats" in told
+    assert "SOFTMAX" in told
+    # The second run replaces its own file, and gives the same one.
+    before = (files / "q.onnx").read_bytes()
+    assert main(command(files, "--json")) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (files / "q.onnx").read_bytes() == before
+    assert report["accuracy"] is None
+    assert report["tensors"][0]["sqnr_db"] <= report["tensors"][-1]["sqnr_db"]
+    assert report["float_layers"] == []
+    assert main(["compile", str(files / "q.onnx"), "-o", str(files / "q.tar")]) == 0
+    # It is quantized now.
+    again = command(files)
+    again[1] = str(files / "q.onnx")
+    again[-1] = str(files / "r.onnx")
+    assert main(again) == 2
+    assert "is quantized already" in capsys.readouterr().err
+    assert not (files / "r.onnx").exists()
+
+
+def test_the_command_keeps_other_files(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(network(), files / "q.onnx")
+    before = (files / "q.onnx").read_bytes()
+    assert main(command(files)) == 2
+    assert "not a quantized model written by hil" in capsys.readouterr().err
+    assert (files / "q.onnx").read_bytes() == before
+
+
+def test_a_model_of_tensorflow_is_refused_with_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
+    np.savez(tmp_path / "x.npz", x=images())
+    given = ["quantize", str(model), "--samples", str(tmp_path / "x.npz"), "-o",
+             str(tmp_path / "q.onnx")]  # fmt: skip
+    assert main(given) == 2
+    assert "representative_dataset" in capsys.readouterr().err
+
+
+def test_without_its_package_the_command_names_the_remedy(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine without it: nothing of it can be found."""
+    monkeypatch.setattr("hilc.quantization.packages.find_spec", lambda name: None)
+    assert main(command(files)) == 2
+    told = capsys.readouterr().err
+    assert "onnxruntime is not installed" in told
+    assert "pip install 'hil-harness[quantize]'" in told
+    assert not (files / "q.onnx").exists()
+
+
+# Samples ------------------------------------------------------------------------------------------
+
+
+def with_nan() -> np.ndarray:
+    x = images(3)
+    x[1, 0, 2, 3] = np.nan
+    return x
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ({"y": images(2)}, ("'y', which is no input", "'x'")),
+    ({}, ("no samples of the model's input 'x'",)),
+    ({"x": images(2)[:, :, :7]}, ("[2, 2, 7, 8]", "[N, 1, 2, 8, 8]")),
+    ({"x": (images(2) * 9).astype(np.int8)}, ("are int8, and the input is float32", "astype")),
+    ({"x": with_nan()}, ("hold nan at [1, 0, 2, 3]",)),
+    ({"x": images(0)}, ("there is no sample",)),
+    ({"x": np.array(["a", "b"])}, ("no array of numbers",)),
+    ({"x": np.float32(3)}, ("shape []",)),
+    ((images(2), images(2)), ("samples for 2 inputs", "the model has 1")),
+])  # fmt: skip
+def test_unsuitable_samples_are_refused(given: Any, words: tuple[str, ...]) -> None:
+    graph = load_model(_closed(), "net")
+    with pytest.raises(InputError) as caught:
+        Samples(named_arrays(given, graph.inputs), graph)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def _closed() -> bytes:
+    model = network()
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = 1
+    data: bytes = model.SerializeToString()
+    return data
+
+
+@pytest.mark.parametrize("given", [
+    images(4), (images(4),), {"x": images(4)}, images(4)[:, np.newaxis],
+    images(4).astype(np.float64),
+])  # fmt: skip
+def test_samples_have_many_forms(given: Any) -> None:
+    graph = load_model(_closed(), "net")
+    samples = Samples(named_arrays(given, graph.inputs), graph)
+    assert len(samples) == 4
+    np.testing.assert_array_equal(samples[3]["x"], images(4)[3:])
+    assert samples[0]["x"].dtype == np.float32
+
+
+@pytest.mark.parametrize("labels", [np.zeros(3, int), np.zeros(4), "abcd", np.zeros((2, 2), int)])
+def test_labels_are_one_class_for_each_sample(labels: Any) -> None:
+    with pytest.raises(InputError, match="label"):
+        check_labels(labels, 4)
+
+
+@pytest.mark.parametrize("settings", [
+    {"calibrator": "max"}, {"activations": "int4"}, {"percentile": 101.0}, {"percentile": 10.0},
+])  # fmt: skip
+def test_unknown_settings_are_refused(settings: Any) -> None:
+    with pytest.raises(InputError):
+        Settings(**settings)
+
+
+def test_a_calibrator_of_another_quantizer_is_refused(made: QuantizedModel) -> None:
+    with pytest.raises(InputError, match="onnxruntime has no calibrator 'mse'"):
+        quantize(network(), images(), shapes=SHAPES, calibrator="mse")
+    with pytest.raises(InputError, match="no node 'sigmoud' to exclude .did you mean sigmoid"):
+        quantize(network(), images(), shapes=SHAPES, exclude=["sigmoud"])
+
+
+@pytest.mark.parametrize("model", [object(), 3, None])
+def test_what_is_no_model_is_refused(model: Any) -> None:
+    with pytest.raises(HilError):
+        hil.quantize(model, images())
+
+
+def test_an_open_size_is_refused_with_its_option() -> None:
+    with pytest.raises(ModelError, match="--shape x=1,2,8,8"):
+        quantize(network(), images())
+
+
+# The report ---------------------------------------------------------------------------------------
+
+
+def qdq_of(scale: float) -> tuple[hilc.Graph, hilc.Graph]:
+    """A model that doubles its input, and the same with integers of one scale on both sides."""
+
+    def graph(nodes: list[onnx.NodeProto]) -> hilc.Graph:
+        made = helper.make_graph(
+            nodes, "g",
+            [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 64])],
+            [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 64])],
+            [numpy_helper.from_array(np.float32(scale), "s"),
+             numpy_helper.from_array(np.int8(0), "z")],
+        )  # fmt: skip
+        opsets = [helper.make_opsetid("", 17)]
+        model = helper.make_model(made, opset_imports=opsets, ir_version=9)
+        return load_model(model.SerializeToString(), "g")
+
+    quantized = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["x_q"]),
+        helper.make_node("DequantizeLinear", ["x_q", "s", "z"], ["x_d"]),
+        helper.make_node("Add", ["x_d", "x_d"], ["sum"]),
+        helper.make_node("QuantizeLinear", ["sum", "s", "z"], ["sum_q"]),
+        helper.make_node("DequantizeLinear", ["sum_q", "s", "z"], ["y"]),
+    ]
+    return graph([helper.make_node("Add", ["x", "x"], ["y"])]), graph(quantized)
+
+
+def test_noise_and_clipping_are_counted_by_hand() -> None:
+    plain, quantized = qdq_of(0.5)
+    samples = [{"x": np.linspace(-40, 40, 64, dtype=np.float32)[np.newaxis]}]
+    report = compare(plain, quantized, samples, None, lambda: None, 7)
+    x = samples[0]["x"].astype(float)
+    rounded = np.rint(x / 0.5) * 0.5
+    doubled = np.clip(2 * rounded, -64, 63.5)
+    by_name = {tensor.name: tensor for tensor in report.tensors}
+
+    def db(real: np.ndarray, found: np.ndarray) -> float:
+        return float(10 * np.log10((real**2).sum() / ((real - found) ** 2).sum()))
+
+    assert by_name["x"].sqnr_db == pytest.approx(db(x, rounded), abs=0.01)
+    assert by_name["y"].sqnr_db == pytest.approx(db(2 * x, doubled), abs=0.01)
+    assert by_name["x"].clipped == 0
+    steps = np.rint(2 * x / 0.5)
+    assert by_name["y"].clipped == pytest.approx(((steps < -128) | (steps > 127)).mean())
+    assert report.tensors[0].name == "y"
+    assert report.calibration_samples == 7
+    assert "clipped" in report._repr_html_()
+
+
+def test_a_tensor_without_noise_is_exact() -> None:
+    plain, quantized = qdq_of(0.5)
+    samples = [{"x": np.arange(-32, 32, dtype=np.float32)[np.newaxis] / 2}]
+    report = compare(plain, quantized, samples, None, lambda: None, 1)
+    assert {t.sqnr_db for t in report.tensors} == {None}
+    assert Interpreter(plain).run(samples[0])["y"].max() == 31
+
+
+def test_labels_of_no_class_are_refused() -> None:
+    plain, quantized = qdq_of(0.5)
+    samples = [{"x": np.zeros((1, 64), np.float32)}]
+    with pytest.raises(InputError, match="the labels are 64 to 64"):
+        compare(plain, quantized, samples, np.array([64]), lambda: None, 1)
+
+
+def test_names_of_tensors_cannot_be_markup() -> None:
+    plain, quantized = qdq_of(0.5)
+    evil = "<script>alert(1)</script>"
+    report = compare(plain, quantized, [{"x": np.ones((1, 64), np.float32)}], None, lambda: None, 1)
+    shown = replace(report, tensors=(replace(report.tensors[0], name=evil),))._repr_html_()
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
