@@ -129,6 +129,28 @@ def test_a_chain_of_layers_keeps_one_order() -> None:
     assert_equal(graph, sunk)
 
 
+def test_what_only_lies_as_a_transpose_would_goes_with_one() -> None:
+    """A factor for each channel, as squeeze and excitation have it: (1, C, 1, 1) is a view."""
+    d = Drawing()
+    x = d.transpose(d.input("x", 1, 4, 5, 6), NHWC_TO_NCHW)
+    gate = d.op("LOGISTIC", d.input("gate", 1, 6, 1, 1))
+    y = d.op("MUL", gate, x, attrs=ActivationAttributes())
+    out = d.op("ABS", d.transpose(y, NCHW_TO_NHWC))
+    graph = d.graph(out)
+    sunk = run_passes(graph)
+    assert transposes(sunk) == 0
+    assert_equal(graph, sunk)
+
+
+def test_what_moves_elements_does_not_go_with_a_transpose() -> None:
+    d = Drawing()
+    x = d.transpose(d.input("x", 1, 4, 5, 6), NHWC_TO_NCHW)
+    rows = d.op("LOGISTIC", d.input("rows", 1, 6, 4, 1))
+    y = d.op("MUL", rows, x, attrs=ActivationAttributes())
+    graph = d.graph(d.op("ABS", d.transpose(y, NCHW_TO_NHWC)))
+    assert_equal(graph, run_passes(graph))
+
+
 @pytest.mark.parametrize("keep", [False, True])
 def test_reductions_are_passed(keep: bool) -> None:
     d = Drawing()

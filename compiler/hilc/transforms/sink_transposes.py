@@ -98,22 +98,42 @@ class _Sinking:
         permuted = permute(node, ins, outs, order)
         if permuted is None or not permuted.moved:
             return False
-        if any(self._order(node.inputs[place]) != order for place in permuted.moved):
+        if not all(self._is_at_hand(node.inputs[place], order) for place in permuted.moved):
             return False
         if not _is_own(permuted.order) and set(node.outputs) & set(self._graph.results):
             # Its name is the caller's; a transpose behind it would be one more.
             return False
-        self._add(node, permuted)
+        self._add(node, permuted, order)
         return True
 
-    def _order(self, name: str) -> Order | None:
-        source = self._sources.get(name)
-        return None if source is None else source.order
+    def _is_at_hand(self, name: str, order: Order) -> bool:
+        """Return whether a tensor is a transpose by ``order``, or lies in memory as one does."""
+        if name in self._sources:
+            return self._sources[name].order == order
+        shape = _at_hand(self._tensors[name].shape, order)
+        return permuting.keeps_elements(shape, order)
 
-    def _add(self, node: Node, permuted: Permuted) -> None:
+    def _source(self, name: str, order: Order, index: int) -> str:
+        """Return the tensor of which another one is the transpose by ``order``."""
+        if name in self._sources:
+            return self._sources[name].name
+        # Such as a factor for each channel, which pixels share: only axes of 1 change places.
+        tensor = self._tensors[name]
+        made = replace(tensor, name=self._fresh(name), shape=_at_hand(tensor.shape, order))
+        self._tensors[made.name] = made
+        self._view(name, made, index)
+        return made.name
+
+    def _view(self, name: str, out: Tensor, index: int) -> None:
+        """Add the elements of a tensor as they lie, in another shape."""
+        attrs = ReshapeAttributes(new_shape=out.shape)
+        node = Node("RESHAPE", (name,), (out.name,), attrs, index, numerics=Numerics.ONNX)
+        self._nodes.append(node)
+
+    def _add(self, node: Node, permuted: Permuted, order: Order) -> None:
         inputs = list(node.inputs)
         for place in permuted.moved:
-            inputs[place] = self._sources[inputs[place]].name
+            inputs[place] = self._source(inputs[place], order, node.index)
         for place, value in permuted.constants.items():
             old = self._graph.tensors[inputs[place]]
             name = self._fresh(old.name)
@@ -141,9 +161,7 @@ class _Sinking:
                 continue
             tensor, x = self._tensors[name], self._tensors[source.name]
             if permuting.keeps_elements(x.shape, source.order):
-                attrs = ReshapeAttributes(new_shape=tensor.shape)
-                made = Node("RESHAPE", (x.name,), (name,), attrs, index, numerics=Numerics.ONNX)
-                self._nodes.append(made)
+                self._view(x.name, tensor, index)
                 continue
             order = self._fresh(f"{name}:order")
             value = np.array(source.order, np.int32)
