@@ -91,8 +91,10 @@ def run_node(graph: Graph, node: Node, operands: Sequence[Array | None]) -> list
     elif op.control is not None:
         results = op.control.run(node, operands, _run_subgraph)
     else:
-        # numpy's functions turn arrays without dimensions into scalars.
-        results = list(map(np.asarray, op.reference(node, graph.ins(node), outs, operands)))
+        # Infinities and NaNs are results like others. numpy's functions turn arrays without
+        # dimensions into scalars.
+        with np.errstate(all="ignore"):
+            results = list(map(np.asarray, op.reference(node, graph.ins(node), outs, operands)))
     for tensor, result in zip(outs, results, strict=True):
         if result.shape != tensor.shape or result.dtype != np.dtype(tensor.dtype):
             raise AssertionError(

@@ -36,12 +36,19 @@ def model(
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
         for name, x in zip(names, inputs, strict=True)
     ]
-    # Neither type nor shape of outputs is looked at.
-    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, []) for name in results]
+    ends = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None) for name in results
+    ]
     imports = [helper.make_opsetid(domain, version), helper.make_opsetid("", 20)]
-    return helper.make_model(
+    made = helper.make_model(
         helper.make_graph([node], "g", values, ends), opset_imports=imports[: 2 if domain else 1]
     )
+    made = onnx.shape_inference.infer_shapes(made)
+    for value in made.graph.output:
+        # What inference does not know of this domain are matrices here.
+        if not value.type.tensor_type.HasField("shape"):
+            value.type.tensor_type.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in "NC")
+    return made
 
 
 def check(made: onnx.ModelProto, inputs: Sequence[Array], expected: Sequence[Any]) -> None:

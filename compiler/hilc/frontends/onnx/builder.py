@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.interpreter import run_node
@@ -16,6 +16,12 @@ from hilc.ops import OPS
 from hilc.ops.verify import check_attributes, check_tensor, located
 from hilc.ops.views import ReshapeAttributes
 from hilc.support.identifiers import numbered
+
+#: What the constants of a model may hold together, those included that no node reads in the end.
+MAX_CONSTANT_BYTES = 1 << 30
+
+#: How many nodes a model may have, its functions expanded and its loops unrolled.
+MAX_NODES = 50_000
 
 
 def dtype_name(code: int) -> str:
@@ -32,6 +38,18 @@ def dtype_name(code: int) -> str:
             f"supported: {', '.join(DTYPES)}",
         )
     return str(name)
+
+
+def array_of(constant: onnx.TensorProto) -> Array:
+    """Return the value of a constant; refuse one whose data do not fit its type and shape."""
+    try:
+        return np.asarray(numpy_helper.to_array(constant))
+    except (LookupError, MemoryError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"the constant {constant.name!r} of type {constant.data_type} and shape "
+            f"{list(constant.dims)} is damaged: {' '.join(str(error).split()):.200}",
+            "export the model again",
+        ) from error
 
 
 def _as_viewed(view: Array, data: Array, other: Array) -> Array:
@@ -59,8 +77,21 @@ class Builder:
         self._depends: dict[str, frozenset[str]] = {}
         #: The data of dequantized constants, and what they were made of.
         self._origins: list[tuple[Array, Dequantized]] = []
+        #: What all constants together hold.
+        self._constant_bytes = 0
+        self._count = 0
         #: Names that the model does not know.
         self._fresh: set[str] = set()
+
+    def count_node(self) -> None:
+        """Count a node that is translated; refuse a model whose loops and functions have no end."""
+        self._count += 1
+        if self._count > MAX_NODES:
+            raise UnsupportedError(
+                f"the model has more than {MAX_NODES} nodes, its functions expanded and its loops "
+                "unrolled",
+                "let loops turn less often, or run them outside of the model",
+            )
 
     def fresh(self, base: str) -> str:
         """Return a name that no tensor has."""
@@ -91,6 +122,12 @@ class Builder:
             raise UnsupportedError(
                 f"the constant {name!r} has type {value.dtype.name}, which is not supported",
                 f"supported: {', '.join(DTYPES)}",
+            )
+        self._constant_bytes += value.nbytes
+        if self._constant_bytes > MAX_CONSTANT_BYTES:
+            raise ModelError(
+                f"the constants of the model take more than {MAX_CONSTANT_BYTES} bytes",
+                "shapes or repetitions in it are damaged: export it again",
             )
         data = np.array(value, order="C")
         data.flags.writeable = False

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper, version_converter
+from onnx import helper, version_converter
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.onnx import translators
-from hilc.frontends.onnx.builder import Builder, dtype_name
+from hilc.frontends.onnx.builder import Builder, array_of, dtype_name
 from hilc.frontends.onnx.fold_batch_norm import fold_batch_norm
 from hilc.frontends.onnx.load import load
 from hilc.frontends.onnx.operation import (
@@ -128,8 +128,16 @@ class Scope:
     @classmethod
     def of_model(cls, model: onnx.ModelProto) -> Scope:
         """Return the scope of a model's graph."""
-        functions = {(f.domain, f.name): f for f in model.functions}
-        return cls(Builder(_names(model.graph)), _opsets(model.opset_import), functions)
+        opsets = _opsets(model.opset_import)
+        functions = {(_DOMAINS.get(f.domain, f.domain), f.name): f for f in model.functions}
+        for domain, name in functions:
+            if domain in opsets and onnx.defs.has(name, opsets[domain], domain):
+                raise UnsupportedError(
+                    f"the model's function {name!r} has the name of an operator of ONNX, and which "
+                    "of them its nodes mean is not defined",
+                    "give the function another name or domain",
+                )
+        return cls(Builder(_names(model.graph)), opsets, functions)
 
     @property
     def opset(self) -> int:
@@ -151,6 +159,8 @@ class Scope:
             )
         self.walk(graph.node)
         outputs = [self._output(value.name) for value in graph.output]
+        for value in graph.output:
+            _check_declared(value, self.value(value.name))
         given = [v.name for v in inputs if not self.value(v.name).is_constant]
         return self.builder.graph(name, given, outputs)
 
@@ -173,7 +183,7 @@ class Scope:
                 raise UnsupportedError(f"the value {name!r} is not computed")
             return tensor
         if name in self.constants:
-            array = numpy_helper.to_array(self.constants[name])
+            array = array_of(self.constants[name])
             known = name in self.builder.tensors
             tensor = (self.builder.constant if known else self.builder.named_constant)(name, array)
             self.values[name] = tensor
@@ -222,6 +232,7 @@ class Scope:
         self, node: onnx.NodeProto, inputs: Sequence[Tensor | None]
     ) -> list[Tensor | None]:
         """Return the outputs of a node."""
+        self.builder.count_node()
         domain = _DOMAINS.get(node.domain, node.domain)
         function = self.functions.get((domain, node.op_type))
         if function is not None:
@@ -337,6 +348,10 @@ def _input(value: onnx.ValueInfoProto) -> Tensor:
             f"state its sizes: --shape {value.name}={example or 'N,...'}",
         )
     shape = tuple(d.dim_value for d in tensor.shape.dim)
+    if min(shape, default=0) < 0:
+        raise ModelError(
+            f"the input {value.name!r} has the shape {list(shape)}", "sizes are 0 or more"
+        )
     try:
         dtype = dtype_name(tensor.elem_type)
     except UnsupportedError as error:
@@ -344,6 +359,27 @@ def _input(value: onnx.ValueInfoProto) -> Tensor:
     if 0 in shape:
         return Tensor(value.name, shape, dtype, data=np.zeros(shape, dtype))
     return Tensor(value.name, shape, dtype)
+
+
+def _check_declared(value: onnx.ValueInfoProto, made: Tensor) -> None:
+    """Raise unless an output has the type and the sizes that the model declares for it."""
+    declared = value.type.tensor_type
+    if not value.type.HasField("tensor_type"):
+        return
+    sizes = [d.dim_value if d.HasField("dim_value") else None for d in declared.shape.dim]
+    fits = not declared.HasField("shape") or (
+        len(sizes) == len(made.shape)
+        and all(size in (None, own) for size, own in zip(sizes, made.shape, strict=True))
+    )
+    is_typed = declared.elem_type != onnx.TensorProto.UNDEFINED
+    if (is_typed and dtype_name(declared.elem_type) != made.dtype) or not fits:
+        shown = ", ".join("?" if size is None else str(size) for size in sizes)
+        dtype = onnx.TensorProto.DataType.Name(declared.elem_type).lower()
+        raise ModelError(
+            f"the output {value.name!r} is declared {dtype}[{shown}], and the nodes compute "
+            f"{made.dtype}{list(made.shape)}",
+            "the file is damaged, or was changed after its shapes were inferred: export it again",
+        )
 
 
 def _data(tensor: Tensor) -> Array:
@@ -365,6 +401,15 @@ def _located(label: str) -> Iterator[None]:
         raise UnknownOperandError(f"{label}: {error.fact}", error.hint, error.inputs) from error
     except ModelError as error:
         raise type(error)(f"{label}: {error.fact}", error.hint) from error
+    except (
+        ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
+    ) as error:  # fmt: skip
+        # What the translators do not ask for themselves: numpy and ONNX's helpers refuse it.
+        raise ModelError(
+            f"{label}: its attributes and inputs do not fit each other: "
+            f"{' '.join(str(error).split()) or type(error).__name__:.200}",
+            "hold them against the operator's definition in ONNX",
+        ) from error
 
 
 # Functions ----------------------------------------------------------------------------------------

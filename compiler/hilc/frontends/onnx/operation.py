@@ -19,16 +19,17 @@ from typing import Any, NoReturn
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from hilc.errors import ModelError, UnsupportedError
-from hilc.frontends.onnx.builder import Builder, dtype_name
+from hilc.frontends.onnx.builder import Builder, array_of, dtype_name
 from hilc.ir import Array, Attributes, Node, Quant, Rounding, Tensor
 from hilc.ops import OPS
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.cast import CastAttributes
 from hilc.ops.doubles import DOUBLES, DoubleCastAttributes
 from hilc.ops.doubles import PREFIX as DOUBLE
+from hilc.ops.verify import check_tensor
 from hilc.ops.views import ReshapeAttributes
 
 #: What a translator returns: the node's outputs in order; None for one that nothing may read.
@@ -146,12 +147,17 @@ class Operation:
 
     def known_int(self, index: int, what: str = "") -> int:
         """Return the value of a known operand that is one integer."""
-        (value,) = self.known_ints(index, what)
-        return value
+        values = self.known_ints(index, what)
+        if len(values) != 1:
+            self.invalid(f"takes one number for {what or 'an operand'}, and has {len(values)}")
+        return values[0]
 
     def known_float(self, index: int, what: str = "") -> float:
         """Return the value of a known operand that is one number."""
-        return float(self.known(index, what).reshape(()))
+        value = self.known(index, what)
+        if value.size != 1:
+            self.invalid(f"takes one number for {what or 'an operand'}, and has {value.size}")
+        return float(value.reshape(()))
 
     # Attributes -----------------------------------------------------------------------------------
 
@@ -170,6 +176,15 @@ class Operation:
     def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
         """Return an attribute that lists integers."""
         return tuple(int(value) for value in self._required(name, default))
+
+    def counts(self, name: str, count: int, default: int | None = None) -> tuple[int, ...]:
+        """Return an attribute of ``count`` integers of at least 1, all ``default`` where it is
+        not stated.
+        """
+        values = self.integers(name, None if default is None else (default,) * count)
+        if len(values) != count or min(values, default=1) < 1:
+            self.invalid(f"has {name} {list(values)}", f"{count} numbers of 1 or more are accepted")
+        return values
 
     def stated(self, *names: str) -> dict[str, Any]:
         """Return those of the attributes that the node states, to be passed on."""
@@ -196,7 +211,7 @@ class Operation:
     def array(self, name: str) -> Array | None:
         """Return the value of a tensor attribute; None where the node does not state it."""
         proto = self._attribute(name, None)
-        return None if proto is None else np.asarray(numpy_helper.to_array(proto))
+        return None if proto is None else array_of(proto)
 
     def graph(self, name: str) -> onnx.GraphProto:
         """Return a graph attribute."""
@@ -228,6 +243,12 @@ class Operation:
         if not -rank <= axis < rank:
             self.invalid(f"has the axis {axis} of {rank} dimensions")
         return axis % rank
+
+    def check_size(self, shape: Sequence[int], dtype: str) -> None:
+        """Raise unless a tensor of this shape may exist: to be asked before one is made."""
+        if min(shape, default=0) < 0:
+            self.invalid(f"makes a tensor of shape {list(shape)}", "sizes are 0 or more")
+        check_tensor(Tensor(self._base, tuple(shape), dtype))
 
     # What it makes --------------------------------------------------------------------------------
 

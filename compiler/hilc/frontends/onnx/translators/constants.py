@@ -42,7 +42,11 @@ def size(n: Operation) -> Tensor:
 def constant_of_shape(n: Operation) -> Tensor:
     value = n.array("value")
     filler = np.zeros(1, np.float32) if value is None else value
-    return n.constant(np.full(n.known_ints(0, "the shape"), filler.reshape(()), filler.dtype))
+    if filler.size != 1:
+        n.invalid(f"has a value of {filler.size} elements", "one is accepted")
+    made = n.known_ints(0, "the shape")
+    n.check_size(made, filler.dtype.name)
+    return n.constant(np.full(made, filler.reshape(()), filler.dtype))
 
 
 @translates("Range")
@@ -51,9 +55,10 @@ def range_(n: Operation) -> Tensor:
     shape.
     """
     start, limit, delta = (n.known(i, "a bound of the range").reshape(()) for i in range(3))
-    if not delta:
-        n.invalid("has the step 0")
+    if not delta or not np.isfinite([start, limit, delta]).all():
+        n.invalid(f"counts from {start} to {limit} in steps of {delta}")
     count = max(0, int(np.ceil((limit.astype(object) - start) / delta)))
+    n.check_size((count,), start.dtype.name)
     # As ONNX defines it, each number by a product, in the range's own type.
     return n.constant((start + np.arange(count) * delta).astype(start.dtype))
 
@@ -64,4 +69,5 @@ def eye_like(n: Operation) -> Tensor:
     if len(x.shape) != 2:
         n.invalid(f"has an input of {len(x.shape)} dimensions, not 2")
     dtype = n.dtype("dtype") if n.has_attribute("dtype") else x.dtype
+    n.check_size(x.shape, dtype)
     return n.constant(np.eye(*x.shape, k=n.integer("k", 0), dtype=dtype))

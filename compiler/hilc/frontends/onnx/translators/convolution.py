@@ -45,8 +45,8 @@ def pads_of(
     mode, rank = n.text("auto_pad", "NOTSET"), len(sizes)
     if mode == "NOTSET":
         pads = n.integers("pads", (0,) * (2 * rank))
-        if len(pads) != 2 * rank:
-            n.invalid(f"has the pads {list(pads)} for {rank} spatial axes")
+        if len(pads) != 2 * rank or min(pads, default=0) < 0:
+            n.invalid(f"has the pads {list(pads)}", f"{2 * rank} numbers of 0 or more are accepted")
         return list(zip(pads[:rank], pads[rank:], strict=True))
     if mode == "VALID":
         return [(0, 0)] * rank
@@ -73,9 +73,13 @@ def conv(n: Operation) -> Tensor:
         n.invalid(
             f"has kernel_shape {list(n.integers('kernel_shape'))} and weights {weights.shape}"
         )
-    strides, dilations = n.integers("strides", (1,) * rank), n.integers("dilations", (1,) * rank)
+    if len(kernel) != rank or 0 in weights.shape:
+        n.invalid(f"has weights of shape {list(weights.shape)} for images of {rank} dimensions")
+    strides, dilations = n.counts("strides", rank, 1), n.counts("dilations", rank, 1)
     pads = pads_of(n, x.shape[2:], kernel, strides, dilations)
     group = n.integer("group", 1)
+    if group < 1 or weights.shape[0] % group:
+        n.invalid(f"has {weights.shape[0]} output channels in {group} groups")
     if x.shape[1] != weights.shape[1] * group:
         n.invalid(f"has {x.shape[1]} input channels for weights {weights.shape} in {group} groups")
     return channels_first(
@@ -186,7 +190,15 @@ def conv_transpose(n: Operation) -> Tensor:
     if rank not in (1, 2):
         n.refuse(f"has images of {rank} dimensions", "1 and 2 are supported")
     kernel = weights.shape[2:]
-    strides, dilations = n.integers("strides", (1,) * rank), n.integers("dilations", (1,) * rank)
+    if len(kernel) != rank or 0 in weights.shape:
+        n.invalid(f"has weights of shape {list(weights.shape)} for images of {rank} dimensions")
+    if group < 1 or weights.shape[0] % group or x.shape[1] != weights.shape[0]:
+        n.invalid(f"has {x.shape[1]} input channels for weights {weights.shape} in {group} groups")
+    strides, dilations = n.counts("strides", rank, 1), n.counts("dilations", rank, 1)
+    n.check_size(
+        (*weights.shape[:2], *((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))),
+        "float32",
+    )
     # A tap between which zeros lie: the operator has no dilation of its own.
     spread = np.zeros(
         (*weights.shape[:2], *((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))),

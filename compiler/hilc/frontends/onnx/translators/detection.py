@@ -28,7 +28,7 @@ def col2im(n: Operation) -> Tensor:
         n.invalid(f"lays blocks {list(block)} of {list(x.shape)} into an image {list(image)}")
     if x.dtype != "float32":
         n.refuse(f"adds up {x.dtype}", "cast it to float32 before it")
-    dilations, strides = n.integers("dilations", (1,) * rank), n.integers("strides", (1,) * rank)
+    dilations, strides = n.counts("dilations", rank, 1), n.counts("strides", rank, 1)
     pads = n.integers("pads", (0,) * 2 * rank)
     counts = [
         (image[i] + pads[i] + pads[rank + i] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1

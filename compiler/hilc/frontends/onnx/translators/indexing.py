@@ -29,9 +29,9 @@ def gather(n: Operation) -> Tensor:
 def taken(n: Operation, x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Return the entries of an axis that indices from the front say."""
     if not indices.size or not x.size:
-        return n.constant(
-            np.zeros((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
-        )
+        shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+        n.check_size(shape, x.dtype)
+        return n.constant(np.zeros(shape, x.dtype))
     return n.emit("GATHER", x, indices, attrs=GatherAttributes(axis=axis), quant=x.quant)
 
 
@@ -72,11 +72,23 @@ def gather_elements(n: Operation) -> Tensor:
 def gather_nd(n: Operation) -> Tensor:
     x, indices = n.input(0), n.input(1)
     batches = n.integer("batch_dims", 0)
-    depth = indices.shape[-1]
+    depth = _depth(n, x, indices, batches)
     starts = _starts(n, x.shape, indices, batches)
     block = prod(x.shape[batches + depth :])
     made = taken(n, n.reshape(x, (x.size // block, block)), starts, 0)
     return n.reshape(made, (*indices.shape[:-1], *x.shape[batches + depth :]))
+
+
+def _depth(n: Operation, x: Tensor, indices: Tensor, batches: int) -> int:
+    """Return how many axes behind the first ``batches`` each list of indices names."""
+    depth = indices.shape[-1] if indices.shape else 0
+    if batches < 0 or not 1 <= depth <= len(x.shape) - batches:
+        n.invalid(
+            f"has indices of shape {list(indices.shape)} for {list(x.shape)} behind {batches} "
+            "batch dimensions",
+            "the last size is the number of axes that they index, at least 1",
+        )
+    return depth
 
 
 def _starts(n: Operation, shape: Sequence[int], indices: Tensor, batches: int) -> Tensor:
@@ -132,7 +144,7 @@ def scatter_elements(n: Operation) -> Tensor:
 @translates("ScatterND")
 def scatter_nd(n: Operation) -> Tensor:
     x, indices, updates = n.input(0), n.input(1), n.input(2)
-    block = prod(x.shape[indices.shape[-1] :])
+    block = prod(x.shape[_depth(n, x, indices, 0) :])
     places = _starts(n, x.shape, indices, 0)
     return scattered(n, x, places, updates, block, n.text("reduction", "none"))
 
@@ -163,14 +175,17 @@ def tensor_scatter(n: Operation) -> Tensor:
 @translates("MaxUnpool")
 def max_unpool(n: Operation) -> Tensor:
     x, indices = n.input(0), n.input(1)
-    kernel = n.integers("kernel_shape")
-    rank = len(kernel)
-    strides, pads = n.integers("strides", (1,) * rank), n.integers("pads", (0,) * 2 * rank)
+    rank = len(x.shape) - 2
+    kernel, strides = n.counts("kernel_shape", rank), n.counts("strides", rank, 1)
+    pads = n.integers("pads", (0,) * 2 * rank)
+    if len(pads) != 2 * rank:
+        n.invalid(f"has the pads {list(pads)} for {rank} spatial axes")
     inferred = [
         (size - 1) * stride + taps - pads[i] - pads[rank + i]
         for i, (size, stride, taps) in enumerate(zip(x.shape[2:], strides, kernel, strict=True))
     ]
     shape = (*x.shape[:2], *inferred)
+    n.check_size(shape, x.dtype)
     empty = n.constant(np.zeros(shape, x.dtype))
     made = scattered(n, empty, n.cast(indices, "int32"), x, 1, "none")
     if not n.has(2):
@@ -227,6 +242,7 @@ def one_hot(n: Operation) -> Tensor:
     rank = len(indices.shape) + 1
     axis = n.axis(n.integer("axis", -1), rank)
     behind = (1,) * (rank - axis - 1)
+    n.check_size((depth, *indices.shape), values.dtype)
     if indices.dtype not in ("int32", "int64"):
         indices = n.cast(indices, "int64")
     places = n.constant(np.arange(depth).reshape(-1, *behind), indices.dtype)
@@ -257,6 +273,8 @@ def pad(n: Operation) -> Tensor:
         value = n.known(2, "the value").reshape(-1)[0] if n.has(2) else 0
         axes = n.known_ints(3, "the axes") if n.has(3) else range(rank)
     count = len(axes)
+    if len(amounts) != 2 * count:
+        n.invalid(f"has {len(amounts)} amounts for {count} axes", "two for each are accepted")
     for i, stated in enumerate(axes):
         axis = n.axis(stated, rank)
         before, after = amounts[i], amounts[count + i]
@@ -268,6 +286,7 @@ def pad(n: Operation) -> Tensor:
             before, after, size = max(0, before), max(0, after), x.shape[axis]
         if not before and not after:
             continue
+        n.check_size((*x.shape[:axis], before + size + after, *x.shape[axis + 1 :]), x.dtype)
         if mode == "constant":
             x = surrounded(n, x, axis, before, after, value)
             continue

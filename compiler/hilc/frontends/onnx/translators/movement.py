@@ -29,6 +29,8 @@ def identity(n: Operation) -> list[Tensor | None]:
 def reshape(n: Operation) -> Tensor:
     x = n.input(0)
     wanted = list(n.known_ints(1, "the shape") if n.version >= 5 else n.integers("shape"))
+    if not n.integer("allowzero", 0) and 0 in wanted[len(x.shape) :]:
+        n.invalid(f"makes the shape {wanted} of {list(x.shape)}, where 0 keeps a size")
     if not n.integer("allowzero", 0):
         wanted = [x.shape[i] if size == 0 else size for i, size in enumerate(wanted)]
     if -1 in wanted:
@@ -44,8 +46,10 @@ def reshape(n: Operation) -> Tensor:
 @translates("Flatten")
 def flatten(n: Operation) -> Tensor:
     x = n.input(0)
-    axis = n.integer("axis", 1)
-    axis = axis + len(x.shape) if axis < 0 else axis
+    axis, rank = n.integer("axis", 1), len(x.shape)
+    if not -rank <= axis <= rank:
+        n.invalid(f"has the axis {axis} of {rank} dimensions")
+    axis = axis + rank if axis < 0 else axis
     return n.reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
@@ -72,6 +76,8 @@ def unsqueeze(n: Operation) -> Tensor:
     x, axes = n.input(0), _axes(n) or ()
     rank = len(x.shape) + len(axes)
     added = {n.axis(axis, rank) for axis in axes}
+    if len(added) != len(axes):
+        n.invalid(f"adds the axes {list(axes)}", "each once is accepted")
     sizes = iter(x.shape)
     return n.reshape(x, [1 if axis in added else next(sizes) for axis in range(rank)])
 
@@ -79,7 +85,10 @@ def unsqueeze(n: Operation) -> Tensor:
 @translates("Transpose")
 def transpose(n: Operation) -> Tensor:
     x = n.input(0)
-    return n.transpose(x, n.integers("perm", tuple(reversed(range(len(x.shape))))))
+    order = n.integers("perm", tuple(reversed(range(len(x.shape)))))
+    if sorted(order) != list(range(len(x.shape))):
+        n.invalid(f"has perm {list(order)}", f"the axes 0 to {len(x.shape) - 1} once are accepted")
+    return n.transpose(x, order)
 
 
 @translates("Concat")
@@ -134,6 +143,11 @@ def slice_(n: Operation) -> Tensor:
         axes = n.known_ints(3, "the axes") if n.has(3) else tuple(range(len(starts)))
         steps = n.known_ints(4, "the steps") if n.has(4) else (1,) * len(starts)
     begin, end, stride = [0] * rank, list(x.shape), [1] * rank
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        n.invalid(
+            f"has {len(starts)} starts, {len(ends)} ends, {len(axes)} axes and {len(steps)} steps",
+            "as many of each are accepted",
+        )
     for first, last, axis, step in zip(starts, ends, axes, steps, strict=True):
         place = n.axis(axis, rank)
         if not step:
@@ -161,7 +175,9 @@ def sliced(
 @translates("Expand")
 def expand(n: Operation) -> Tensor:
     x = n.input(0)
-    shape = np.broadcast_shapes(x.shape, n.known_ints(1, "the shape"))
+    wanted = n.known_ints(1, "the shape")
+    n.check_size(wanted, x.dtype)
+    shape = np.broadcast_shapes(x.shape, wanted)
     return broadcast(n, x, shape)
 
 

@@ -45,16 +45,15 @@ class Side:
         span = (self.taps - 1) * self.dilation + 1
         return (self.size + self.before + self.reached - span) // self.stride + 1
 
-    def covered(self, *, padding: bool) -> list[int]:
+    def covered(self, *, padding: bool) -> Array:
         """Return how many taps of each position lie in the image, or in it and its padding."""
         low, high = (-self.before, self.size + self.after) if padding else (0, self.size)
-        return [
-            sum(
-                low <= position * self.stride - self.before + tap * self.dilation < high
-                for tap in range(self.taps)
-            )
-            for position in range(self.count)
-        ]
+        first = np.arange(self.count) * self.stride - self.before
+        # The taps from the first that does not lie before, to the first that lies behind.
+        begin, end = (
+            np.clip(-((first - bound) // self.dilation), 0, self.taps) for bound in (low, high)
+        )
+        return end - begin
 
 
 def sides_of(n: Operation) -> list[Side]:
@@ -63,7 +62,8 @@ def sides_of(n: Operation) -> list[Side]:
     rank = len(kernel)
     if len(sizes) != rank:
         n.invalid(f"has a window of {rank} axes over images of {len(sizes)}")
-    strides, dilations = n.integers("strides", (1,) * rank), n.integers("dilations", (1,) * rank)
+    kernel = n.counts("kernel_shape", rank)
+    strides, dilations = n.counts("strides", rank, 1), n.counts("dilations", rank, 1)
     pads = pads_of(n, sizes, kernel, strides, dilations)
     sides = []
     for size, taps, stride, dilation, (before, after) in zip(

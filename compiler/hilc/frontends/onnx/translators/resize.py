@@ -52,8 +52,9 @@ def upsample(n: Operation) -> Tensor:
     x = n.input(0)
     mode = n.text("mode", "nearest")
     plans = []
-    for axis, (size, scale) in enumerate(zip(x.shape, scales, strict=True)):
-        target = int(size * scale)
+    for axis, scale in enumerate(_factors(n, scales, len(x.shape))):
+        size = x.shape[axis]
+        target = _target(n, size, scale)
         if target != size:
             places = np.arange(target) / scale
             plans.append(Plan(axis, size, target, scale, places, np.zeros(target, np.bool_)))
@@ -64,11 +65,9 @@ def upsample(n: Operation) -> Tensor:
 def resize(n: Operation) -> Tensor:
     x, mode = n.input(0), n.text("mode", "nearest")
     if n.version < 11:
-        scales = n.known(1, "the scales").tolist()
-        axes, targets = (
-            list(range(len(x.shape))),
-            [int(a * b) for a, b in zip(x.shape, scales, strict=True)],
-        )
+        axes = list(range(len(x.shape)))
+        scales = _factors(n, n.known(1, "the scales").tolist(), len(axes))
+        targets = [_target(n, size, scale) for size, scale in zip(x.shape, scales, strict=True)]
         transformation, roi, nearest = "asymmetric", None, "floor"
     else:
         axes = [n.axis(a, len(x.shape)) for a in n.integers("axes", range(len(x.shape)))]
@@ -90,16 +89,36 @@ def resize(n: Operation) -> Tensor:
     return _resized(n, x, plans, mode, nearest, asymmetric=transformation == "asymmetric")
 
 
+def _factors(n: Operation, scales: Sequence[float], count: int) -> list[float]:
+    """Return the factors of axes, which must be numbers above 0, one for each."""
+    if len(scales) != count or not all(0 < scale < np.inf for scale in scales):
+        n.invalid(f"has the scales {list(scales)}", f"{count} finite numbers above 0 are accepted")
+    return list(scales)
+
+
+def _target(n: Operation, size: int, scale: float | np.float32) -> int:
+    """Return the size of an axis that is resized by a factor."""
+    target = int(np.floor(size * scale))
+    n.check_size((target,), n.input(0).dtype)
+    if target < 1:
+        n.invalid(f"resizes {size} to {target} entries by the scale {scale}")
+    return target
+
+
 def _sizes(n: Operation, x: Tensor, axes: Sequence[int]) -> tuple[list[float], list[int]]:
     """Return the factor and the size of each axis that is resized."""
     shape = [x.shape[axis] for axis in axes]
     if n.has(2) and n.input(2).size:
-        scales = [float(scale) for scale in n.known(2, "the scales")]
+        scales = _factors(n, n.known(2, "the scales").tolist(), len(axes))
         # As it is stated in single precision.
         return scales, [
-            int(np.floor(np.float32(s) * a)) for s, a in zip(scales, shape, strict=True)
+            _target(n, size, np.float32(scale)) for size, scale in zip(shape, scales, strict=True)
         ]
     sizes = list(n.known_ints(3, "the sizes"))
+    if len(sizes) != len(axes) or min(sizes) < 1 or 0 in shape:
+        n.invalid(f"resizes {shape} to {sizes}", "a size of 1 or more for each axis is accepted")
+    for size in sizes:
+        n.check_size((size,), x.dtype)
     scales = [size / have for size, have in zip(sizes, shape, strict=True)]
     policy = n.text("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
