@@ -52,11 +52,24 @@ class ElementType:
     tabled: bool = False
     #: Bits by which ADD and SUB raise their operands before they bring them to one scale.
     headroom: int = 0
+    #: Type with the same count of values that computes in its place where it has no operators: each
+    #: value less the difference of their minimums. Empty for none.
+    computed_as: str = ""
 
     @property
     def is_real(self) -> bool:
         """Whether its elements are floating-point numbers."""
         return self.dl_kind == "kDLFloat"
+
+    @property
+    def is_computed_real(self) -> bool:
+        """Whether operators multiply and add its floating-point numbers."""
+        return self.is_real and bool(self.weights)
+
+    @property
+    def computed(self) -> ElementType:
+        """The type that computes in its place; itself for most."""
+        return ELEMENT_TYPES[self.computed_as or self.name]
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -98,7 +111,10 @@ _ROWS = (
         8, quantized=True, needs_scale=True, clears_to_zero_point=True, weights="int8",
         biases=("int32",), tabled=True, headroom=20,
     ),
-    ElementType("uint8", "uint8_t", "u8", 1, 0, 255, "kDLUInt", 8, quantized=True, tabled=True),
+    ElementType(
+        "uint8", "uint8_t", "u8", 1, 0, 255, "kDLUInt", 8, quantized=True, tabled=True,
+        computed_as="int8",
+    ),
     _integer(
         16, quantized=True, symmetric=True, weights="int8", biases=("int64", "int32"),
         headroom=15,

@@ -148,8 +148,8 @@ def _packed(matrix: Array, biases: Array, block: int, beyond: int) -> npt.NDArra
 @lowers("TRANSPOSE_CONV", requires={"dsp", "fpu"})
 def transposed(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of a transposed convolution of floats, phase by phase."""
-    form = phases_form(layer)
-    if form is None or layer.out.dtype != "float32":
+    form = phases_form(layer, "float32")
+    if form is None:
         return
     ops = form.ops
     if not (np.isfinite(ops.weight_data).all() and np.isfinite(ops.bias_data).all()):

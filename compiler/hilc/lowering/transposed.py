@@ -92,8 +92,15 @@ class PhasesForm:
         )
 
 
+def phases_form(layer: Layer, dtype: str) -> PhasesForm | None:
+    """Return the form of a layer of type ``dtype``; None for other types, and where some outputs
+    have no taps.
+    """
+    return _form(layer) if layer.out.dtype == dtype else None
+
+
 @once
-def phases_form(layer: Layer) -> PhasesForm | None:
+def _form(layer: Layer) -> PhasesForm | None:
     """Return the form of a layer; None where some outputs have no taps."""
     node, out = layer.node, layer.out
     ops, window = transpose_conv.layer_operands(node, layer.ins)

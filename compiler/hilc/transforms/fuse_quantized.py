@@ -28,6 +28,7 @@ import numpy as np
 from hilc.errors import HilError, UnsupportedError
 from hilc.interpreter import run_node
 from hilc.ir import (
+    ELEMENT_TYPES,
     Array,
     Dequantized,
     FloatLayer,
@@ -46,9 +47,9 @@ from hilc.ops.traits import SameRows
 from hilc.ops.verify import check_node
 from hilc.transforms.remove_dead import remove_dead
 
-#: How far uint8 lies above int8.
-_SHIFT = 128
-_BYTES = ("int8", "uint8")
+#: The integers that the operators of the graph compute, and what becomes them.
+_INTEGERS = ELEMENT_TYPES["int8"]
+_BYTES = tuple(name for name, row in ELEMENT_TYPES.items() if row.computed is _INTEGERS)
 
 
 class _NoIntegersError(Exception):
@@ -103,7 +104,7 @@ class _Fusion:
             if _quantizes(node) and node.op == "DEQUANTIZE":
                 self.images[node.outputs[0]] = self._signed(node.inputs[0])
                 self.nodes.append(node)
-            elif _quantizes(node) and self.tensors[node.inputs[0]].dtype == "float32":
+            elif _quantizes(node) and self.tensors[node.inputs[0]].element.is_real:
                 self._quantize(node)
             else:
                 self.nodes.append(node)
@@ -120,7 +121,7 @@ class _Fusion:
         """Return what computes on floats, conversions aside."""
         found = []
         for node in graph.nodes:
-            floats = any(t is not None and t.dtype == "float32" for t in graph.ins(node))
+            floats = any(t is not None and t.element.is_real for t in graph.ins(node))
             if floats and node.op not in ("QUANTIZE", "DEQUANTIZE") and not OPS[node.op].moves:
                 reason = self.reasons.get(node.name, "no QUANTIZE takes its result")
                 found.append(FloatLayer(node.name, node.op, reason))
@@ -145,14 +146,14 @@ class _Fusion:
             self.made = {key: name for key, name in self.made.items() if self._is_there(name)}
             self.reasons.setdefault(source, str(error))
             self.nodes.append(node)
-            if out.dtype == "uint8":
+            if out.element is not _INTEGERS:
                 # Its readers take int8.
                 signed = self._fresh(out.name, out.shape, "int8", quant)
                 self.made[out.name, quant] = self._convert(source, signed)
             return
-        if out.dtype == "int8" and self._is_fresh(made):
+        if out.element is _INTEGERS and self._is_fresh(made):
             self._rename(made, out.name)
-        elif out.dtype == "int8" and out.name not in self.graph.results:
+        elif out.element is _INTEGERS and out.name not in self.graph.results:
             self.renamed[out.name] = made
         else:
             self._convert(made, out)
@@ -186,7 +187,7 @@ class _Fusion:
     def _signed(self, name: str) -> str:
         """Return int8 for a tensor of integers: itself, or what it is 128 above."""
         tensor = self.tensors[name]
-        if tensor.dtype != "uint8":
+        if tensor.element.computed is tensor.element:
             return name
         quant = _signed_quant(tensor)
         if (name, quant) not in self.made:
@@ -244,11 +245,11 @@ class _Fusion:
             raise _NoIntegersError(f"its operand {name!r} is a float that the model is given")
         if not OPS[node.op].moves:
             raise _NoIntegersError(f"its operand {name!r} is not quantized")
-        sources = [self._image(n) if self._is_float(n) else n for n in node.inputs]
+        sources = [self._image(n) if self._is_real(n) else n for n in node.inputs]
         quants = {
             self.tensors[s].quant
             for s, n in zip(sources, node.inputs, strict=True)
-            if self._is_float(n)
+            if self._is_real(n)
         }
         if len(quants) != 1:
             raise _NoIntegersError(f"its operand {name!r} joins several quantizations")
@@ -257,8 +258,8 @@ class _Fusion:
         self._move(node, sources, quant)
         return self.images[name]
 
-    def _is_float(self, name: str) -> bool:
-        return bool(name) and self.tensors[name].dtype == "float32"
+    def _is_real(self, name: str) -> bool:
+        return bool(name) and self.tensors[name].element.is_real
 
     def _constant_image(self, tensor: Tensor) -> str:
         origin = tensor.origin
@@ -299,7 +300,7 @@ class _Fusion:
         tensor = self.tensors[name]
         if tensor.data is not None:
             steps = np.rint(tensor.data / np.float32(quant.scale[0])) + quant.zero_point[0]
-            return self._constant(name, np.clip(steps, -128, 127).astype(np.int8), quant)
+            return self._constant(name, np.clip(steps, *_INTEGERS.bounds).astype(np.int8), quant)
         known = self._known_image(name)
         # After it: integers of another quantization take a name, too.
         out = self._fresh(name, tensor.shape, "int8", quant)
@@ -312,7 +313,7 @@ class _Fusion:
             raise _NoIntegersError("the model's float input is quantized here")
         operator = OPS[node.op]
         if operator.moves:
-            sources = [self._integers(n, quant) if self._is_float(n) else n for n in node.inputs]
+            sources = [self._integers(n, quant) if self._is_real(n) else n for n in node.inputs]
             if operator.bounds is not None and len(node.outputs) == 1 and len(sources) == 2:
                 kept = self._unclamped(node, sources)
                 if kept is not None:
@@ -322,7 +323,7 @@ class _Fusion:
         if operator.as_activation == "RELU":
             # Below zero real numbers become zero, whichever way round.
             source = self._integers(node.inputs[0], quant)
-            if quant.zero_point[0] == -128:
+            if quant.zero_point[0] == _INTEGERS.low:
                 return source
             self.tensors[out.name] = out
             return self._add(replace(node, inputs=(source,), outputs=(out.name,)))
@@ -354,7 +355,7 @@ class _Fusion:
 
     def _unclamped(self, node: Node, sources: list[str]) -> str | None:
         """Return the other operand of a MAXIMUM or MINIMUM with what no byte lies beyond."""
-        ends = {"MAXIMUM": -128, "MINIMUM": 127}
+        ends = {"MAXIMUM": _INTEGERS.low, "MINIMUM": _INTEGERS.high}
         for bound, other in (sources, sources[::-1]):
             data = self.tensors[bound].data
             shape = self.tensors[node.outputs[0]].shape
@@ -373,8 +374,8 @@ class _Fusion:
             raise _NoIntegersError("it is a function of a tensor of another shape")
         with np.errstate(all="ignore"):
             steps = np.rint(values.astype(np.float64) / np.float32(out.quant.scale[0]))
-        placed = np.nan_to_num(steps, nan=-128.0) + out.quant.zero_point[0]
-        answers = np.clip(placed, -128, 127).astype(np.int8)
+        placed = np.nan_to_num(steps, nan=_INTEGERS.low) + out.quant.zero_point[0]
+        answers = np.clip(placed, *_INTEGERS.bounds).astype(np.int8)
         table = self._constant(f"{out.name}:table", answers, out.quant)
         self.tensors[out.name] = out
         return self._add(Node("LOOKUP", (source, table), (out.name,)))
@@ -387,7 +388,7 @@ class _Fusion:
         if known is not None:
             quant = self.tensors[known].quant
             assert quant is not None
-            numbers = np.arange(-128, 128) - quant.zero_point[0]
+            numbers = np.array(_INTEGERS.values) - quant.zero_point[0]
             found = known, np.float32(quant.scale[0]) * numbers.astype(np.float32)
         else:
             node = self.producers.get(name)
@@ -463,7 +464,7 @@ class _Fusion:
 
     def _operands(self, node: Node, out: Tensor) -> str:
         """Return an operator whose operands are all integers, constant ones included."""
-        sources = tuple(self._image(n) if self._is_float(n) else n for n in node.inputs)
+        sources = tuple(self._image(n) if self._is_real(n) else n for n in node.inputs)
         fused = replace(node, inputs=sources, outputs=(out.name,), rounding=Rounding.NEAREST_EVEN)
         return self._add(fused)
 
@@ -484,17 +485,21 @@ def _is_pointwise(node: Node) -> bool:
     return isinstance(operator.rows, SameRows) or operator.links is broadcast_links
 
 
+def _lowered(tensor: Tensor) -> int:
+    """Return how far a tensor's numbers lie above those that compute in their place."""
+    return int(tensor.element.low - tensor.element.computed.low)
+
+
 def _signed_quant(tensor: Tensor) -> Quant:
     """Return the quantization of the int8 numbers that stand for a tensor's bytes."""
     assert tensor.quant is not None
-    lowered = _SHIFT if tensor.dtype == "uint8" else 0
+    lowered = _lowered(tensor)
     return Quant(tensor.quant.scale, tuple(z - lowered for z in tensor.quant.zero_point))
 
 
 def _signed_values(tensor: Tensor) -> tuple[Array, Quant]:
     assert tensor.data is not None
-    lowered = _SHIFT if tensor.dtype == "uint8" else 0
-    return (tensor.data.astype(np.int64) - lowered).astype(np.int8), _signed_quant(tensor)
+    return (tensor.data.astype(np.int64) - _lowered(tensor)).astype(np.int8), _signed_quant(tensor)
 
 
 def _channel_quantization(weights: Tensor, origin: Dequantized, axis: int) -> tuple[Array, Quant]:
@@ -503,7 +508,7 @@ def _channel_quantization(weights: Tensor, origin: Dequantized, axis: int) -> tu
     What a zero point is other than 0 goes into the weights, where that leaves them 8 bits.
     """
     steps = origin.values.astype(np.int64) - origin.zero_points.astype(np.int64)
-    if steps.min(initial=0) < -128 or steps.max(initial=0) > 127:
+    if steps.min(initial=0) < _INTEGERS.low or steps.max(initial=0) > _INTEGERS.high:
         raise _NoIntegersError(
             f"its weights {weights.name!r} less their zero point are beyond int8"
         )

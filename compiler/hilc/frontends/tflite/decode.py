@@ -100,7 +100,7 @@ def _pruned(output: Tensor, data: Bytes, ancillary: Tensor, tables: Bytes) -> Ar
     if count > values.size:
         raise _damaged(ancillary, f"has {values.size} values, not the {count} that are used")
     zero_points = np.array((0,) if output.quant is None else output.quant.zero_point, np.int64)
-    if output.dtype != "int8" and zero_points.any():
+    if zero_points.any() and not output.element.clears_to_zero_point:
         raise UnsupportedError(
             f"it decodes {output.name!r}, of type {output.dtype}, with zero points {zero_points}",
             "only int8 is pruned to zero points other than 0",

@@ -720,7 +720,7 @@ class _Importer:
         if table is None or table.dtype == output.dtype or not table.element.needs_scale:
             return None
         quant = table.quant
-        if output.dtype != "float32" or quant is None or quant.zero_point != (0,):
+        if not output.element.is_computed_real or quant is None or quant.zero_point != (0,):
             # Of several scales TensorFlow Lite Micro takes the first for all rows, TFLite each.
             raise UnsupportedError(
                 f"it takes {table.name!r}, of type {table.dtype} with {quant}, and gives "
@@ -1065,7 +1065,7 @@ def _ints(table: Any, accessor: str) -> list[int]:
 
 
 def _builtin_code(entry: Any) -> int:
-    """Return an operator's code: the larger of two fields, of which the older one ends at 127.
+    """Return an operator's code: the larger of two fields, of which the older one is a byte.
 
     Files may state either alone. The generated class takes the older one for small codes.
     """

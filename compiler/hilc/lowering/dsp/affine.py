@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Rounding
+from hilc.ir import ELEMENT_TYPES, Array, Rounding
 from hilc.lowering.channels import Channels, channels_of
 from hilc.lowering.parameters import (
     HilRequantization,
@@ -97,7 +97,7 @@ def affine_of(
     twice takes halves away from zero, which no one line does for both signs unless one of them is
     clamped: with ``signs`` negative sums may have an addend of their own.
     """
-    if (outputs.output_range.out_min, outputs.output_range.out_max) != (-128, 127):
+    if (outputs.output_range.out_min, outputs.output_range.out_max) != ELEMENT_TYPES["int8"].bounds:
         return None
     zero_point = outputs.output_range.out_zero_point
     numbers = (

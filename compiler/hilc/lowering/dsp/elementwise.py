@@ -21,7 +21,8 @@ from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import output_clamp, quantization
 
 #: Bits by which operands of a sum are raised.
-_HEADROOM = ELEMENT_TYPES["int8"].headroom
+_INT8 = ELEMENT_TYPES["int8"]
+_HEADROOM = _INT8.headroom
 
 
 @lowers(
@@ -34,7 +35,7 @@ _HEADROOM = ELEMENT_TYPES["int8"].headroom
 def sums(layer: Layer) -> Iterator[KernelCall]:
     """Yield the sum or difference of tensors of one shape by one formula for both."""
     node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
-    if a.shape != b.shape or output_clamp(node, out) != (-128, 127):
+    if a.shape != b.shape or output_clamp(node, out) != _INT8.bounds:
         return
     line = sum_line(layer)
     if line is not None:
@@ -55,7 +56,7 @@ def add(layer: Layer) -> Iterator[KernelCall]:
     if a.shape != b.shape or not half or not 1 <= right <= MAX_SHIFT:
         return
     plain, scaled, scale = (b, a, scales.a) if swapped else (a, b, scales.b)
-    values = np.arange(-128, 128) - quantization(node, scaled)[1]
+    values = np.array(_INT8.values) - quantization(node, scaled)[1]
     parts = requantize(values << _HEADROOM, *scale)
     parts -= quantization(node, plain)[1] << (_HEADROOM - 1)
     low, high = output_clamp(node, out)

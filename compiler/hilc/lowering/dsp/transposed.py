@@ -27,8 +27,8 @@ _GROUP = 8
 @lowers("TRANSPOSE_CONV", requires={"dsp"}, lacks={"mve"})
 def transposed(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel by pairs of half-words."""
-    form = phases_form(layer)
-    if form is None or layer.out.dtype != "int8":
+    form = phases_form(layer, "int8")
+    if form is None:
         return
     outputs = phase_outputs(layer, form)
     packed = [
@@ -54,8 +54,8 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
 @lowers("TRANSPOSE_CONV", requires={"dsp"}, lacks={"mve"}, roundings={Rounding.SINGLE})
 def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernels of 16-bit activations, with weights of 16 bits and of 8."""
-    form = phases_form(layer)
-    if form is None or layer.out.dtype != "int16":
+    form = phases_form(layer, "int16")
+    if form is None:
         return
     phases = wide_phases(layer, form)
     sums = [narrow_sums(phase) for phase in phases]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hilc.ir import Array, Rounding
+from hilc.ir import ELEMENT_TYPES, Array, Rounding
 from hilc.lowering.generic.elementwise import sum_line, sum_parameters
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
@@ -89,7 +89,7 @@ def _even_sums(layer: Layer) -> list[KernelCall]:
 
 def _scaled_sum(subtract: bool, scales: HilSumS8) -> tuple[int, int, int, int] | None:
     """Factors of both values, a constant and a shift that give every sum that there is."""
-    values = np.arange(-128, 128, dtype=np.int64)
+    values = np.array(ELEMENT_TYPES["int8"].values, np.int64)
     a_zero, b_zero = scales.a_zero_point, scales.b_zero_point
     a = requantize((values - a_zero) << 20, scales.a_multiplier, scales.a_shift)
     b = requantize((values - b_zero) << 20, scales.b_multiplier, scales.b_shift)

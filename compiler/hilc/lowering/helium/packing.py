@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Rounding
+from hilc.ir import ELEMENT_TYPES, Array, Rounding
 from hilc.lowering.channels import padded
 from hilc.lowering.parameters import (
     HilMveColumns,
@@ -28,6 +28,8 @@ _VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 FARTHEST = (1 << 16) - 1
 #: Of products in 16 bits, that is shifts by which the largest of them gives 255 or more.
 _NEAR_SHIFT = 8
+#: The bounds of an output.
+_LEAST, _MOST = ELEMENT_TYPES["int8"].bounds
 #: What ``pixels_s8.h`` takes: chunks of depth; fours of columns as they are narrowed.
 DEEPEST = 8
 _NARROWED = (0, 2, 1, 3)
@@ -59,7 +61,7 @@ def any_of(outputs: HilRequantization) -> int:
 
 def is_full(outputs: HilRequantization) -> bool:
     """Return whether outputs have the whole range of int8."""
-    return (outputs.output_range.out_min, outputs.output_range.out_max) == (-128, 127)
+    return (outputs.output_range.out_min, outputs.output_range.out_max) == (_LEAST, _MOST)
 
 
 def whole_chunks(matrix: Array, count: int) -> npt.NDArray[np.int8]:
@@ -116,10 +118,10 @@ def _narrow_first(matrix: Array, outputs: HilRequantization) -> bool:
     saturate, whatever the input, or still give the largest output: they do with shifts that are
     not too far.
     """
-    if not is_full(outputs) or outputs.output_range.out_zero_point != -128:
+    if not is_full(outputs) or outputs.output_range.out_zero_point != _LEAST:
         return False
     weights = matrix.reshape(matrix.shape[0], -1).astype(np.int64)
-    largest = outputs.bias + np.maximum(127 * weights, -128 * weights).sum(axis=1)
+    largest = outputs.bias + np.maximum(_MOST * weights, _LEAST * weights).sum(axis=1)
     products = (largest * outputs.multipliers.astype(np.int64) + (1 << 30)) >> 31
     near = outputs.shifts >= -_NEAR_SHIFT
     return bool(np.all(near | (products < 1 << 16)))

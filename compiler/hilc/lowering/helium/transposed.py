@@ -20,8 +20,8 @@ from hilc.ops import linear, transpose_conv
 @lowers("TRANSPOSE_CONV", requires={"mve"})
 def transposed(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel by rows of int8."""
-    form = phases_form(layer)
-    if form is None or layer.out.dtype != "int8":
+    form = phases_form(layer, "int8")
+    if form is None:
         return
     outputs = phase_outputs(layer, form)
     if outputs[0].shifts.max() >= 0:
@@ -48,8 +48,8 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
 @lowers("TRANSPOSE_CONV", requires={"mve"}, roundings={Rounding.SINGLE})
 def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of 16-bit activations."""
-    form = phases_form(layer)
-    if form is None or layer.out.dtype != "int16":
+    form = phases_form(layer, "int16")
+    if form is None:
         return
     columns = [rows_of_s16(phase) for phase in wide_phases(layer, form)]
     whole = [each for each in columns if each is not None]

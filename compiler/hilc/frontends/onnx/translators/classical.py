@@ -95,7 +95,7 @@ def feature_vectorizer(n: Operation) -> Tensor:
 def imputer(n: Operation) -> Tensor:
     """Put values in place of those that stand for missing ones."""
     x = n.input(0)
-    kind = "float" if x.dtype == "float32" else "int64"
+    kind = "float" if x.element.is_real else "int64"
     values: Array = np.array(
         (n.numbers if kind == "float" else n.integers)(f"imputed_value_{kind}s", ())
     )
@@ -174,7 +174,7 @@ def one_hot_encoder(n: Operation) -> Tensor:
         n.refuse("encodes texts", "encode them before the model, and give it numbers")
     if not n.integer("zeros", 1):
         n.refuse("fails for what is no category (zeros=0)", "state zeros=1")
-    if x.dtype == "float32":
+    if x.element.is_real:
         categories: Array = np.array(n.integers("cats_int64s"), np.float32)
     else:
         categories = np.array(n.integers("cats_int64s"), x.dtype)

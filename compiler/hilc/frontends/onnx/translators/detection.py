@@ -26,7 +26,7 @@ def col2im(n: Operation) -> Tensor:
     size = prod(block)
     if len(block) != rank or len(x.shape) != 3 or x.shape[1] % size:
         n.invalid(f"lays blocks {list(block)} of {list(x.shape)} into an image {list(image)}")
-    if x.dtype != "float32":
+    if not x.element.is_computed_real:
         n.refuse(f"adds up {x.dtype}", "cast it to float32 before it")
     dilations, strides = n.counts("dilations", rank, 1), n.counts("strides", rank, 1)
     pads = n.integers("pads", (0,) * 2 * rank)
@@ -84,7 +84,7 @@ def determinant(n: Operation) -> Tensor:
     rows = x.shape[-1] if x.shape else 0
     if len(x.shape) < 2 or x.shape[-2] != rows:
         n.invalid(f"takes the determinant of {list(x.shape)}")
-    if rows > 3 or x.dtype != "float32":
+    if rows > 3 or not x.element.is_computed_real:
         n.refuse(
             f"takes the determinant of {x.dtype}{list(x.shape)}",
             "float32 matrices of up to 3 rows are supported",

@@ -203,7 +203,7 @@ def gelu(n: Operation) -> Tensor:
 def hard_swish(n: Operation) -> Tensor:
     """Compute ``x * max(0, min(1, x / 6 + 1 / 2))``; of float32 that is one operator."""
     x = n.input(0)
-    if x.dtype == "float32":
+    if x.element.is_computed_real:
         return n.emit("HARD_SWISH", x)
     return n.single("Mul", x, n.single("HardSigmoid", x, alpha=1 / 6, beta=0.5))
 

@@ -51,7 +51,7 @@ def quantize(n: Operation) -> Tensor:
     zero_point = _zero_points(n, scale, dtype)
     if n.has_attribute("precision") and n.integer("precision"):
         n.refuse("divides in another precision than that of its input", "leave out 'precision'")
-    if x.dtype != "float32":
+    if not x.element.is_computed_real:
         n.refuse(f"quantizes {x.dtype}", "cast it to float32 before")
     if _is_whole(scale, zero_point, dtype):
         return n.emit(

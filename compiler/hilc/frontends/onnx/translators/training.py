@@ -24,7 +24,7 @@ def _each(n: Operation, kept: int, step: _Step) -> list[Tensor]:
     rows = []
     for i in range(parameters):
         x, gradient, *old = [n.input(2 + i + kind * parameters) for kind in range(2 + kept)]
-        if x.dtype != "float32" or rate.dtype != "float32":
+        if not (x.element.is_computed_real and rate.element.is_computed_real):
             n.refuse(f"updates {x.dtype} at a rate of {rate.dtype}", "train parameters of float32")
         rows.append(step(n, rate, count, x, gradient, old))
     return [row[kind] for kind in range(1 + kept) for row in rows]

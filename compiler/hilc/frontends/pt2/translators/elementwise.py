@@ -6,6 +6,7 @@ import numpy as np
 
 from hilc.frontends.pt2.model import Operation, translates
 from hilc.frontends.pt2.program import Ref
+from hilc.ir import ELEMENT_TYPES
 
 _UNARY = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",
@@ -207,8 +208,8 @@ def _common(c: Operation) -> str:
     own = types[0]
     if len(types) == 2:
         return str(np.result_type(*types)) if own != types[1] else own
-    is_float = isinstance(c.get("other"), float)
-    return "float32" if is_float and "float" not in own else own
+    widens = isinstance(c.get("other"), float) and not ELEMENT_TYPES[own].is_real
+    return "float32" if widens else own
 
 
 @translates("aten.add", "aten.sub", "aten.rsub")

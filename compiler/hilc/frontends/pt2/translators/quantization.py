@@ -6,7 +6,7 @@ import numpy as np
 
 from hilc.frontends.pt2.model import TYPES, Operation, translates
 from hilc.frontends.pt2.program import Ref
-from hilc.ir import Array
+from hilc.ir import ELEMENT_TYPES, Array
 
 _PREFIX = "quantized_decomposed."
 
@@ -16,8 +16,7 @@ def quantize(c: Operation) -> str:
     dtype, low, high = _range(c)
     scale, zero_point, axis = _parameters(c, dtype)
     y = c.emit("QuantizeLinear", c.tensor("input"), scale, zero_point, axis=axis)
-    limits = np.iinfo(dtype)
-    if (low, high) == (limits.min, limits.max):
+    if (low, high) == ELEMENT_TYPES[dtype].bounds:
         return y
     # A range narrower than the type's, such as the symmetric one of weights.
     return c.emit("Clip", y, c.constant(low, dtype), c.constant(high, dtype))
