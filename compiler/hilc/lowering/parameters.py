@@ -4416,6 +4416,15 @@ class HilBatchMatmulF32Mve(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilBatchMatmulRowsF32Mve(Parameters):
+    """The fields of ``struct hil_batch_matmul_rows_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_batch_matmul_rows_f32_mve"
+
+    batch_matmul: HilBatchMatmul
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilSumS8Mve(Parameters):
     """The fields of ``struct hil_sum_s8_mve``."""
 

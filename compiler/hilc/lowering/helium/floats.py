@@ -15,8 +15,10 @@ from hilc.lowering.linear import (
     MatrixProduct,
     linear_calls,
 )
+from hilc.lowering.matrices import matrices_form
 from hilc.lowering.parameters import (
     HilBatchMatmulF32Mve,
+    HilBatchMatmulRowsF32Mve,
     HilConv2dF32Mve,
     HilDepthwiseConv2dF32Mve,
     HilMatmulF32Mve,
@@ -30,6 +32,8 @@ _FOUR, _SIXTEEN = 4, 16
 _UNIT = 2
 #: Rows below which six at a time are slower than one.
 _FEW_ROWS = 4
+#: Rows up to which the second of two computed matrices may be read where it is.
+_PRODUCT_ROWS = 8
 
 
 @lowers(*LINEAR, dtypes={"float32"}, requires={"mve", "fpu"}, roundings={Rounding.SINGLE})
@@ -91,4 +95,7 @@ def float_vectors(form: MatrixProduct) -> HilVectorF32Mve:
 @lowers("BATCH_MATMUL", dtypes={"float32"}, requires={"mve", "fpu"}, roundings={Rounding.SINGLE})
 def products(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernels of products of matrices, of which the second may be a constant."""
-    return float_products(layer, _rows, HilBatchMatmulF32Mve)
+    form = matrices_form(layer)
+    if layer.operand(1).data is None and form.shape.rows <= _PRODUCT_ROWS:
+        yield form.call(HilBatchMatmulRowsF32Mve(batch_matmul=form.shape))
+    yield from float_products(layer, _rows, HilBatchMatmulF32Mve)

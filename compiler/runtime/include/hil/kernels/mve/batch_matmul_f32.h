@@ -3,6 +3,8 @@
 #ifndef HIL_KERNELS_MVE_BATCH_MATMUL_F32_H
 #define HIL_KERNELS_MVE_BATCH_MATMUL_F32_H
 
+#include <arm_mve.h>
+
 #include "hil/kernels/generic/batch_matmul.h"
 #include "hil/kernels/generic/lanes_f32.h"
 #include "hil/kernels/mve/columns_f32.h"
@@ -81,6 +83,109 @@ HIL_INLINE void hil_batch_matmul_f32_mve(const struct hil_batch_matmul_f32_mve *
     for (int32_t batch = 0; batch < p->batches; batch++) {
         hil_mve_product_f32(p, a, b, out, (float *)scratch);
         out += p->rows * p->columns;
+        const int loop = hil_walk_next(index, p->counts);
+        a += p->a_jumps[loop];
+        b += p->b_jumps[loop];
+    }
+}
+
+/*@kernel
+name = "hil_batch_matmul_rows_f32_mve"
+requires = ["mve", "fpu"]
+inputs = ["float", "float"]
+outputs = ["float"]
+scratch = "0"
+order = "none"
+code = 700
+[cost.counts]
+batch = "batches"
+row = "batch * ((rows + 1) // 2)"
+block = "row * ((columns + 7) // 8)"
+tap = "block * depth"
+[cost.on.cortex-m55]
+batch = 30
+row = 20
+block = 40
+tap = 11
+@*/
+struct hil_batch_matmul_rows_f32_mve {
+    HIL_BATCH_MATMUL_FIELDS;
+};
+
+/* Four columns of an element of depth, of which a part may be there. */
+HIL_INLINE float32x4_t hil_mve_four_columns_f32(const struct hil_batch_matmul_rows_f32_mve *p,
+                                                const float *b, uint32x4_t offsets,
+                                                int32_t columns) {
+    if (columns >= 4) {
+        return p->b_column == 1 ? vldrwq_f32(b) : vldrwq_gather_shifted_offset_f32(b, offsets);
+    }
+    const mve_pred16_t there = vctp32q((uint32_t)(columns < 0 ? 0 : columns));
+    return p->b_column == 1 ? vldrwq_z_f32(b, there)
+                            : vldrwq_gather_shifted_offset_z_f32(b, offsets, there);
+}
+
+HIL_INLINE void hil_mve_store_columns_f32(float *out, float32x4_t sums, int32_t columns) {
+    if (columns >= 4) {
+        vstrwq_f32(out, sums);
+    } else {
+        vstrwq_p_f32(out, sums, vctp32q((uint32_t)(columns < 0 ? 0 : columns)));
+    }
+}
+
+/* One row or two, whose elements are far from each other, by up to eight columns. The second matrix
+ * is read where it is: packing it takes longer than so few rows of products. */
+HIL_INLINE void hil_mve_rows_by_eight_f32(const struct hil_batch_matmul_rows_f32_mve *p,
+                                          const float *a, const float *b, float *out, int two,
+                                          int32_t columns) {
+    const uint32x4_t offsets = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)p->b_column);
+    const float *other = two ? a + p->a_row : a;
+    float32x4_t first = vdupq_n_f32(0.0F), second = first, third = first, fourth = first;
+    for (int32_t k = 0; k < p->depth; k++) {
+        const float32x4_t low = hil_mve_four_columns_f32(p, b, offsets, columns);
+        const float32x4_t high =
+            hil_mve_four_columns_f32(p, b + 4 * p->b_column, offsets, columns - 4);
+        first = vfmaq_n_f32(first, low, *a);
+        second = vfmaq_n_f32(second, high, *a);
+        a += p->a_step;
+        if (two) {
+            third = vfmaq_n_f32(third, low, *other);
+            fourth = vfmaq_n_f32(fourth, high, *other);
+            other += p->a_step;
+        }
+        b += p->b_step;
+    }
+    hil_mve_store_columns_f32(out, first, columns);
+    hil_mve_store_columns_f32(out + 4, second, columns - 4);
+    if (two) {
+        hil_mve_store_columns_f32(out + p->columns, third, columns);
+        hil_mve_store_columns_f32(out + p->columns + 4, fourth, columns - 4);
+    }
+}
+
+HIL_INLINE void hil_mve_rows_product_f32(const struct hil_batch_matmul_rows_f32_mve *p,
+                                         const float *a, const float *b, float *out, int two) {
+    const int32_t whole = p->columns / 8 * 8;
+    for (int32_t column = 0; column < whole; column += 8) {
+        hil_mve_rows_by_eight_f32(p, a, b + column * p->b_column, out + column, two, 8);
+    }
+    if (whole < p->columns) {
+        hil_mve_rows_by_eight_f32(p, a, b + whole * p->b_column, out + whole, two,
+                                  p->columns - whole);
+    }
+}
+
+HIL_INLINE void hil_batch_matmul_rows_f32_mve(const struct hil_batch_matmul_rows_f32_mve *p,
+                                              const float *a, const float *b, float *out) {
+    int32_t index[HIL_WALK_LOOPS] = {0};
+    for (int32_t batch = 0; batch < p->batches; batch++) {
+        for (int32_t row = 0; row + 1 < p->rows; row += 2) {
+            hil_mve_rows_product_f32(p, a + row * p->a_row, b, out, 1);
+            out += 2 * p->columns;
+        }
+        if (p->rows % 2) {
+            hil_mve_rows_product_f32(p, a + (p->rows - 1) * p->a_row, b, out, 0);
+            out += p->columns;
+        }
         const int loop = hil_walk_next(index, p->counts);
         a += p->a_jumps[loop];
         b += p->b_jumps[loop];
