@@ -41,6 +41,7 @@ from hilc.memory import checker as hazards
 from hilc.memory.plan import BufferRef, PlanError, check_plan, plan
 from hilc.ops import OPS
 from hilc.ops.operands import ARITHMETIC
+from hilc.ops.scatter import WAYS, ScatterAttributes
 from hilc.target import get_cpu
 
 HOST = get_cpu("host")
@@ -328,6 +329,19 @@ class _Single:
         self.access = access_of(call, self.tensors, outs)
 
 
+def _scatter(
+    rng: np.random.Generator, reduction: Any
+) -> tuple[Node, Sequence[Tensor], Sequence[Tensor], Sequence[Array]]:
+    """Blocks that are put into others, often one over another."""
+    count, block, puts = (int(n) for n in rng.integers(1, 6, 3))
+    values = [rng.integers(-9, 9, shape, np.int32) for shape in ((count, block), (puts, block))]
+    values.insert(1, rng.integers(0, count, puts, np.int32))
+    ins = [Tensor(n, v.shape, "int32") for n, v in zip(("x", "i", "u"), values, strict=True)]
+    attrs = ScatterAttributes(reduction=reduction)
+    node = Node("SCATTER", ("x", "i", "u"), ("y",), attrs)
+    return node, ins, [Tensor("y", ins[0].shape, "int32")], values
+
+
 def _singles(cpu: str) -> list[_Single]:
     """Layers of all kinds, by every kernel that the core has and others have not."""
     rng = np.random.default_rng(5)
@@ -353,6 +367,7 @@ def _singles(cpu: str) -> list[_Single]:
         for _ in range(12):
             layer = grouped_layer(rng, dtype)
             made.append((layer.node, layer.ins, layer.outs, layer.values))
+    made += [_scatter(rng, reduction) for reduction in WAYS for _ in range(3)]
     for bias in BIASES:
         for depth in (1, 2, 7):
             wide = operator(rng, bias, depth=depth)

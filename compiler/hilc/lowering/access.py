@@ -492,6 +492,16 @@ def _transposed(
     return _Elements(count, [np.repeat(read.reshape(-1), fields["in_c"])], [np.arange(count)])
 
 
+def _scatter(
+    fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> _Elements:
+    """Return a copy of the first input, byte by byte, and then a step that reads all others."""
+    x, *others = inputs
+    each = np.arange(x.nbytes)
+    late = [np.full(other.size, x.nbytes) for other in others]
+    return _Elements(x.nbytes + 1, [each, *late], [each])
+
+
 _WALKS: Mapping[str, Evaluator] = {
     "mean": _mean,
     "gather": _gather,
@@ -501,6 +511,7 @@ _WALKS: Mapping[str, Evaluator] = {
     "lstm": _lstm,
     "shift": _shift,
     "split_blocks": _split_blocks,
+    "scatter": _scatter,
     "take": _take,
     "transposed": _transposed,
 }

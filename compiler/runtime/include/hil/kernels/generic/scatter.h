@@ -28,7 +28,8 @@ requires = []
 inputs = ["void", "int32_t", "void"]
 outputs = ["void"]
 scratch = "0"
-order = "none"
+order = "walk"
+reads = "scatter"
 fails = true
 code = 140
 [cost.counts]
@@ -65,6 +66,7 @@ struct hil_scatter {
         }                                                                                          \
     } while (0)
 
+/* Where the output is the input, blocks are put where they belong and nothing else moves. */
 HIL_INLINE int32_t hil_scatter(const struct hil_scatter *p, const void *in, const int32_t *indices,
                                const void *updates, void *out) {
     const int32_t block_bytes = p->block * p->bytes;
@@ -74,7 +76,9 @@ HIL_INLINE int32_t hil_scatter(const struct hil_scatter *p, const void *in, cons
             return -1;
         }
     }
-    memcpy(out, in, (size_t)(p->size * block_bytes));
+    if (out != in) {
+        memmove(out, in, (size_t)(p->size * block_bytes));
+    }
     for (int32_t n = 0; n < p->count; n++) {
         void *place = (uint8_t *)out + indices[n] * block_bytes;
         const void *source = update;
