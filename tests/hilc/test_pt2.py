@@ -5,18 +5,15 @@ from __future__ import annotations
 import io
 import json
 import random
-import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
-from itertools import count
-from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
+from pt2_files import arrays, files, inputs_of, names, steps
 
 import hilc
 from hilc.errors import HilError, InputError, ModelError, UnsupportedError
@@ -29,8 +26,6 @@ from hilc.frontends.pt2.sizes import Sizes
 from hilc.interpreter import Interpreter
 from hilc.references import get_reference
 
-#: Made by ci/pt2_programs.py.
-PROGRAMS = Path(__file__).resolve().parents[1] / "pt2_programs.tar.xz"
 #: Programs whose ONNX operators are refused, and by which words.
 REFUSED: dict[str, str] = {
     "partly_in_place": "save program.run_decompositions({})",
@@ -39,44 +34,6 @@ REFUSED: dict[str, str] = {
 COMPUTED = 130
 #: Relative to the largest value: sums in another order.
 TOLERANCE = 2e-6
-
-
-@cache
-def files() -> dict[str, bytes]:
-    with tarfile.open(PROGRAMS) as archive:
-        return {
-            member.name: file.read()
-            for member in archive
-            if (file := archive.extractfile(member)) is not None
-        }
-
-
-def names() -> list[str]:
-    return sorted(name.removesuffix(".pt2") for name in files() if name.endswith(".pt2"))
-
-
-def arrays(name: str) -> dict[str, np.ndarray]:
-    with np.load(io.BytesIO(files()[f"{name}.npz"])) as stored:
-        return dict(stored)
-
-
-def steps(stored: dict[str, np.ndarray]) -> Iterator[tuple[int, str, list[np.ndarray]]]:
-    """The runs, each with the end of its arrays' names and its outputs."""
-    for number in count():
-        suffix = f"_{number}" if number else ""
-        wanted = [stored[key] for key in sorted(stored) if key[0] == "y" and key[2:] == suffix]
-        if not wanted:
-            return
-        yield number, suffix, wanted
-
-
-def inputs_of(
-    graph: hilc.Graph, stored: dict[str, np.ndarray], suffix: str = ""
-) -> dict[str, np.ndarray]:
-    """The inputs of a run; those of the first where it has none of its own."""
-    return {
-        name: stored.get(f"x{i}{suffix}", stored[f"x{i}"]) for i, name in enumerate(graph.inputs)
-    }
 
 
 def assert_close(found: np.ndarray, wanted: np.ndarray, name: str) -> None:
