@@ -22,7 +22,7 @@ from single_op import KERNELS_OF_ONNX, KINDS, random_op
 from sixteen_by_eight import BIASES, operator
 
 from hilc.errors import HilError
-from hilc.ir import Array, Graph, Node, Tensor
+from hilc.ir import Array, Graph, Node, Quant, Rounding, Tensor
 from hilc.lowering import candidates
 from hilc.lowering.access import (
     NEVER,
@@ -171,6 +171,26 @@ def test_rows_of_a_matrix_are_pixels(seed: int) -> None:
         [times.reshape(-1) for times in _simulated(loops, "window", fields, *image)]
     )
     assert _same_order(np.concatenate([access.last_read[0], access.first_write[0]]), expected)
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_mean_that_drops_its_dimensions_walks_as_one_that_keeps_them(
+    cpu: str, batches: int
+) -> None:
+    x = Tensor("x", (batches, 5, 4, 24), "int8", Quant((0.05,), (3,)))
+    axes = Tensor("axes", (2,), "int32", None, np.array([1, 2], np.int32))
+    found = []
+    for keep, shape in ((True, (batches, 1, 1, 24)), (False, (batches, 24))):
+        attributes = OPS["MEAN"].attributes(keep_dims=keep)
+        node = Node("MEAN", ("x", "axes"), ("y",), attributes, rounding=Rounding.NEAREST_EVEN)
+        y = Tensor("y", shape, "int8", Quant((0.03,), (-2,)))
+        call = candidates(node, [x, axes], [y], get_cpu(cpu))[0]
+        assert isinstance(call, KernelCall) and call.kernel.requires
+        access = access_of(call, [x], [y])
+        assert access is not None
+        found.append([access.last_read[0].tolist(), access.first_write[0].tolist()])
+    assert found[0] == found[1]
 
 
 # How far buffers may overlap ---------------------------------------------------------------------

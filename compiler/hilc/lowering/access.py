@@ -252,7 +252,7 @@ def _loops(
         steps, count = _output_steps(order, 1, rows, out.size // rows)
         last = steps.max(axis=-1, keepdims=True)
         return _Elements(count, [np.repeat(last, x.size // rows, axis=-1)], [steps])
-    batch, out_h, out_w, out_c = out.shape
+    batch, out_h, out_w, out_c = _image(out)
     steps, count = _output_steps(order, out_h, out_w, out_c)
     in_c = x.shape[3]
     once = reads.endswith(_ONCE)
@@ -279,6 +279,11 @@ def _loops(
     return _Elements(
         batch * count, [np.broadcast_to(needed, (*needed.shape[:3], in_c))], [steps + images]
     )
+
+
+def _image(x: Tensor) -> tuple[int, ...]:
+    """Return the shape of images, of which a mean may have dropped the only row and column."""
+    return x.shape if len(x.shape) == 4 else (x.shape[0], 1, 1, x.shape[-1])
 
 
 def _window_field(fields: Mapping[str, Any], name: str) -> int:
