@@ -14,21 +14,27 @@ outputs = ["float"]
 scratch = "48 * units"
 order = ["pixels 6"]
 reads = "window"
-code = 1500
+code = 2000
 [cost.counts]
-window = "batch * out_h * out_w"
+pixels = "out_h * out_w"
+window = "batch * pixels"
 line = "window * filter_h"
 copied = "line * filter_w * in_c"
-six = "batch * ((out_h * out_w + 5) // 6)"
-block = "six * ((columns + 3) // 4)"
-unit = "block * units"
+six = "batch * ((pixels + 5) // 6)"
+columns_of_four = "(columns + 3) // 4"
+block = "six * columns_of_four"
+unit = "batch * ((pixels + 1) // 6) * columns_of_four * units"
+few = "(six - batch * ((pixels + 1) // 6)) * columns_of_four * units"
+odd = "six * (columns - columns // 4 * 4)"
 [cost.on.cortex-m55]
-window = 30
-line = 25
-copied = 0.7
-six = 90
-block = 75
-unit = 15.75
+call = 1005.0
+window = 8.726
+line = 46.64
+copied = 0.9245
+block = 34.91
+unit = 14.47
+few = 11.3
+odd = 68.07
 @*/
 struct hil_conv2d_f32_mve {
     HIL_IMAGES_FIELDS;

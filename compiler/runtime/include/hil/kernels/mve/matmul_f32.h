@@ -13,19 +13,22 @@ outputs = ["float"]
 scratch = "48 * units"
 order = ["pixels 6"]
 reads = "rows"
-code = 1200
+code = 1700
 [cost.counts]
-row = "rows"
 copied = "rows * depth"
 six = "(rows + 5) // 6"
-block = "six * ((columns + 3) // 4)"
-unit = "block * units"
+columns_of_four = "(columns + 3) // 4"
+block = "six * columns_of_four"
+unit = "(rows + 1) // 6 * columns_of_four * units"
+few = "(six - (rows + 1) // 6) * columns_of_four * units"
+odd = "six * (columns - columns // 4 * 4)"
 [cost.on.cortex-m55]
-row = 25
-copied = 0.7
-six = 90
-block = 75
-unit = 15.75
+call = 58.3
+six = 175.1
+block = 36.23
+unit = 15.15
+few = 10.64
+odd = 59.15
 @*/
 struct hil_matmul_f32_mve {
     int32_t rows;  /* of values, each by itself */
@@ -39,12 +42,9 @@ HIL_INLINE void hil_matmul_f32_mve(const struct hil_matmul_f32_mve *p, const flo
     float *const x = (float *)scratch;
     for (int32_t left = p->rows; left > 0; left -= HIL_MVE_F32_ROWS) {
         const int32_t count = left < HIL_MVE_F32_ROWS ? left : HIL_MVE_F32_ROWS;
-        for (int32_t row = 0; row < count; row++) {
-            const int32_t placed = hil_mve_place_f32(x + row, 0, in, p->depth);
-            hil_mve_place_zeros_f32(x + row, placed, p->depth % 2);
-            in += p->depth;
-        }
+        hil_mve_place_rows_f32(x, in, p->depth, p->depth, count);
         hil_mve_columns_f32(&columns, x, count, out);
+        in += count * p->depth;
         out += count * p->columns;
     }
 }
@@ -57,17 +57,18 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 1", "channels 16"]
 reads = "rows"
-code = 600
+code = 500
 [cost.counts]
 row = "rows"
 block = "rows * ((columns + 15) // 16)"
 eight = "block * (depth // 8)"
-rest = "block * (depth % 8)"
+rest = "block * (depth - depth // 8 * 8)"
 [cost.on.cortex-m55]
-row = 60
-block = 50
-eight = 68
-rest = 11
+call = 47.08
+row = 22.61
+block = 41.45
+eight = 43.09
+rest = 12.59
 @*/
 struct hil_vector_f32_mve {
     int32_t rows;        /* of values, each by itself */
@@ -80,26 +81,26 @@ struct hil_vector_f32_mve {
 
 HIL_INLINE void hil_vector_f32_mve(const struct hil_vector_f32_mve *p, const float *in,
                                    float *out) {
-    float some[16] = {0.0F};
+    float some[16];
     for (int32_t rows = p->rows; rows > 0; rows--) {
-        int32_t blocks;
-        for (int32_t column = 0; column < p->columns; column += 16 * blocks) {
+        for (int32_t column = 0; column < p->columns;) {
             const int direct = column + 16 <= p->columns;
-            blocks = direct ? (p->columns - column) / 16 : 1;
-            struct hil_mve_block_f32 block = {
+            const int32_t count = direct ? (p->columns - column) / 16 * 16 : p->columns - column;
+            const float *const stream = p->stream + column * (p->depth + 1);
+            struct hil_mve_vector_block_f32 block = {
                 .x = in,
                 .out = direct ? out + column : some,
-                .step = 0,
-                .blocks = blocks,
                 .most = in + p->depth / 8 * 8,
                 .end = in + p->depth,
+                .last = stream + (count + 15) / 16 * 16 * (p->depth + 1),
                 .low = p->out_min,
                 .high = p->out_max,
             };
-            hil_mve_row_f32(&block, p->stream + column * (p->depth + 1));
-            for (int32_t i = column; !direct && i < p->columns; i++) {
-                out[i] = some[i - column];
+            hil_mve_row_f32(&block, stream);
+            for (int32_t i = 0; !direct && i < count; i++) {
+                out[column + i] = some[i];
             }
+            column += count;
         }
         in += p->depth;
         out += p->columns;
