@@ -40,6 +40,7 @@ from hilc.lowering.kernels import Kernel, KernelCall, kernels
 from hilc.memory import checker as hazards
 from hilc.memory.plan import BufferRef, PlanError, check_plan, plan
 from hilc.ops import OPS
+from hilc.ops.attributes import ReductionAttributes
 from hilc.ops.operands import ARITHMETIC
 from hilc.ops.scatter import WAYS, ScatterAttributes
 from hilc.target import get_cpu
@@ -182,7 +183,7 @@ def test_a_mean_that_drops_its_dimensions_walks_as_one_that_keeps_them(
     axes = Tensor("axes", (2,), "int32", None, np.array([1, 2], np.int32))
     found = []
     for keep, shape in ((True, (batches, 1, 1, 24)), (False, (batches, 24))):
-        attributes = OPS["MEAN"].attributes(keep_dims=keep)
+        attributes = ReductionAttributes(keep_dims=keep)
         node = Node("MEAN", ("x", "axes"), ("y",), attributes, rounding=Rounding.NEAREST_EVEN)
         y = Tensor("y", shape, "int8", Quant((0.03,), (-2,)))
         call = candidates(node, [x, axes], [y], get_cpu(cpu))[0]
