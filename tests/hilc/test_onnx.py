@@ -135,10 +135,11 @@ def test_tflite_takes_no_shapes(tmp_path: Path) -> None:
         hilc.compile(b"\x00\x00\x00\x00TFL3" + bytes(64), shapes={"x": (1,)})
 
 
-def external(location: str, length: int = 16) -> bytes:
+def external(location: str, length: int | str = 16, offset: int | str = 0) -> bytes:
     """A model whose constant lies in another file."""
     tensor = TensorProto(name="w", data_type=FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
-    for key, value in (("location", location), ("length", str(length))):
+    stated = (("location", location), ("length", str(length)), ("offset", str(offset)))
+    for key, value in stated:
         tensor.external_data.add(key=key, value=value)
     values = [helper.make_tensor_value_info(name, FLOAT, [4]) for name in "xy"]
     graph = helper.make_graph(
@@ -176,6 +177,27 @@ def test_data_that_are_cut_off_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(external("w.bin"))
     with pytest.raises(ModelError, match="exceed the 15 bytes"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("length", "offset", "message"),
+    [
+        (-1, 0, "the length '-1'"),
+        (16, -4, "the offset '-4'"),
+        ("9" * 5000, 0, "the length '9999"),
+        (16, "0x0", "the offset '0x0'"),
+        ("", 1 << 33, f"0 bytes at {1 << 33}, exceed the 16 bytes"),
+        (16, 4, "16 bytes at 4, exceed the 16 bytes"),
+    ],
+)
+def test_ranges_that_are_none_are_refused(
+    tmp_path: Path, length: int | str, offset: int | str, message: str
+) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(external("w.bin", length, offset))
+    with pytest.raises(ModelError, match=message):
         load_model(path)
 
 

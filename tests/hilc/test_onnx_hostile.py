@@ -86,6 +86,8 @@ def ints(*values: int) -> dict[str, Array]:
         (one("Slice", "k", "k", "k", "z"), {**ints(0, 1), "z": np.ones(1, np.int64)},
          "has 2 starts, 2 ends, 2 axes and 1 steps"),
         (one("GatherND", "k"), {"k": np.zeros((2, 0), np.int64)}, "at least 1"),
+        (one("QuantizeLinear", "s"), {"s": np.array(np.nan, np.float32)}, "has the scale [nan]"),
+        (one("QuantizeLinear", "s"), {"s": np.array(0, np.float32)}, "finite numbers above 0"),
         ([helper.make_node("ConstantOfShape", ["k"], ["y"])], ints(2**31, 1, 1, 1), "may ever fit"),
         ([helper.make_node("ConstantOfShape", ["k"], ["y"])], ints(-1, 1, 1, 1), "0 or more"),
     ],

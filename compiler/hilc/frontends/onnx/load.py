@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +97,7 @@ def _external(tensor: onnx.TensorProto, folder: Path | None) -> bytes:
             f"{what} lie in the file {location!r}, and only the bytes of the model are known",
             "give the path of the model, with that file in its folder",
         )
-    try:
-        start, count = (int(entries.get(key) or default) for key, default in _RANGE)
-    except ValueError:
-        raise ModelError(f"{what} lie at {entries}, which is no range of a file", _HINT) from None
+    start, stated = _number(entries, "offset", what) or 0, _number(entries, "length", what)
     try:
         path = (folder / location).resolve()
     except (OSError, ValueError) as error:
@@ -118,8 +115,8 @@ def _external(tensor: onnx.TensorProto, folder: Path | None) -> bytes:
             "copy the file that was exported with the model, too",
         )
     size = path.stat().st_size
-    count = size - start if count < 0 else count
-    if start < 0 or start + count > size or count > MAX_FILE_BYTES:
+    count = max(0, size - start) if stated is None else stated
+    if start + count > size or count > MAX_FILE_BYTES:
         raise ModelError(
             f"{what}, {count} bytes at {start}, exceed the {size} bytes of {location!r}",
             "the file is truncated: copy or export it again",
@@ -133,7 +130,15 @@ def _external(tensor: onnx.TensorProto, folder: Path | None) -> bytes:
         raise ModelError(f"{what}: {location!r} cannot be read: {error.strerror}") from error
 
 
-_RANGE = (("offset", "0"), ("length", "-1"))
+def _number(entries: Mapping[str, str], key: str, what: str) -> int | None:
+    """Return an end of the range that holds the data; None where the model does not state it."""
+    text = entries.get(key, "")
+    if text and not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise ModelError(
+            f"{what} have the {key} {text!r:.40} in {entries.get('location')!r}",
+            "a number of bytes, 0 or more, is accepted: export the model again",
+        )
+    return int(text) if text else None
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

@@ -42,9 +42,18 @@ def _zero_points(n: Operation, scale: Array, dtype: str) -> Array:
     return np.zeros(scale.shape, dtype)
 
 
+def _scale(n: Operation) -> Array:
+    scale = n.known(1, "the scale")
+    if not np.all((scale > 0) & np.isfinite(scale)):
+        n.invalid(
+            f"has the scale {scale.ravel()[:8].tolist()}", "finite numbers above 0 are accepted"
+        )
+    return scale
+
+
 @translates("QuantizeLinear")
 def quantize(n: Operation) -> Tensor:
-    x, scale = n.input(0), n.known(1, "the scale")
+    x, scale = n.input(0), _scale(n)
     dtype = n.input(2).dtype if n.has(2) else "uint8"
     if n.has_attribute("output_dtype") and n.integer("output_dtype"):
         dtype = dtype_name(n.integer("output_dtype"))
@@ -84,7 +93,7 @@ def _quant(scale: Array, zero_point: Array) -> Quant:
 
 @translates("DequantizeLinear")
 def dequantize(n: Operation) -> Tensor:
-    x, scale = n.input(0), n.known(1, "the scale")
+    x, scale = n.input(0), _scale(n)
     zero_point = _zero_points(n, scale, x.dtype)
     if scale.dtype != np.float32:
         n.refuse(f"dequantizes to {scale.dtype}", "give it a scale of float32")
