@@ -328,7 +328,10 @@ def _parse_source(word: str) -> ModelSource:
 
 
 def _existing(word: str) -> Path:
-    path, hint = Path(word), "give a .tflite file or a Model Library Format tar or folder"
+    path, hint = (
+        Path(word),
+        "give a .tflite, .onnx or .pt2 file, or a Model Library Format tar or folder",
+    )
     if not word or not path.exists():
         raise InputError(f"{word!r} does not exist" if word else "a model's path is empty", hint)
     check_regular(path, hint)

@@ -128,7 +128,7 @@ BAD = [
     Bad("compile tiny.tflite -o x.tar --runtime cpp", 2, "use --api packed with --interface"),
     Bad(f"{VERIFY} --keep-state", 2, "--keep-state is given, and 'tiny' keeps no state"),
     Bad("compile empty.tflite -o x.tar", 2, "empty.tflite: the file is empty"),
-    Bad("compile text.tflite -o x.tar", 2, "text.tflite: not a TFLite or ONNX model"),
+    Bad("compile text.tflite -o x.tar", 2, "text.tflite: not a TFLite, ONNX or PyTorch model"),
     Bad("compile cut.tflite -o x.tar", 2, "cut.tflite: "),
     Bad("compile bad.tar -o x.tar", 2, "bad.tar"),
     Bad("compile 9lives=tiny.tflite -o x.tar", 2, "'9lives' cannot name a model"),

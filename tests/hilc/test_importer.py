@@ -532,7 +532,7 @@ def test_what_no_check_foresaw_is_still_one_model_error(monkeypatch: pytest.Monk
 
 FOREIGN = [
     (b"", "the file is empty"),
-    (b"\x00", "not a TFLite or ONNX model"),
+    (b"\x00", "not a TFLite, ONNX or PyTorch model"),
     (b"\x89HDF\r\n\x1a\n" + bytes(64), "Keras HDF5"),
     (b"PK\x03\x04" + bytes(64), "ZIP archive"),
     (b"\x08\x07\x12\x07pytorch" + bytes(64), "ONNX"),

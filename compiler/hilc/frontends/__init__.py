@@ -171,9 +171,9 @@ def _foreign(data: bytes) -> ModelError:
     )
     for magic, kind in _FOREIGN:
         if data.startswith(magic):
-            return ModelError(f"not a TFLite or ONNX model; this looks like {kind}", hint)
+            return ModelError(f"not a TFLite, ONNX or PyTorch model; this looks like {kind}", hint)
     return ModelError(
-        f"not a TFLite or ONNX model: its identifier is {data[4:8]!r}, and that of TFLite "
+        f"not a TFLite, ONNX or PyTorch model: its identifier is {data[4:8]!r}, and that of TFLite "
         f"{tflite.IDENTIFIER!r}",
         hint,
     )

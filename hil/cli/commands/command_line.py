@@ -465,8 +465,8 @@ def _add_models(parser: Parser, more: str = "") -> None:
         "models",
         nargs="+",
         metavar="MODEL",
-        help="a .tflite or .onnx file, or a Model Library Format tar or folder; NAME=path names "
-        f"it; several models are built into one image{more and f'; {more}'}",
+        help="a .tflite, .onnx or .pt2 file, or a Model Library Format tar or folder; NAME=path "
+        f"names it; several models are built into one image{more and f'; {more}'}",
     )
 
 

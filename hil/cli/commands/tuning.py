@@ -35,7 +35,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         what = (
             f"{len(sources)} models" if len(sources) > 1 else f"{sources[0].path}, compiled already"
         )
-        raise InputError(f"a log is for one model file, not for {what}", "give one .tflite file")
+        raise InputError(f"a log is for one model file, not for {what}", "give one model file")
     for option in ("ram", "flash", "tuning"):
         if getattr(args, option) is not None:
             raise InputError(
