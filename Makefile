@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks evidence bench costs noise figures format clean distclean
+.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks architectures evidence bench costs noise figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -22,6 +22,8 @@ help:
 	@echo 'make keras      networks of Keras, also on two boards: how many equal the reference'
 	@echo 'make networks   the networks of examples/networks on boards against TFLite Micro, and the'
 	@echo '                memory of all networks beside its arena'
+	@echo 'make architectures  thirty architectures of PyTorch, in floats and int8, on emulated boards;'
+	@echo '                ARGS="--python PYTHON" names one that has PyTorch, torchvision and timm'
 	@echo 'make evidence   random cases of every operator, type and family of kernels, on two boards'
 	@echo 'make bench      what they cost on six cores, beside what others need, and by how much the'
 	@echo '                compiler was off in what each kernel would cost'
@@ -88,6 +90,9 @@ graphs: setup
 networks: setup
 	$(BIN)/python ci/networks.py $(ARGS)
 	$(BIN)/python ci/arenas.py --print
+
+architectures: setup
+	$(BIN)/python ci/architectures.py $(ARGS)
 
 evidence: setup
 	$(BIN)/python ci/evidence.py $(ARGS)

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Run public architectures of PyTorch on emulated boards, in floats and in int8 of PT2E.
+
+    python ci/architectures.py [NAME...] [--python PYTHON] [--exports FOLDER] [--write]
+
+``make architectures`` runs it. Each is exported once by ``ci/torch_networks.py``, which needs a
+Python with PyTorch, torchvision and timm (``--python``), into a folder outside of the repository.
+On the board the answers are compared with the reference, ``qdq`` for int8 and ``hilc`` for floats,
+and with what PyTorch computed itself. ``--write`` writes the rows into
+docs/reference/architectures.md. Exits with 1 where an answer differs from the reference, or is
+further from PyTorch's than the bounds below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_low
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from marked import replaced, section, table  # noqa: E402
+from whole_networks import board_named  # noqa: E402
+
+import hil  # noqa: E402
+from hil.board import Board  # noqa: E402
+from hil.errors import HilError  # noqa: E402
+from hil.firmware.sources import ModelOptions, ModelSource, load_sources  # noqa: E402
+from hil.oracle import reference_of  # noqa: E402
+from hil.support.cache import cache_folder  # noqa: E402
+from hil.verify import Report, verify  # noqa: E402
+from hilc.artifact.library import ModelLibrary  # noqa: E402
+from hilc.frontends import load_model  # noqa: E402
+from hilc.ir import Array  # noqa: E402
+
+PAGE = ROOT / "docs" / "reference" / "architectures.md"
+MAKER = Path(__file__).with_name("torch_networks.py")
+KINDS = {"float": "hilc", "int8": "qdq"}
+#: The board, and that of files whose weights its flash has no room for.
+BOARD, LARGE_BOARD = "mps2-an386", "mps3-an547-ddr"
+FLASH = 3 << 20
+#: Of the largest output: sums in another order.
+EAGER_RTOL = 1e-5
+#: Outputs of int8 that may be one step from PyTorch's, of all networks.
+EAGER_SHARE = 1e-4
+HEADER = (
+    "network", "type", "board", "inputs", "off the reference", "off PyTorch", "instructions",
+    "flash", "workspace", "compiled in",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    kind: str
+    report: Report
+    #: Outputs, how many are not PyTorch's, and by how much: of the largest, or in steps of int8.
+    outputs: int
+    off: int
+    largest: float
+    cells: tuple[str, ...]
+
+    @property
+    def is_right(self) -> bool:
+        return self.report.match and (self.kind == "int8" or self.largest <= EAGER_RTOL)
+
+
+class _Recorded:
+    """A model on a board, its answers, and what each run took."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.answers: list[Array] = []
+        self.ticks: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def run(self) -> None:
+        self.ticks.append(self._model.run().ticks)
+
+    def get_output(self, name: str) -> Array:
+        self.answers.append(self._model.get_output(name))
+        return self.answers[-1]
+
+
+def measured(path: Path, runs: int | None, board_name: str | None) -> Row:
+    """Compare and count a network on a board."""
+    name, kind = path.stem.split(".")
+    with np.load(path.with_suffix(".npz")) as stored:
+        inputs, wanted = (stored[key][:runs] for key in ("x0", "y0"))
+    board = board_named(board_name or (BOARD if path.stat().st_size < FLASH else LARGE_BOARD))
+    start = time.process_time()
+    library = compiled(path, board)
+    seconds = time.process_time() - start
+    (module,) = library.modules
+    samples: Iterator[Mapping[str, Array]] = ({module.inputs[0].name: x} for x in inputs)
+    oracle = reference_of(library, module, KINDS[kind])
+    with hil.open(board, library) as device:
+        record = _Recorded(device[module.name])
+        model: Any = record
+        report = verify(model, samples, oracle, board=board.name)
+        instructions = device.count(median_low(record.ticks))
+        assert device.firmware is not None
+        flash = device.firmware.sizes.models[module.name].flash_bytes
+    step = _step(path) if kind == "int8" else float(np.abs(wanted).max())
+    differences = np.abs(np.stack(record.answers).astype(np.float64) - wanted) / step
+    off = int(np.count_nonzero(differences > (0.5 if kind == "int8" else EAGER_RTOL)))
+    largest = float(differences.max())
+    said = f"{off:,} of {wanted.size:,}" if kind == "int8" else f"{largest:.1e}"
+    mismatches = sum(output.mismatches for output in report.outputs)
+    apart = max(output.max_abs_diff for output in report.outputs)
+    cells = (
+        name, kind, f"`{board.name}`", str(len(inputs)),
+        f"**{mismatches:,}**" if mismatches else f"within {apart:.1e}" if apart else "0",
+        f"{said} by {largest:.0f}" if kind == "int8" and off else said,
+        f"{instructions:,}", f"{flash:,}", f"{module.workspace_bytes:,}", f"{seconds:.1f} s",
+    )  # fmt: skip
+    return Row(name, kind, report, wanted.size, off, largest, cells)
+
+
+def compiled(path: Path, board: Board) -> ModelLibrary:
+    """Compile a network as ``hil verify`` does."""
+    options = ModelOptions(board.cpu.name, board=board)
+    (library,) = load_sources([ModelSource(path, path.stem.replace(".", "_"))], options)
+    return library
+
+
+def _step(path: Path) -> float:
+    """Return the scale of the output, which is dequantized at the end."""
+    graph = load_model(path)
+    (node,) = (node for node in graph.nodes if graph.outputs[0] in node.outputs)
+    quant = graph.tensors[node.inputs[0]].quant
+    if quant is None:
+        raise ValueError(f"{path.name}: the output is not dequantized, but made by {node.op}")
+    return quant.scale[0]
+
+
+def export(folder: Path, names: Sequence[str], python: str) -> list[Path]:
+    """Return the files of the networks, made where they are missing."""
+    missing = [n for n in names if not all((folder / f"{n}.{k}.npz").exists() for k in KINDS)]
+    if missing:
+        subprocess.run([python, str(MAKER), str(folder), *missing], check=True)
+    return [folder / f"{name}.{kind}.pt2" for name in names for kind in KINDS]
+
+
+def names_of(python: str, folder: Path) -> list[str]:
+    """Return all networks: what the maker lists, or what is there if that needs no PyTorch."""
+    found = subprocess.run([python, str(MAKER), "--list"], capture_output=True, text=True)
+    if found.returncode == 0:
+        return found.stdout.split()
+    return sorted({path.name.split(".")[0] for path in folder.glob("*.npz")})
+
+
+def _write(rows: Sequence[Row], names: Sequence[str]) -> None:
+    """Write rows into the page, in place of those of the same networks and types."""
+    page = PAGE.read_text(encoding="utf-8")
+    found: dict[tuple[str, str], Sequence[str]] = {}
+    for line in section(page, "architectures").splitlines()[2:]:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        found[cells[0], cells[1]] = cells
+    found |= {(row.name, row.kind): row.cells for row in rows}
+    order = {name: place for place, name in enumerate(names)}
+    keys = sorted(found, key=lambda key: (order.get(key[0], len(order)), key))
+    text = table(HEADER, [found[key] for key in keys])
+    PAGE.write_text(replaced(page, "architectures", text), encoding="utf-8")
+
+
+def main() -> int:
+    """Print the table; 1 where a network differs or fails."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--python", default=sys.executable, help="a Python that has PyTorch")
+    parser.add_argument("--exports", type=Path, default=cache_folder() / "architectures")
+    parser.add_argument("--kind", choices=KINDS, help="one type only")
+    parser.add_argument("--board", help=f"instead of {BOARD} and {LARGE_BOARD}")
+    parser.add_argument("--runs", type=int, help="inputs of each (default: all of the export)")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    args = parser.parse_args()
+    listed = names_of(args.python, args.exports)
+    rows: list[Row] = []
+    failed: list[str] = []
+    for path in export(args.exports, args.names or listed, args.python):
+        if args.kind not in (None, path.stem.split(".")[1]):
+            continue
+        try:
+            rows.append(measured(path, args.runs, args.board))
+        except HilError as error:
+            failed.append(path.stem)
+            print(f"{path.stem}: {error}", file=sys.stderr)
+            continue
+        print(*rows[-1].cells, sep=" | ", file=sys.stderr, flush=True)
+        if args.write:
+            _write(rows, listed)
+    print(table(HEADER, [row.cells for row in rows]))
+    integers = [row for row in rows if row.kind == "int8"]
+    outputs, off = (sum(getattr(row, key) for row in integers) for key in ("outputs", "off"))
+    print(f"int8: {off} of {outputs} outputs are not those of PyTorch", file=sys.stderr)
+    wrong = [f"{row.name} ({row.kind})" for row in rows if not row.is_right]
+    if wrong or failed:
+        print(f"differ: {', '.join(wrong)}; failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if wrong or failed or off > EAGER_SHARE * outputs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
