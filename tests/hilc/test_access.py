@@ -187,7 +187,8 @@ def test_a_mean_that_drops_its_dimensions_walks_as_one_that_keeps_them(
         node = Node("MEAN", ("x", "axes"), ("y",), attributes, rounding=Rounding.NEAREST_EVEN)
         y = Tensor("y", shape, "int8", Quant((0.03,), (-2,)))
         call = candidates(node, [x, axes], [y], get_cpu(cpu))[0]
-        assert isinstance(call, KernelCall) and call.kernel.requires
+        assert isinstance(call, KernelCall)
+        assert call.kernel.requires
         access = access_of(call, [x], [y])
         assert access is not None
         found.append([access.last_read[0].tolist(), access.first_write[0].tolist()])
