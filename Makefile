@@ -79,7 +79,7 @@ sweep: setup
 	$(BIN)/python ci/sweep.py $(ARGS)
 
 conformance: setup
-	$(BIN)/python ci/conformance.py $(ARGS)
+	$(BIN)/python ci/conformance.py --board mps2-an386 --board mps3-an547 $(ARGS)
 
 keras: setup
 	$(BIN)/python ci/keras_networks.py --board mps2-an386 --board mps3-an547 $(ARGS)

@@ -3,8 +3,11 @@
 Every test of the installed ``onnx`` (node, simple, pytorch-converted, pytorch-operator) is read,
 specialized with the inputs of its first run where the compiler must know some, run by the
 interpreter and, in bulk, by generated C on this machine; both must agree with the test's expected
-outputs by the suite's own tolerance. What is not read is refused, with a reason; the reasons are
-listed by count. The last line is ``conformance: P passed, F failed, R refused of T``.
+outputs by the suite's own tolerance. What passes there runs on emulated boards, many tests in one
+image. What is not read is refused, with a reason; the reasons are listed by count. The last lines
+are ``conformance on BOARD: P passed, F failed, R refused of T`` for each board, and
+``conformance: P passed, F failed, R refused of T``. A run of all tests with both boards writes
+``docs/reference/conformance.md``.
 
     python ci/conformance.py [PATTERN ...] [--no-c] [--board NAME] [--list] [--json FILE]
 
@@ -22,12 +25,14 @@ import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+from marked import replaced, table
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
@@ -36,7 +41,8 @@ import hil
 import hilc
 import hilc.host
 from hil.board import load_board
-from hil.errors import BuildError
+from hil.errors import InputError
+from hil.firmware.fit import FitError
 from hilc.errors import HilError
 from hilc.interpreter import run
 from hilc.ir import Array, Graph
@@ -48,22 +54,27 @@ HALF_BOUND = 2.0**-9
 #: By how much outputs may be off whose expected values carry the rounding of numpy's transforms in
 #: single precision, where the right value is 0.
 BOUNDS = {"test_dft_inverse": 1e-6, "test_dft_inverse_opset19": 1e-6}
-#: Models that one shared object is built of, and one image of a board.
-BULK, BOARD_BULK = 150, 40
+#: Inputs or outputs, and nodes, of the model that many tests become.
+MOST_TENSORS, MOST_NODES = 240, 300
+#: This machine, and the boards of the page with their cores.
+HOST = "host"
+BOARDS = {"mps2-an386": "Cortex-M4", "mps3-an547": "Cortex-M55"}
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "conformance.md"
 
 
 @dataclass
 class Case:
     """A test of the suite, and what became of it."""
 
+    #: Its place in the suite, by which its code is named.
+    number: int
     name: str
     model: onnx.ModelProto
     sets: list[tuple[list[Any], list[Any]]]
     rtol: float
     atol: float
-    #: ``passed``, ``failed`` or ``refused``, and why.
-    result: str = ""
-    reason: str = ""
+    #: By place ``passed``, ``failed`` or ``refused``, and why.
+    results: dict[str, tuple[str, str]] = field(default_factory=dict)
     graph: Graph | None = None
     #: The inputs that were taken as constants from the first run.
     fixed: frozenset[str] = field(default_factory=frozenset)
@@ -73,31 +84,44 @@ class Case:
         """The operators of the model, once each."""
         return sorted({node.op_type for node in self.model.graph.node})
 
-    def end(self, result: str, reason: str) -> None:
+    @property
+    def prefix(self) -> str:
+        """What its tensors' names begin with among those of other tests."""
+        return f"t{self.number}_"
+
+    def set_of(self, turn: int) -> tuple[list[Any], list[Any]]:
+        """Return the inputs and outputs of a run; the last ones where it has fewer."""
+        return self.sets[min(turn, len(self.sets) - 1)]
+
+    def result(self, place: str = HOST) -> str:
+        """Return what became of it at a place; empty where it did not run."""
+        return self.results.get(place, ("", ""))[0]
+
+    def end(self, place: str, result: str, reason: str = "") -> None:
         """Record a result; the first one that is no pass stays."""
-        if self.result not in ("failed", "refused"):
-            self.result, self.reason = result, reason
+        if self.result(place) not in ("failed", "refused"):
+            self.results[place] = result, reason
 
 
 def cases() -> Iterator[Case]:
     """Yield the tests of the suite."""
-    for kind in KINDS:
-        for test in load_model_tests(kind=kind):
-            if test.model is not None:
-                sets = [([_value(x) for x in xs], [_value(y) for y in ys])
-                        for xs, ys in test.data_sets]  # fmt: skip
-                yield Case(test.name, test.model, sets, test.rtol, test.atol)
-                continue
-            folder = Path(test.model_dir)
-            model = onnx.load(folder / "model.onnx")
-            sets = [
-                (
-                    _protos(data, "input", model.graph.input),
-                    _protos(data, "output", model.graph.output),
-                )
-                for data in sorted(folder.glob("test_data_set*"))
-            ]
-            yield Case(test.name, model, sets, test.rtol, test.atol)
+    tests = (test for kind in KINDS for test in load_model_tests(kind=kind))
+    for number, test in enumerate(tests):
+        model, sets = test.model, test.data_sets
+        if model is None:
+            model, sets = _on_disk(Path(test.model_dir))
+        else:
+            sets = [([_value(x) for x in xs], [_value(y) for y in ys]) for xs, ys in sets]
+        yield Case(number, test.name, model, sets, test.rtol, test.atol)
+
+
+def _on_disk(folder: Path) -> tuple[onnx.ModelProto, list[tuple[list[Any], list[Any]]]]:
+    model = onnx.load(folder / "model.onnx")
+    sets = [
+        (_protos(data, "input", model.graph.input), _protos(data, "output", model.graph.output))
+        for data in sorted(folder.glob("test_data_set*"))
+    ]
+    return model, sets
 
 
 def _is_half(expected: Sequence[Any]) -> bool:
@@ -142,22 +166,22 @@ def interpret(case: Case) -> None:
         for inputs, expected in case.sets:
             values = dict(zip(names, inputs, strict=False))
             if any(not np.array_equal(values[name], first[name]) for name in case.fixed):
-                case.end("refused", "an operand that must be constant changes between runs")
+                case.end(HOST, "refused", "an operand that must be constant changes between runs")
                 return
             given = {name: np.asarray(values[name]) for name in case.graph.inputs}
             results = run(case.graph, given)
             outputs = [results[name] for name in case.graph.outputs]
             difference = compared(case, outputs, expected)
             if difference:
-                case.end("failed", f"interpreter: {difference}")
+                case.end(HOST, "failed", f"interpreter: {difference}")
                 return
     except HilError as error:
-        case.end("refused", error.fact)
+        case.end(HOST, "refused", error.fact)
         return
     except Exception as error:
-        case.end("failed", f"interpreter: {type(error).__name__}: {error}")
+        case.end(HOST, "failed", f"interpreter: {type(error).__name__}: {error}")
         return
-    case.end("passed", "")
+    case.end(HOST, "passed")
 
 
 def compared(case: Case, outputs: Sequence[Array], expected: Sequence[Any]) -> str:
@@ -171,78 +195,116 @@ def compared(case: Case, outputs: Sequence[Array], expected: Sequence[Any]) -> s
     return ""
 
 
-def in_c(chosen: Sequence[Case]) -> None:
-    """Run tests by generated C, many in one shared object."""
-    libraries = []
-    for number, case in enumerate(chosen):
-        assert case.graph is not None
-        try:
-            library = hilc.compile(case.graph.with_(name=f"t{number}"), cpu="host")
-            libraries.append((case, library))
-        except HilError as error:
-            case.end("refused", f"in C: {error.fact}")
-        except Exception as error:
-            case.end("failed", f"compiler: {type(error).__name__}: {error}")
-    for start in range(0, len(libraries), BULK):
-        part = libraries[start : start + BULK]
-        factory = hilc.host.AotExecutorFactory(hilc.merge([library for _, library in part]))
-        for case, library in part:
-            with factory[library.modules[0].name](hilc.host.cpu(0)) as executor:
-                _run_in_c(case, executor)
+def passed(done: Sequence[Case], place: str = HOST) -> list[Case]:
+    """Return the tests that passed at a place."""
+    return [case for case in done if case.result(place) == "passed"]
 
 
-def _run_in_c(case: Case, executor: Any, where: str = "in C") -> None:
+def together(chosen: Sequence[Case]) -> Graph:
+    """Return one graph of those of several tests, which one run computes all."""
+    parts = [_numbered(case) for case in chosen]
+    return Graph(
+        "tests",
+        {name: tensor for part in parts for name, tensor in part.tensors.items()},
+        tuple(replace(node, index=i) for i, node in enumerate(n for g in parts for n in g.nodes)),
+        tuple(name for part in parts for name in part.inputs),
+        tuple(name for part in parts for name in part.outputs),
+    )
+
+
+def _numbered(case: Case) -> Graph:
+    """Return the graph of a test, its number in the names of its tensors."""
     graph = case.graph
     assert graph is not None
-    names = [value.name for value in case.model.graph.input]
-    for inputs, expected in case.sets:
-        values = dict(zip(names, inputs, strict=False))
-        for name in graph.inputs:
-            executor.set_input(name, np.asarray(values[name]))
-        executor.run()
-        outputs = [np.asarray(executor.get_output(i)) for i in range(len(graph.outputs))]
-        difference = compared(case, outputs, expected)
-        if difference:
-            case.result = ""
-            case.end("failed", f"{where}: {difference}")
+    assert not graph.states
+
+    def new(names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(f"{case.prefix}{name}" if name else "" for name in names)
+
+    tensors = {
+        f"{case.prefix}{name}": replace(tensor, name=f"{case.prefix}{name}", data=tensor.data)
+        for name, tensor in graph.tensors.items()
+    }
+    nodes = [replace(n, inputs=new(n.inputs), outputs=new(n.outputs)) for n in graph.nodes]
+    return Graph("test", tensors, tuple(nodes), new(graph.inputs), new(graph.outputs))
 
 
-def on_board(chosen: Sequence[Case], name: str) -> None:
-    """Run tests on a board, many in one image; what does not fit into it is refused."""
-    board = load_board(name)
-    libraries = []
-    for number, case in enumerate(chosen):
+def bulks(chosen: Sequence[Case]) -> Iterator[list[Case]]:
+    """Yield tests in order, as many together as one model takes."""
+    bulk: list[Case] = []
+    tensors = nodes = 0
+    for case in chosen:
         assert case.graph is not None
-        try:
-            graph = case.graph.with_(name=f"t{number}")
-            library = hilc.compile(graph, cpu=board.cpu.name, pools="external")
-            libraries.append((case, library))
-        except HilError as error:
-            case.end("refused", f"on {name}: {error.fact}")
-    for start in range(0, len(libraries), BOARD_BULK):
-        _image(libraries[start : start + BOARD_BULK], name)
+        tensors += max(len(case.graph.inputs), len(case.graph.outputs))
+        nodes += len(case.graph.nodes)
+        if bulk and (tensors > MOST_TENSORS or nodes > MOST_NODES):
+            yield bulk
+            bulk, tensors, nodes = [], len(case.graph.inputs), len(case.graph.nodes)
+        bulk.append(case)
+    if bulk:
+        yield bulk
 
 
-def _image(part: Sequence[tuple[Case, Any]], name: str) -> None:
-    """Run tests in one image, or in halves of it where it does not fit."""
+def in_c(chosen: Sequence[Case], place: str) -> None:
+    """Run tests by generated C at a place, many in one model."""
+    finished = 0
+    for bulk in bulks(chosen):
+        _run_in_c(bulk, place)
+        finished += len(bulk)
+        print(f"\r{place}: {finished} of {len(chosen)}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+
+
+def _run_in_c(bulk: Sequence[Case], place: str) -> None:
+    """Run tests of one model; halves of it where it is refused, does not fit or does not end."""
     try:
-        with hil.open(
-            load_board(name), *(library for _, library in part), workspace="shared"
-        ) as device:
-            for case, library in part:
-                try:
-                    _run_in_c(case, device[library.modules[0].name], f"on {name}")
-                except HilError as error:
-                    case.result = ""
-                    case.end("failed", f"on {name}: {error.fact}")
-    except BuildError as error:
-        if len(part) == 1:
-            part[0][0].result = ""
-            part[0][0].end("refused", f"on {name}: {error.fact}")
+        with _started(together(bulk), place) as model:
+            differences = _differences(bulk, model)
+    except Exception as error:
+        if len(bulk) > 1:
+            middle = len(bulk) // 2
+            _run_in_c(bulk[:middle], place)
+            _run_in_c(bulk[middle:], place)
             return
-        middle = len(part) // 2
-        _image(part[:middle], name)
-        _image(part[middle:], name)
+        said = error.fact if isinstance(error, HilError) else f"{type(error).__name__}: {error}"
+        result = "refused" if isinstance(error, (InputError, FitError)) else "failed"
+        bulk[0].end(place, result, f"in C: {said}")
+        return
+    for case, difference in zip(bulk, differences, strict=True):
+        case.end(place, "failed" if difference else "passed", difference and f"in C: {difference}")
+
+
+@contextmanager
+def _started(graph: Graph, place: str) -> Iterator[Any]:
+    """Give a model that runs at a place."""
+    if place == HOST:
+        with hilc.host.load(hilc.compile(graph, cpu="host")) as model:
+            yield model
+        return
+    board = load_board(place)
+    library = hilc.compile(graph, cpu=board.cpu.name, pools="external")
+    with hil.open(board, library) as device:
+        yield device[library.modules[0].name]
+
+
+def _differences(bulk: Sequence[Case], model: Any) -> list[str]:
+    """Return in what each test's outputs differ from the expected ones, over all of its runs."""
+    found = [""] * len(bulk)
+    for turn in range(max(len(case.sets) for case in bulk)):
+        for case in bulk:
+            graph, (inputs, _) = case.graph, case.set_of(turn)
+            assert graph is not None
+            names = [value.name for value in case.model.graph.input]
+            values = dict(zip(names, inputs, strict=False))
+            for name in graph.inputs:
+                model.set_input(f"{case.prefix}{name}", np.asarray(values[name]))
+        model.run()
+        for i, case in enumerate(bulk):
+            assert case.graph is not None
+            names = [f"{case.prefix}{name}" for name in case.graph.outputs]
+            outputs = [np.asarray(model.get_output(name)) for name in names]
+            found[i] = found[i] or compared(case, outputs, case.set_of(turn)[1])
+    return found
 
 
 def selected(case: Case, patterns: Sequence[str]) -> bool:
@@ -259,30 +321,89 @@ def _kind_of(reason: str) -> str:
     return re.sub(r"\[[^\]]*\]", "[...]", reason)[:110]
 
 
-def report(done: Sequence[Case], everything: bool) -> None:
-    """Print refusals and failures, then a table by operator, then the counts."""
-    for result in ("refused", "failed"):
-        reasons: dict[str, list[str]] = defaultdict(list)
-        for case in done:
-            if case.result == result:
-                reasons[_kind_of(case.reason)].append(case.name)
-        for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
-            shown = names if everything else names[:3]
-            more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-            print(f"{result} {len(names):4}  {reason}\n      {', '.join(shown)}{more}")
-    table: dict[str, Counter[str]] = defaultdict(Counter)
+def reasons(done: Sequence[Case], result: str, place: str) -> list[tuple[str, list[str]]]:
+    """Return the kinds of reasons of a result, the most frequent first, with tests' names."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for case in done:
+        if case.result(place) == result:
+            found[_kind_of(case.results[place][1])].append(case.name)
+    return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def by_operator(done: Sequence[Case], places: Sequence[str]) -> list[list[str]]:
+    """Return a row for each operator: what passed, failed and was refused at each place."""
+    tallies: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for case in done:
         for operator in case.operators:
-            table[operator][case.result] += 1
-    print(f"\n{'operator':32} passed failed refused")
-    for operator, counts in sorted(table.items()):
-        columns = (counts["passed"], counts["failed"], counts["refused"])
-        print(f"{operator:32} {columns[0]:6} {columns[1]:6} {columns[2]:7}")
-    fixed = [case for case in done if case.fixed and case.result == "passed"]
+            tallies[operator].update((place, case.result(place)) for place in places)
+    return [
+        [name]
+        + [str(counts[place, result]) for place in places for result in ("passed", "failed")]
+        + [str(counts[HOST, "refused"])]
+        for name, counts in sorted(tallies.items())
+    ]
+
+
+def lines(done: Sequence[Case], places: Sequence[str]) -> list[str]:
+    """Return the last lines; of a board those tests count that passed on this machine."""
+    found = []
+    for place in (*(p for p in places if p != HOST), HOST):
+        ran = [case for case in done if case.result(place)]
+        counts = Counter(case.result(place) for case in ran)
+        where = "" if place == HOST else f" on {place}"
+        found.append(
+            f"conformance{where}: {counts['passed']} passed, {counts['failed']} failed, "
+            f"{counts['refused']} refused of {len(ran)}"
+        )
+    return found
+
+
+def report(done: Sequence[Case], places: Sequence[str], everything: bool) -> None:
+    """Print refusals and failures, then a table by operator."""
+    for place in places:
+        for result in ("refused", "failed"):
+            for reason, names in reasons(done, result, place):
+                shown = names if everything else names[:3]
+                more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+                print(f"{place}: {result} {len(names):4}  {reason}\n      {', '.join(shown)}{more}")
+    heads = ["operator", *(f"{p} {r}" for p in places for r in ("passed", "failed")), "refused"]
+    widths = [-32, *(len(head) for head in heads[1:])]
+    for row in [heads, *by_operator(done, places)]:
+        cells = zip(row, widths, strict=True)
+        print(*(c.rjust(width) if width > 0 else c.ljust(-width) for c, width in cells))
+    fixed = [case for case in passed(done) if case.fixed]
     whole = [case for case in fixed if case.graph is not None and not case.graph.inputs]
     print(
         f"\n{len(fixed)} of the passed tests take operands that the compiler must know from the "
         f"first run; in {len(whole)} of them those are all inputs"
+    )
+
+
+def page(done: Sequence[Case]) -> str:
+    """Return the generated part of the page."""
+    places = [HOST, *BOARDS]
+    heads = ["operator", "this machine", *BOARDS.values(), "refused"]
+    rows = []
+    for name, *cells in by_operator(done, places):
+        *counts, refused = cells
+        marks = [
+            (p if p != "0" else "-") + (f" ({f} failed)" if f != "0" else "")
+            for p, f in zip(counts[::2], counts[1::2], strict=True)
+        ]
+        rows.append([f"`{name}`", *marks, refused if refused != "0" else ""])
+    refusals = [
+        [str(len(names)), reason.replace("|", "\\|"), ", ".join(f"`{n}`" for n in names[:2])]
+        for reason, names in reasons(done, "refused", HOST)
+    ]
+    return "\n\n".join(
+        [
+            f"The suite of onnx {onnx.__version__}:",
+            table(heads, rows),
+            "## What is refused",
+            table(["tests", "reason", "such as"], refusals),
+            "## Counts",
+            "```text\n" + "\n".join(lines(done, places)) + "\n```",
+        ]
     )
 
 
@@ -298,25 +419,24 @@ def main(arguments: Sequence[str]) -> int:
     args = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     start = time.monotonic()
+    places = [HOST, *args.board]
     with np.errstate(all="ignore"):
         done = [case for case in cases() if selected(case, args.patterns)]
         for case in done:
             interpret(case)
         if not args.no_c:
-            in_c([case for case in done if case.result == "passed"])
-        for board in args.board:
-            on_board([case for case in done if case.result == "passed"], board)
-    report(done, args.list)
+            for place in places:
+                in_c(passed(done), place)
+    report(done, places, args.list)
     if args.json:
-        results = {case.name: [case.result, case.reason] for case in done}
+        results = {case.name: case.results for case in done}
         Path(args.json).write_text(json.dumps(results, indent=1) + "\n")
-    counts = Counter(case.result for case in done)
+    if not args.patterns and not args.no_c and set(BOARDS) <= set(places):
+        text = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(replaced(text, "conformance", page(done)), encoding="utf-8")
     print(f"{time.monotonic() - start:.0f} s")
-    print(
-        f"conformance: {counts['passed']} passed, {counts['failed']} failed, "
-        f"{counts['refused']} refused of {len(done)}"
-    )
-    return 1 if counts["failed"] else 0
+    print(*lines(done, places), sep="\n")
+    return 1 if any(case.result(place) == "failed" for case in done for place in places) else 0
 
 
 if __name__ == "__main__":

@@ -423,16 +423,15 @@ def _function_body(
 ) -> onnx.FunctionProto | None:
     """Return the function that defines an operator in an opset; None where ONNX has none."""
     serialized: bytes | None = None
-    fitting = [v for v in schema.function_opset_versions if v <= opset]
-    if fitting:
-        serialized = schema.get_function_with_opset_version(max(fitting))
+    if schema.has_function:
+        version = _nearest(schema.function_opset_versions, opset)
+        serialized = schema.get_function_with_opset_version(version)
     elif schema.has_context_dependent_function:
-        versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
-        if versions:
-            types = [_type(tensor) for tensor in inputs]
-            serialized = schema.get_context_dependent_function_with_opset_version(
-                max(versions), node.SerializeToString(), types
-            )
+        serialized = schema.get_context_dependent_function_with_opset_version(
+            _nearest(schema.context_dependent_function_opset_versions, opset),
+            node.SerializeToString(),
+            [_type(tensor) for tensor in inputs],
+        )
     if not serialized:
         return None
     function = onnx.FunctionProto()
@@ -445,6 +444,14 @@ def _function_body(
     known = {attribute.name for attribute in function.attribute_proto}
     function.attribute_proto.extend(a for a in defaults if a.name not in known)
     return function
+
+
+def _nearest(versions: Sequence[int], opset: int) -> int:
+    """Return the newest version of a body that an opset has, or the oldest one of a later opset.
+
+    A body states the opset of its nodes, so a later one means the same in a model of an older opset.
+    """
+    return max((version for version in versions if version <= opset), default=min(versions))
 
 
 def _type(tensor: Tensor | None) -> bytes:

@@ -192,3 +192,28 @@ def broadcast(n: Operation, x: Tensor, shape: Sequence[int]) -> Tensor:
 def tile(n: Operation) -> Tensor:
     x = n.input(0)
     return n.emit("TILE", x, n.constant(n.known_ints(1, "the repeats"), "int32"))
+
+
+@translates("DepthToSpace", "SpaceToDepth")
+def blocks(n: Operation) -> Tensor:
+    """Move square blocks between the channels and the two axes of an image."""
+    x, size = n.input(0), n.integer("blocksize")
+    if len(x.shape) != 4:
+        n.invalid(f"has an input of {len(x.shape)} dimensions, not 4")
+    batch, channels, height, width = x.shape
+    if n.type == "SpaceToDepth":
+        if size < 1 or height % size or width % size:
+            n.invalid(f"takes blocks of {size} from images of {height} x {width}")
+        parts = (batch, channels, height // size, size, width // size, size)
+        split_up = n.transpose(n.reshape(x, parts), (0, 3, 5, 1, 2, 4))
+        shape = (batch, channels * size * size, height // size, width // size)
+        return n.reshape(split_up, shape)
+    if size < 1 or channels % (size * size):
+        n.invalid(f"makes blocks of {size} from {channels} channels")
+    kept = channels // (size * size)
+    if n.text("mode", "DCR") == "DCR":
+        parts, order = (batch, size, size, kept, height, width), (0, 3, 4, 1, 5, 2)
+    else:
+        parts, order = (batch, kept, size, size, height, width), (0, 1, 4, 2, 5, 3)
+    joined = n.transpose(n.reshape(x, parts), order)
+    return n.reshape(joined, (batch, kept, height * size, width * size))

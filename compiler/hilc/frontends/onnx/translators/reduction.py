@@ -76,6 +76,24 @@ def of_sums(n: Operation) -> Tensor:
     return n.emit("LOG", x) if n.type == "ReduceLogSum" else x
 
 
+@translates("ReduceLogSumExp")
+def log_sum_exp(n: Operation) -> Tensor:
+    """Compute ``log(sum(exp(x - m))) + m``; ``m`` is the largest element where that is finite."""
+    x, axes = n.input(0), axes_of(n)
+    if axes is None:
+        return x
+    attrs = ReductionAttributes(keep_dims=True)
+    largest = n.emit("REDUCE_MAX", x, n.constant(axes, "int32"), attrs=attrs)
+    zero = n.constant(0, x.dtype)
+    shift = n.emit("SELECT_V2", n.emit("IS_INFINITE", largest), zero, largest)
+    powers = n.emit("EXP", n.emit("SUB", x, shift, attrs=ActivationAttributes()))
+    sums = n.emit("SUM", powers, n.constant(axes, "int32"), attrs=attrs)
+    found = n.emit("ADD", n.emit("LOG", sums), shift, attrs=ActivationAttributes())
+    if n.integer("keepdims", 1):
+        return found
+    return n.reshape(found, [s for axis, s in enumerate(x.shape) if axis not in axes])
+
+
 @translates("ArgMax", "ArgMin")
 def arg(n: Operation) -> Tensor:
     x = n.input(0)
