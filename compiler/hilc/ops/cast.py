@@ -18,8 +18,10 @@ from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import operand, require_counts, require_dtype, unsupported
 from hilc.ops.traits import SameRows, channelwise
 
-#: The types that it takes and gives.
+#: Types that operators here share, in the order of their kernels' enumerations.
 CASTABLE = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")
+#: The types that it takes and gives.
+TYPES = (*CASTABLE, "uint16", "uint32", "uint64")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +39,9 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
                 node, f"casts {x.dtype} to {target}", "cast it to float32, and that to the type"
             )
         return [(x.shape, target)]
-    require_dtype(node, x, CASTABLE)
-    if target not in CASTABLE:
-        unsupported(node, f"casts to {target}", f"supported: {', '.join(CASTABLE)}")
+    require_dtype(node, x, TYPES)
+    if target not in TYPES:
+        unsupported(node, f"casts to {target}", f"supported: {', '.join(TYPES)}")
     return [(x.shape, target)]
 
 
@@ -54,9 +56,11 @@ def _reference(
     if x.dtype == np.float32 and np.issubdtype(target.name, np.integer):
         low, high = target.bounds
         whole = np.trunc(np.nan_to_num(x.astype(np.float64), posinf=np.inf, neginf=-np.inf))
-        # The largest int64 is no double: what reaches 2^63 is stated, not converted.
-        inside = np.clip(whole, low, np.nextafter(2.0**63, 0) if high > 2**53 else high)
-        return [np.where(whole > inside, high, inside.astype(np.int64)).astype(target.name)]
+        # The largest integers of 64 bits are no doubles: what reaches beyond is stated, not
+        # converted.
+        inside = np.clip(whole, low, np.nextafter(float(high), 0) if high > 2**53 else high)
+        most = np.array(high, target.name)
+        return [np.where(whole > inside, most, inside.astype(target.name))]
     with np.errstate(over="ignore", invalid="ignore"):
         return [x.astype(target.name)]
 

@@ -26,8 +26,8 @@ from hilc.ops.operands import (
 )
 from hilc.ops.traits import Link, always, ascending, in_step
 
-#: What the reference slices and pads at most.
-_MAX_RANK = 5
+#: Axes that a slice or a padding takes at most; a transposition one more.
+SLICED_AXES = 5
 
 
 def itemsize(tensor: Tensor) -> int:
@@ -49,10 +49,10 @@ def permutation(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
 def _infer_transpose(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=2)
     x = operand(node, ins, 0)
-    if len(x.shape) > _MAX_RANK + 1:
+    if len(x.shape) > SLICED_AXES + 1:
         unsupported(
             node,
-            f"transposes {len(x.shape)} axes, more than {_MAX_RANK + 1}",
+            f"transposes {len(x.shape)} axes, more than {SLICED_AXES + 1}",
             "join axes that stay side by side by a reshape before it",
         )
     return [(tuple(x.shape[axis] for axis in permutation(node, ins)), x.dtype)]
@@ -162,10 +162,10 @@ def _infer_strided_slice(node: Node, ins: Sequence[Tensor | None]) -> list[Signa
     require_counts(node, inputs=4)
     x = operand(node, ins, 0)
     rank = len(sliced_shape(node, ins))
-    if rank > _MAX_RANK:
+    if rank > SLICED_AXES:
         unsupported(
             node,
-            f"slices {len(x.shape)} axes into {rank}, more than {_MAX_RANK}",
+            f"slices {len(x.shape)} axes into {rank}, more than {SLICED_AXES}",
             "slice fewer axes at once, or add axes by a reshape",
         )
     return [(tuple(s.count for s in slices(node, ins) if not s.dropped), x.dtype)]
@@ -198,10 +198,10 @@ def paddings(node: Node, ins: Sequence[Tensor | None]) -> Array:
 def _infer_pad(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=3 if node.op == "PADV2" else 2)
     x = operand(node, ins, 0)
-    if len(x.shape) > _MAX_RANK:
+    if len(x.shape) > SLICED_AXES:
         unsupported(
             node,
-            f"pads {len(x.shape)} axes, more than {_MAX_RANK}",
+            f"pads {len(x.shape)} axes, more than {SLICED_AXES}",
             "join axes that it does not pad by a reshape before it",
         )
     amounts = paddings(node, ins).sum(1)

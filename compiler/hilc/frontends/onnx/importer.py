@@ -449,7 +449,7 @@ def _function_body(
 def _nearest(versions: Sequence[int], opset: int) -> int:
     """Return the newest version of a body that an opset has, or the oldest one of a later opset.
 
-    A body states the opset of its nodes, so a later one means the same in a model of an older opset.
+    A body states the opset of its nodes, so a later one means the same in an older model.
     """
     return max((version for version in versions if version <= opset), default=min(versions))
 

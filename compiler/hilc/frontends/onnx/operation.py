@@ -15,6 +15,7 @@ so a shape that the model computes from other shapes is known where it is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -346,13 +347,20 @@ class Operation:
         return self.run(kind, inputs, **attributes)[0]
 
     def run(self, kind: str, inputs: Sequence[Tensor | None], **attributes: Any) -> list[Tensor]:
-        """Translate another ONNX operator on these operands, as if it stood here."""
-        schema = onnx.defs.get_schema(kind, self.scope.opset, DEFAULT_DOMAIN)
+        """Translate another ONNX operator on these operands, as if it stood here.
+
+        One that the model's opset does not have yet is that of the newest.
+        """
+        scope = self.scope
+        if not onnx.defs.has(kind, scope.opset, DEFAULT_DOMAIN):
+            newest = onnx.defs.onnx_opset_version()
+            scope = replace(scope, opsets={**scope.opsets, DEFAULT_DOMAIN: newest})
+        schema = onnx.defs.get_schema(kind, scope.opset, DEFAULT_DOMAIN)
         proto = helper.make_node(
             kind,
             [tensor.name if tensor is not None else "" for tensor in inputs],
             [f"{self._base}:{i}" for i in range(schema.min_output)],
             **attributes,
         )
-        results: list[Tensor] = self.scope.translate(proto, list(inputs))
+        results: list[Tensor] = scope.translate(proto, list(inputs))
         return results

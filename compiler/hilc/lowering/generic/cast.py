@@ -5,7 +5,7 @@ from __future__ import annotations
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilCast, HilNarrowF16, HilWidenF16
 from hilc.lowering.registry import Layer, lowers
-from hilc.ops.cast import CASTABLE
+from hilc.ops.cast import TYPES
 
 
 @lowers("CAST")
@@ -16,7 +16,5 @@ def portable(layer: Layer) -> KernelCall:
     if "float16" in (x.dtype, out.dtype):
         kernel = HilWidenF16 if x.dtype == "float16" else HilNarrowF16
         return KernelCall(kernel(size=x.size))
-    parameters = HilCast(
-        size=x.size, source=CASTABLE.index(x.dtype), target=CASTABLE.index(out.dtype)
-    )
+    parameters = HilCast(size=x.size, source=TYPES.index(x.dtype), target=TYPES.index(out.dtype))
     return KernelCall(parameters)

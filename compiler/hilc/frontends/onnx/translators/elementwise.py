@@ -314,6 +314,13 @@ def elu(n: Operation) -> Tensor:
     return n.emit("ELU", x) if alpha == 1 else _exponential_below(n, x, alpha, 1.0)
 
 
+@translates("Celu")
+def celu(n: Operation) -> Tensor:
+    """Return ``alpha * (exp(x / alpha) - 1)`` below zero, and the rest as it is."""
+    x, alpha = n.input(0), n.constant(n.number("alpha", 1.0), n.input(0).dtype)
+    return combined(n, "Mul", n.emit("ELU", combined(n, "Div", x, alpha)), alpha)
+
+
 def _exponential_below(n: Operation, x: Tensor, factor: float, slope: float) -> Tensor:
     below = combined(n, "Mul", n.emit("ELU", x), n.constant(factor, x.dtype))
     above = x if slope == 1 else combined(n, "Mul", x, n.constant(slope, x.dtype))

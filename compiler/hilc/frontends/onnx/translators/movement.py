@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from math import prod
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from hilc.frontends.onnx.operation import Operation, translates
 from hilc.ir import Tensor
 from hilc.ops.concat_split import ConcatenationAttributes
-from hilc.ops.data_movement import StridedSliceAttributes
+from hilc.ops.data_movement import SLICED_AXES, StridedSliceAttributes
 
 
 @translates("Identity", "Dropout")
@@ -165,11 +166,39 @@ def sliced(
         return n.constant(np.zeros(counts, x.dtype))
     if tuple(counts) == x.shape and all(step == 1 for step in stride):
         return x
+    if len(counts) > SLICED_AXES:
+        joined = _by_fewer_axes(n, x, begin, end, stride)
+        if joined is not None:
+            return n.reshape(joined, counts)
     # An end before the first element cannot be stated: -1 counts from the end.
     mask = sum(1 << axis for axis, last in enumerate(end) if last < 0)
     operands = [n.constant(values, "int32") for values in (begin, np.maximum(end, 0), stride)]
     attrs = StridedSliceAttributes(end_mask=mask)
     return n.emit("STRIDED_SLICE", x, *operands, attrs=attrs, quant=x.quant)
+
+
+def _by_fewer_axes(
+    n: Operation, x: Tensor, begin: Sequence[int], end: Sequence[int], stride: Sequence[int]
+) -> Tensor | None:
+    """Return elements as :func:`sliced` does, axes that are taken whole beside each other as one;
+    None where there are none.
+    """
+    rank = len(x.shape)
+    bounds = list(zip(begin, end, stride, strict=True))
+    whole = [
+        (begin[a], len(range(*bounds[a]))) == (0, x.shape[a])
+        and (stride[a] == 1 or x.shape[a] == 1)
+        for a in range(rank)
+    ]
+    runs = [list(run) for _, run in groupby(range(rank), lambda a: None if whole[a] else a)]
+    if len(runs) == rank:
+        return None
+    sizes = [prod(x.shape[a] for a in run) for run in runs]
+    joined = [
+        (0, size, 1) if whole[run[0]] else bounds[run[0]]
+        for size, run in zip(sizes, runs, strict=True)
+    ]
+    return sliced(n, n.reshape(x, sizes), *zip(*joined, strict=True))
 
 
 @translates("Expand")

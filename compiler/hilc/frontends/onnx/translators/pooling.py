@@ -20,6 +20,7 @@ from hilc.frontends.onnx.translators.convolution import (
     channels_last,
     pads_of,
 )
+from hilc.frontends.onnx.translators.elementwise import combined
 from hilc.frontends.onnx.translators.movement import sliced
 from hilc.ir import ELEMENT_TYPES, Array, Tensor
 from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
@@ -233,7 +234,7 @@ def _with_places(n: Operation, x: Tensor, sides: Sequence[Side]) -> tuple[Tensor
         if best is None or places is None:
             best, places = part, where
             continue
-        better = n.emit("GREATER", part, best)
+        better = combined(n, "Less", best, part)
         best = n.emit("SELECT_V2", better, part, best)
         places = n.emit("SELECT_V2", better, where, places)
     assert best is not None

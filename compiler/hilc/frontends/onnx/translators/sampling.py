@@ -93,7 +93,12 @@ def _taps(
     if mode == "nearest":
         p = n.emit("ROUND", p)
     if padding == "border":
-        p = m.clamped(p, 0.0, last)
+        held = m.clamped(p, 0.0, last)
+        if mode == "cubic":
+            # What lies within the outer half of a border's pixel stays there; only the pixels
+            # around it are the border's.
+            held = n.emit("SELECT_V2", n.emit("EQUAL", m.clamped(p, *ends), p), p, held)
+        p = held
     elif padding == "reflection":
         p = m.reflected(p, *ends)
     if mode == "nearest":

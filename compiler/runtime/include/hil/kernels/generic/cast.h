@@ -15,6 +15,9 @@ enum hil_cast_type {
     HIL_CAST_S64,
     HIL_CAST_F32,
     HIL_CAST_BOOL,
+    HIL_CAST_U16,
+    HIL_CAST_U32,
+    HIL_CAST_U64,
 };
 
 /*@kernel
@@ -57,6 +60,12 @@ HIL_INLINE int64_t hil_cast_integer(const void *in, int32_t source, int32_t i) {
         return ((const hil_any_s32 *)in)[i];
     case HIL_CAST_S64:
         return ((const hil_any_s64 *)in)[i];
+    case HIL_CAST_U16:
+        return ((const hil_any_u16 *)in)[i];
+    case HIL_CAST_U32:
+        return ((const hil_any_u32 *)in)[i];
+    case HIL_CAST_U64:
+        return (int64_t)((const hil_any_u64 *)in)[i];
     default: /* bytes from 0 on */
         return ((const uint8_t *)in)[i];
     }
@@ -76,6 +85,23 @@ HIL_INLINE int64_t hil_cast_saturated_s64(float x) {
         return INT64_MAX;
     }
     return x >= -9223372036854775808.0f ? (int64_t)x : (x < 0.0f ? INT64_MIN : 0);
+}
+
+HIL_INLINE uint32_t hil_cast_saturated_u32(float x) {
+    return x >= 4294967296.0f ? UINT32_MAX : (x >= 0.0f ? (uint32_t)x : 0u);
+}
+
+HIL_INLINE uint64_t hil_cast_saturated_u64(float x) {
+    return x >= 18446744073709551616.0f ? UINT64_MAX : (x >= 0.0f ? (uint64_t)x : 0u);
+}
+
+/* An integer of a type as a float: those of 64 bits and of uint32 need more than 32. */
+HIL_INLINE float hil_cast_real(int64_t integer, int32_t source) {
+    if (source == HIL_CAST_U64) {
+        return (float)(uint64_t)integer;
+    }
+    return source == HIL_CAST_S64 || source == HIL_CAST_U32 ? (float)integer
+                                                            : (float)(int32_t)integer;
 }
 
 HIL_INLINE void hil_cast_element(const struct hil_cast *p, const void *in, void *out, int32_t i) {
@@ -103,9 +129,17 @@ HIL_INLINE void hil_cast_element(const struct hil_cast *p, const void *in, void 
         ((hil_any_s64 *)out)[i] = from_float ? hil_cast_saturated_s64(real) : integer;
         break;
     case HIL_CAST_F32:
-        ((hil_any_f32 *)out)[i] = from_float                  ? real
-                                  : p->source == HIL_CAST_S64 ? (float)integer
-                                                              : (float)(int32_t)integer;
+        ((hil_any_f32 *)out)[i] = from_float ? real : hil_cast_real(integer, p->source);
+        break;
+    case HIL_CAST_U16:
+        ((hil_any_u16 *)out)[i] =
+            (uint16_t)(from_float ? hil_cast_saturated(real, 0.0f, 65535.0f) : (int32_t)integer);
+        break;
+    case HIL_CAST_U32:
+        ((hil_any_u32 *)out)[i] = from_float ? hil_cast_saturated_u32(real) : (uint32_t)integer;
+        break;
+    case HIL_CAST_U64:
+        ((hil_any_u64 *)out)[i] = from_float ? hil_cast_saturated_u64(real) : (uint64_t)integer;
         break;
     default:
         /* What is no number is not zero. */
