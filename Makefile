@@ -17,8 +17,10 @@ help:
 	@echo 'make docs       write the reference pages anew, build the site in build/site, check its links'
 	@echo 'make prove      the MLPerf Tiny models on every board against the reference'
 	@echo 'make sweep      100,000 quantizations of each operator that is a table against the reference'
-	@echo 'make conformance  the whole backend suite of ONNX: passed, failed, refused, and why'
-	@echo 'make graphs     two thousand random graphs over all operators: how many equal the interpreter'
+	@echo 'make conformance  the whole backend suite of ONNX, here and on two boards: passed, failed,'
+	@echo '                refused, and why'
+	@echo 'make graphs     two thousand random graphs over all operators: how many equal the interpreter;'
+	@echo '                a thousand random ONNX models: how many equal onnx.reference'
 	@echo 'make keras      networks of Keras, also on two boards: how many equal the reference'
 	@echo 'make networks   the networks of examples/networks on boards against TFLite Micro, and the'
 	@echo '                memory of all networks beside its arena'
@@ -86,6 +88,7 @@ keras: setup
 
 graphs: setup
 	$(BIN)/python ci/random_graphs.py $(ARGS)
+	$(BIN)/python ci/random_graphs.py --onnx $(ARGS)
 
 networks: setup
 	$(BIN)/python ci/networks.py $(ARGS)

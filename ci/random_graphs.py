@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Compile random graphs over all operators, run them, and compare them with the interpreter.
 
-    python ci/random_graphs.py [COUNT] [--seed N]
+    python ci/random_graphs.py [COUNT] [--seed N] [--onnx]
 
-``make graphs`` runs two thousand. Each is compiled for a random goal, and its C runs twice on this
-host. What is refused stands under its message. Exits with 1 where an answer is wrong, or where
-something else goes wrong than a refusal; the seed that is printed makes the graph again
-(``tests/mixed_graphs.py``).
+``make graphs`` runs two thousand, and a thousand ONNX models (``--onnx``), whose results by the
+interpreter are compared with those of ``onnx.reference``. Each is compiled for a random goal, and
+its C runs twice on this host. What is refused stands under its message. Exits with 1 where an
+answer is wrong, or where something else goes wrong than a refusal; the seed that is printed makes
+the graph again (``tests/mixed_graphs.py``, ``tests/onnx_graphs.py``).
 """
 
 from __future__ import annotations
@@ -16,30 +17,53 @@ import re
 import sys
 import tempfile
 import traceback
+import warnings
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import numpy as np
 from mixed_graphs import differences, mixed_graph
+from onnx_graphs import mismatches, random_model
 
 import hilc
 from hilc.errors import HilError
 from hilc.interpreter import Interpreter
 from hilc.ir import Array, Graph
+from hilc.onnx_backend import specialized
 
 #: Graphs of a shared library.
 _TOGETHER = 25
 _GOALS = ("balanced", "speed", "size", "ram")
 
-Drawn = tuple[Graph, dict[str, Array]]
+#: Says in what outputs of the interpreter differ from another reference.
+Check = Callable[[Mapping[str, Array]], list[str]]
+#: A graph, its inputs, and the names of its operators as they are counted.
+Drawn = tuple[Graph, dict[str, Array], Sequence[str], Check]
+
+
+def of_operators(seed: int) -> Drawn:
+    """Draw a graph of the intermediate representation, whose interpreter is the reference."""
+    graph, values = mixed_graph(seed)
+    return graph, values, [node.op for node in graph.nodes], lambda outputs: []
+
+
+def of_onnx(seed: int) -> Drawn:
+    """Draw an ONNX model, whose reference is ``onnx.reference``."""
+    drawn = random_model(seed)
+    graph, _, _ = specialized(drawn.model.SerializeToString(), drawn.inputs)
+    values = {name: drawn.inputs[name] for name in graph.inputs}
+    return graph, values, drawn.operators, partial(mismatches, drawn)
 
 
 class Campaign:
     """What came of the graphs so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, draw: Callable[[int], Drawn]) -> None:
+        self._draw = draw
         self.equal = 0
         self.operators: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
@@ -52,12 +76,13 @@ class Campaign:
         for seed in seeds:
             rng = np.random.default_rng(seed)
             try:
-                graph, values = mixed_graph(seed)
+                made = self._draw(seed)
                 library = hilc.compile(
-                    graph,
+                    made[0],
                     name=f"graph{seed}",
                     optimize=_GOALS[int(rng.integers(len(_GOALS)))],
                     io_in_pool=bool(rng.integers(2)),
+                    allow_float=True,
                 )
             except HilError as error:
                 self.refused[re.sub(r"'[^']*'|[-+]?[0-9][0-9.e+-]*", "_", error.fact)] += 1
@@ -65,21 +90,25 @@ class Campaign:
             except Exception:
                 self.wrong.append(f"seed {seed}: {traceback.format_exc().splitlines()[-1]}")
                 continue
-            drawn[f"graph{seed}"] = graph, values
+            drawn[f"graph{seed}"] = made
             libraries.append(library)
         if libraries:
             with tempfile.TemporaryDirectory() as folder:
                 path = hilc.host.export_library(hilc.merge(libraries), Path(folder) / "graphs.so")
                 factory = hilc.host.load_module(path)
-                for name, (graph, values) in drawn.items():
+                for name, made in drawn.items():
                     with factory[name](hilc.host.cpu(0)) as executor:
-                        self._compare(name, graph, values, executor.model)
+                        self._compare(name, made, executor.model)
 
-    def _compare(self, name: str, graph: Graph, values: dict[str, Array], model: object) -> None:
+    def _compare(self, name: str, made: Drawn, model: object) -> None:
         assert isinstance(model, hilc.host.HostModel)
+        graph, values, operators, check = made
         interpreter = Interpreter(graph)
         for turn in range(2):
             expected = interpreter.run_all(values)
+            if unlike := check(expected):
+                self.wrong.append(f"seed {name.removeprefix('graph')}: {'; '.join(unlike)}")
+                return
             for tensor, value in values.items():
                 model.set_input(tensor, value)
             model.run()
@@ -90,21 +119,24 @@ class Campaign:
                 self.wrong.append(f"seed {name.removeprefix('graph')}, run {turn}: {where}")
                 return
         self.equal += 1
-        self.operators.update(node.op for node in graph.nodes)
+        self.operators.update(operators)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("count", nargs="?", type=int, default=2000)
+    parser.add_argument("count", nargs="?", type=int, help="default: 2000, and 1000 of ONNX")
     parser.add_argument("--seed", type=int, default=0, help="that of the first graph")
+    parser.add_argument("--onnx", action="store_true", help="ONNX models")
     args = parser.parse_args()
-    campaign = Campaign()
-    end = args.seed + args.count
+    warnings.simplefilter("ignore")
+    campaign = Campaign(of_onnx if args.onnx else of_operators)
+    count = args.count or (1000 if args.onnx else 2000)
+    end = args.seed + count
     for start in range(args.seed, end, _TOGETHER):
         campaign.run(range(start, min(start + _TOGETHER, end)))
-        print(f"\r{start + _TOGETHER - args.seed} of {args.count}", end="", file=sys.stderr)
+        print(f"\r{start + _TOGETHER - args.seed} of {count}", end="", file=sys.stderr)
     print(file=sys.stderr)
     nodes = sum(campaign.operators.values())
     print(f"{campaign.equal} equal: {nodes} nodes of {len(campaign.operators)} operators")

@@ -44,7 +44,7 @@ _EXACT = frozenset(
         *("Expand", "Pad", "DepthToSpace", "SpaceToDepth", "Trilu", "OneHot", "Compress", "TopK"),
         *("ReverseSequence", "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "Cast"),
         *("CastLike", "CenterCropPad", "Dropout", "Constant", "ConstantOfShape", "EyeLike"),
-        *("Range", "Hardmax", "ArgMax", "ArgMin", "Scatter", "If", "DequantizeLinear"),
+        *("Range", "Hardmax", "ArgMax", "ArgMin", "If", "DequantizeLinear"),
     }
 )
 #: Operators whose result jumps or swings with a small change of a float.
@@ -198,6 +198,7 @@ class Draft:
         inputs: Sequence[str],
         outputs: int = 1,
         captured: Sequence[str] = (),
+        /,
         **attributes: Any,
     ) -> list[str]:
         """Add a node; raise :class:`NotDrawnError` where the reference does not compute it."""
@@ -496,7 +497,7 @@ def _axes(d: Draft, rank: int) -> list[int]:
 )
 def _reduce(d: Draft, op: str) -> None:
     # The reference computes sums of int32 and of small integers in int64.
-    dtypes = ("float32", "float32", "float64", "int64")
+    dtypes: tuple[str, ...] = ("float32", "float32", "float64", "int64")
     if op in ("ReduceMax", "ReduceMin"):
         dtypes = (*dtypes, "int32", "int8", "uint8", "float16")
     if op in ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean"):
@@ -705,7 +706,9 @@ def _slice(d: Draft, op: str) -> None:
             end = d.among((2**31 - 1, 2**63 - 1))
         if d.chance(0.2) and start > 0:
             start -= size if start < size else 0
-        starts.append(start), ends.append(end), steps.append(step)
+        starts.append(start)
+        ends.append(end)
+        steps.append(step)
     if d.opset < 10:
         d.node(op, [x], axes=axes, starts=starts, ends=ends)
         return
@@ -752,7 +755,7 @@ def _gather_nd(d: Draft, op: str) -> None:
     d.node(op, [x, indices], **({"batch_dims": batch} if batch else {}))
 
 
-@draws("ScatterElements", "Scatter")
+@draws("ScatterElements")
 def _scatter_elements(d: Draft, op: str) -> None:
     dtype = d.among(("float32", "int32", "int64"))
     x = d.take(dtype, rank=(1, 4))
@@ -951,6 +954,8 @@ def _conv_transpose(d: Draft, op: str) -> None:
     group = d.among((1, 1, 2))
     inputs, per_group = group * d.number(1, 3), d.number(1, 3)
     x = _image(d, spatial, inputs, 2)
+    if group > 1 and d.values[x].shape[0] > 1:
+        raise NotDrawnError("onnx.reference mixes the groups of several images")
     window = _window(d, spatial)
     window.pop("auto_pad", None)
     strides = window.get("strides", [1] * spatial)
@@ -977,16 +982,29 @@ def _pool(d: Draft, op: str) -> None:
         window["ceil_mode"] = 1
     if op == "MaxPool" and window.get("auto_pad") == "SAME_LOWER":
         raise NotDrawnError("onnx.reference pads it above")
-    d.node(op, [x], d.number(1, 2) if op == "MaxPool" and d.opset >= 8 else 1, **window)
+    if op == "MaxPool" and window.get("ceil_mode") and any(window.get("pads", ())):
+        raise NotDrawnError("onnx.reference places these windows elsewhere")
+    beyond = [
+        s > k for s, k in zip(window.get("strides", ()), window["kernel_shape"], strict=False)
+    ]
+    if op != "LpPool" and window.get("auto_pad") == "SAME_UPPER" and any(beyond):
+        raise NotDrawnError("onnx.reference begins before the image")
+    if op == "LpPool" and "auto_pad" in window:
+        raise NotDrawnError("onnx.reference pads it without regard to dilations")
+    # Its places are counted from the start of each image by onnx.reference, not of the tensor.
+    with_places = op == "MaxPool" and d.opset >= 8 and d.values[x].shape[:2] == (1, 1)
+    d.node(op, [x], 2 if with_places and d.chance() else 1, **window)
 
 
-@draws("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+@draws("GlobalAveragePool", "GlobalMaxPool")
 def _global_pool(d: Draft, op: str) -> None:
     d.node(op, [d.take("float32", rank=(3, 5))])
 
 
 @draws("BatchNormalization")
 def _batch_norm(d: Draft, op: str) -> None:
+    if d.opset < 14:
+        raise NotDrawnError("onnx.reference computes it from other statistics")
     x = d.take("float32", rank=(2, 5))
     channels = d.values[x].shape[1]
     scale, bias, mean = (d.leaf("float32", (channels,)) for _ in range(3))
@@ -1161,7 +1179,7 @@ def _if(d: Draft, op: str) -> None:
             f"{key}_result", helper.make_tensor_type_proto(1, d.values[x].shape)
         )
         branches[key] = helper.make_graph([node], key, [], [result])
-    d.node(op, [d.take("bool", ())], captured=[x, y], **branches)
+    d.node(op, [d.take("bool", ())], 1, [x, y], **branches)
 
 
 # Quantization -------------------------------------------------------------------------------
@@ -1201,8 +1219,8 @@ def _scale_of(d: Draft, value: Array) -> tuple[str, str]:
 @draws("QLinearConv")
 def _island(d: Draft, op: str) -> None:
     """Draw a layer between DequantizeLinear and QuantizeLinear, as quantizers write it."""
-    if d.opset < 13:
-        raise NotDrawnError("scales of channels came with opset 13")
+    if d.opset < 19:
+        raise NotDrawnError("onnx.reference dequantizes from opset 19 on")
     x = d.leaf("float32", (1, d.number(1, 3), d.number(3, 6), d.number(3, 6)))
     pair = _scale_of(d, d.values[x])
     (quantized,) = d.node("QuantizeLinear", [x, *pair])
@@ -1229,6 +1247,35 @@ def _island(d: Draft, op: str) -> None:
     (out,) = d.node("DequantizeLinear", [quantized, *pair])
     # A layer on integers rounds what a layer on floats rounds twice.
     d.slack.update({real: 0.0, made[0]: 0.0, quantized: 1.0, out: 1.01 * scale})
+
+
+#: By how much a float of a type may be off, relative to the largest element of its tensor.
+BOUNDS = {"float16": 6e-3, "float32": 1e-4, "float64": 1e-6}
+
+
+def mismatches(drawn: Drawn, outputs: Mapping[str, Array]) -> list[str]:
+    """Return what is said of each output that is not what ``onnx.reference`` computes."""
+    makers = {name: node.op_type for node in drawn.model.graph.node for name in node.output}
+    found = []
+    for name, expected in drawn.expected.items():
+        output = np.asarray(outputs[name])
+        said = f"{name} ({makers[name]})"
+        if (output.shape, output.dtype) != (expected.shape, expected.dtype):
+            found.append(f"{said} is {output.dtype}{list(output.shape)}")
+            continue
+        right = (output == expected) | ((output != output) & (expected != expected))
+        if expected.dtype != np.bool_:
+            a, b = output.astype(np.float64), expected.astype(np.float64)
+            bound = drawn.slack.get(name, 0.0)
+            if expected.dtype.kind == "f":
+                bound += BOUNDS[expected.dtype.name] * np.abs(b[np.isfinite(b)]).max(initial=1.0)
+            if bound:
+                with np.errstate(invalid="ignore"):
+                    right |= np.abs(a - b) <= bound
+        if not right.all():
+            place = tuple(np.argwhere(~right)[0])
+            found.append(f"{said} has {output[place]} where {expected[place]} should be")
+    return found
 
 
 def random_model(seed: int, operators: Sequence[str] = ()) -> Drawn:

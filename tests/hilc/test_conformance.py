@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +62,20 @@ def done() -> list[Any]:
 def test_a_sample_of_the_suite_passes_by_the_interpreter_and_in_c(done) -> None:
     assert len(done) == len(SAMPLE)
     assert [(case.name, case.results) for case in done if case.result() != "passed"] == []
+
+
+@pytest.mark.parametrize("board", conformance.BOARDS)
+def test_a_sample_of_the_suite_passes_on_boards(done, board: str) -> None:
+    conformance.in_c(conformance.passed(done), board)
+    results = {case.name: case.results[board] for case in done}
+    assert {name: result for name, result in results.items() if result[0] != "passed"} == {}
+    assert conformance.lines(done, ["host", board])[0] == (
+        f"conformance on {board}: {len(SAMPLE)} passed, 0 failed, 0 refused of {len(SAMPLE)}"
+    )
+
+
+def test_a_test_that_fails_in_a_bulk_is_told_alone(done) -> None:
+    right, wrong = (replace(case, results={}) for case in done[:2])
+    wrong.sets = [(inputs, [output + 1 for output in outputs]) for inputs, outputs in wrong.sets]
+    conformance.in_c([right, wrong], "host")
+    assert [case.result() for case in (right, wrong)] == ["passed", "failed"]
