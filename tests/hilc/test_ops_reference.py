@@ -342,6 +342,42 @@ def test_softmax_of_many_rows(run_time):
         check(finish(rng, "SOFTMAX", draft), run_time)
 
 
+def int16(name: str, shape: tuple[int, ...], scale: float) -> Tensor:
+    return Tensor(name, shape, "int16", Quant((float(np.float32(scale)),), (0,)))
+
+
+@pytest.mark.parametrize("run_time", RUN_TIMES)
+@pytest.mark.parametrize("op", ["MUL", "RELU", "LEAKY_RELU", "SOFTMAX"])
+def test_definitions_that_differ_on_int16(op, run_time):
+    """Scales divided in double or single precision, SOFTMAX's table of reciprocals the reverse."""
+    rng = generator("int16", op)
+    differ = 0
+    for _ in range(40):
+        a, b, factor = (float(2.0**x) for x in rng.uniform((-14, -14, -1), (-6, -6, 1.5)))
+        shape = (300, 20)
+        operands, attrs, scale = [int16("a", shape, a)], {}, a * factor
+        match op:
+            case "MUL":
+                operands.append(int16("b", shape, b))
+                attrs, scale = {"activation": "NONE"}, a * b * factor * 2**14
+            case "LEAKY_RELU":
+                attrs = {"alpha": float(np.float32(rng.uniform(0.1, 1)))}
+            case "SOFTMAX":
+                attrs, scale = {"beta": 1.0}, 2.0**-15
+        draft = Draft(operands, int16("y", shape, scale).quant, attrs)
+        values = [rng.integers(-(2**15), 2**15, shape).astype(np.int16) for _ in operands]
+        if op == "SOFTMAX":
+            # Near each other, or one has it all.
+            values = [value // int(2 ** rng.uniform(0, 14)) for value in values]
+        single = finish(rng, op, draft, values)
+        check(single, run_time)
+        (tflms,), (literts,) = (
+            single.by(numerics).reference() for numerics in (Numerics.TFLM, Numerics.LITERT)
+        )
+        differ += not np.array_equal(tflms, literts)
+    assert differ
+
+
 @litert_ref.needs_litert_ref
 def test_space_to_batch_pads_with_the_zero_point_where_tflm_reads_what_it_finds():
     x = Tensor("x", (1, 3, 5, 2), "int8", Quant((0.5,), (17,)))

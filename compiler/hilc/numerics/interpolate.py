@@ -6,16 +6,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.numerics.libm import Float32Array, expf
+from hilc.ir import Numerics
+from hilc.numerics.libm import expf
 from hilc.numerics.requantize import FixedPoint, Int64Array
 
 INT16_MIN, INT16_MAX = -(2**15), 2**15 - 1
 
 _f32 = np.float32
+FloatArray = npt.NDArray[Any]
 
 # Sigmoid and tanh -------------------------------------------------------------------------------
 
@@ -83,33 +86,34 @@ _STEP_BITS = 7
 
 
 def table(
-    function: Callable[[Float32Array], Float32Array],
+    function: Callable[[FloatArray], FloatArray],
     low: float | np.float32,
     high: float | np.float32,
     span: float | np.float32 = 2.0,
+    real: type[np.floating[Any]] = _f32,
 ) -> npt.NDArray[np.int16]:
     """Return a function between two ends in 512 steps, and its value at the second.
 
     Values are such that ``span`` is all of 16 bits: of 2, they are in Q0.15.
 
     Each value is moved by half the error that interpolating makes in the middle of its step. In
-    single precision throughout, as the reference does it.
+    single precision throughout, as TFLite Micro does it, or in that of ``real``.
     """
 
-    def rounded(values: Float32Array) -> Float32Array:
+    def rounded(values: FloatArray) -> FloatArray:
         away = np.floor(np.abs(values.astype(np.float64)) + 0.5)
-        result: Float32Array = np.copysign(away, values).astype(_f32)
+        result: FloatArray = np.copysign(away, values).astype(real)
         return result
 
-    step = (_f32(high) - _f32(low)) / _f32(_STEPS)
-    places = _f32(low) + np.arange(_STEPS + 1).astype(_f32) * step
-    scale = _f32(65536) / _f32(span)
+    step = (real(high) - real(low)) / real(_STEPS)
+    places = real(low) + np.arange(_STEPS + 1).astype(real) * step
+    scale = real(65536) / real(span)
     values = function(places) * scale
     starts = rounded(values[:-1])
-    middles = rounded(function(places[:-1] + step / _f32(2)) * scale)
-    between = rounded((values[1:] + starts) / _f32(2))
-    moved = starts - rounded((between - middles) / _f32(2))
-    last = rounded(function(np.array([high], _f32)) * scale)
+    middles = rounded(function(places[:-1] + step / real(2)) * scale)
+    between = rounded((values[1:] + starts) / real(2))
+    moved = starts - rounded((between - middles) / real(2))
+    last = rounded(function(np.array([high], real)) * scale)
     entries = np.concatenate([moved, last])
     if not np.isfinite(entries).all():
         raise ArithmeticError("values of the function are beyond all numbers")
@@ -131,10 +135,21 @@ def look_up(entries: npt.NDArray[np.int16], x: Int64Array) -> Int64Array:
     return value
 
 
-def _one_over_one_plus(x: Float32Array) -> Float32Array:
-    return _f32(1) / (_f32(1) + x)
+def _one_over_one_plus(x: FloatArray) -> FloatArray:
+    one = x.dtype.type(1)
+    inverse: FloatArray = one / (one + x)
+    return inverse
 
 
-#: exp(x) for x from -10 to 0, and 1 / (1 + x) from 0 to 1.
+#: exp(x) for x from -10 to 0: the same numbers in single and in double precision.
 EXPONENTIALS = table(expf, -10.0, 0.0)
-RECIPROCALS = table(_one_over_one_plus, 0.0, 1.0)
+#: 1 / (1 + x) from 0 to 1. TFLite computes it in double precision, so that two entries, whose
+#: corrections lie half-way between two numbers, are off by one from TFLite Micro's.
+_IN_SINGLE, _IN_DOUBLE = (
+    table(_one_over_one_plus, 0.0, 1.0, real=real) for real in (_f32, np.float64)
+)
+
+
+def reciprocals(numerics: Numerics) -> npt.NDArray[np.int16]:
+    """Return 1 / (1 + x) from 0 to 1, as a definition has it."""
+    return _IN_DOUBLE if numerics is Numerics.LITERT else _IN_SINGLE

@@ -110,9 +110,8 @@ def sum_factors(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Factors:
 
 
 def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> FixedPoint:
-    # From left to right, TFLite for int8 in single precision: the multiplier depends on it.
-    exact = node.rounding is Rounding.NEAREST_EVEN
-    in_double = a.element.symmetric or exact or node.numerics is not Numerics.LITERT
+    # From left to right, TFLite in single precision: the multiplier depends on it.
+    in_double = node.rounding is Rounding.NEAREST_EVEN or node.numerics is not Numerics.LITERT
     real = np.float64 if in_double else np.float32
     a_scale, b_scale, out_scale = (real(quantization(node, t)[0]) for t in (a, b, out))
     with np.errstate(all="ignore"):

@@ -9,12 +9,12 @@ from math import log
 
 import numpy as np
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Node, Numerics, Tensor
 from hilc.numerics.interpolate import (
     EXPONENTIALS,
-    RECIPROCALS,
     SIGMOID_STEPS,
     look_up,
+    reciprocals,
 )
 from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops.operands import multiplier, quantization, require_symmetric, undefined, unsupported
@@ -78,7 +78,7 @@ def softmax_scale(node: Node, x: Tensor, beta: float) -> FixedPoint:
     return scale
 
 
-def softmax(x: Array, scale: FixedPoint) -> Array:
+def softmax(x: Array, scale: FixedPoint, numerics: Numerics) -> Array:
     """Shares of each row in Q0.15."""
     wide = x.astype(np.int64)
     scaled = requantize(wide - wide.max(-1, keepdims=True), *scale)
@@ -87,7 +87,7 @@ def softmax(x: Array, scale: FixedPoint) -> Array:
     # Its leading one is bit 31 - zeros; what follows it, in 16 bits, is what the table takes.
     zeros = 32 - np.frexp(total.astype(np.float64))[1].astype(np.int64)
     above = (((total << (zeros - 1)) + (1 << 13)) >> 14) - 3 * (1 << 15)
-    reciprocal = look_up(RECIPROCALS, np.minimum(above, 32767))
+    reciprocal = look_up(reciprocals(numerics), np.minimum(above, 32767))
     right = 31 - zeros
     shares = (powers * reciprocal + (np.int64(1) << (right - 1))) >> right
     result: Array = np.clip(shares, 0, 32767).astype(x.dtype)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from hilc.ir import Array, Attributes, Node, Rounding, Tensor
 from hilc.numerics.fixed_point import exp_of_negative, leading_zeros, reciprocal
+from hilc.numerics.interpolate import reciprocals
 from hilc.numerics.libm import expf
 from hilc.numerics.requantize import (
     SATURATED,
@@ -187,7 +188,7 @@ def _reference(
         return [powers / powers.sum(-1, keepdims=True, dtype=np.float32)]
     if not source.element.tabled:
         beta = SoftmaxAttributes.of(node).beta
-        return [softmax(x, softmax_scale(node, source, beta))]
+        return [softmax(x, softmax_scale(node, source, beta), node.numerics)]
     if node.rounding is Rounding.NEAREST_EVEN:
         return [_even_shares(node, source, outs[0], x)]
     widened = x.astype(np.int64)
@@ -204,4 +205,19 @@ def _reference(
     return [np.minimum(shares + low, high).astype(outs[0].dtype)]
 
 
-SOFTMAX = OpDef(_infer, _reference, _check, attributes=SoftmaxAttributes, roundings=TWICE_OR_EVEN)
+def _by_numerics(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> bytes | None:
+    """Return the table of reciprocals that 16 bits take."""
+    element = operand(node, ins, 0).element
+    if not element.quantized or element.tabled:
+        return None
+    return reciprocals(node.numerics).tobytes()
+
+
+SOFTMAX = OpDef(
+    _infer,
+    _reference,
+    _check,
+    attributes=SoftmaxAttributes,
+    roundings=TWICE_OR_EVEN,
+    by_numerics=_by_numerics,
+)

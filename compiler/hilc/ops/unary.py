@@ -396,8 +396,7 @@ def integer_function(node: Node, source: Tensor, target: Tensor) -> Rescaling | 
         # The reference clamps the number as it is.
         require_same_quantization(node, source, target)
         return Rescaling(_ONE, _ONE, *activation_clamp(node, node.op, target))
-    # In double precision, other than that of int8.
-    in_scale, out_scale = map(np.float64, _scales(node, source, target))
+    in_scale, out_scale = _real_scales(node, source, target)
     factor = _ratio(node, source, in_scale / out_scale)
     if node.op == "RELU":
         return Rescaling(factor, factor, *activation_clamp(node, node.op, target))
@@ -448,9 +447,13 @@ _FLOAT32: Mapping[str, Callable[[Node, Array], Array]] = {
 }
 
 
-def _by_numerics(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> bytes | None:
+def _by_numerics(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
+) -> bytes | Rescaling | Sigmoid | None:
     source = operand(node, ins, 0)
-    return table(node, source, outs[0]).tobytes() if source.element.tabled else None
+    if source.element.tabled:
+        return table(node, source, outs[0]).tobytes()
+    return integer_function(node, source, outs[0]) if source.element.quantized else None
 
 
 UNARY = OpDef(

@@ -8,7 +8,7 @@ from hilc.ir import Rounding
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilSoftmaxEvenS8, HilSoftmaxF32, HilSoftmaxS8, HilSoftmaxS16
 from hilc.lowering.registry import Layer, lowers
-from hilc.numerics.interpolate import EXPONENTIALS, RECIPROCALS
+from hilc.numerics.interpolate import EXPONENTIALS, reciprocals
 from hilc.numerics.requantize import (
     rounding_divide_by_pot,
 )
@@ -43,7 +43,7 @@ def portable(layer: Layer) -> KernelCall:
                 multiplier=multiplier,
                 shift=shift,
                 exponentials=EXPONENTIALS,
-                reciprocals=RECIPROCALS,
+                reciprocals=reciprocals(node.numerics),
             )
         )
     if node.rounding is Rounding.NEAREST_EVEN:
