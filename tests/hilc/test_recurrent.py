@@ -109,6 +109,15 @@ def test_code_equals_the_interpreter(op: str, dtype: str) -> None:
                     )
 
 
+@pytest.mark.parametrize("name", STREAMS)
+def test_operators_are_numbered_as_in_the_file(name: str) -> None:
+    """Also those with variables, since messages name them so."""
+    indices = [node.index for node in load_model(STREAMS[name]).nodes]
+    assert indices == sorted(indices)
+    assert indices[0] < 4
+    assert indices[-1] < 8
+
+
 def test_two_layers_share_a_variable() -> None:
     """The second one starts from what the first has left, in the same run."""
     rng = np.random.default_rng(3)

@@ -17,7 +17,7 @@ from hilc.ops.attributes import ActivationAttributes
 ARITHMETIC = tuple(name for name, row in ELEMENT_TYPES.items() if row.weights)
 
 #: Scales from here to its inverse stay finite, and above zero, in single precision arithmetic.
-_LEAST_SCALE = 1e-30
+LEAST_SCALE = 1e-30
 
 #: What the reference shifts an int32 to the left at most: by 31 bits, and more, C defines nothing.
 _MOST_SHIFT = 30
@@ -113,11 +113,11 @@ def quantization(node: Node, tensor: Tensor) -> tuple[float, int]:
             f"takes {tensor.name!r} with {len(quant.scale)} scales; activations have one",
             "only weights may be quantized per channel; quantize activations per tensor",
         )
-    if not _LEAST_SCALE <= quant.scale[0] <= 1 / _LEAST_SCALE:
+    if not LEAST_SCALE <= quant.scale[0] <= 1 / LEAST_SCALE:
         invalid(
             node,
             f"takes {tensor.name!r} with scale {quant.scale[0]}, out of range "
-            f"({_LEAST_SCALE:g} to {1 / _LEAST_SCALE:g})",
+            f"({LEAST_SCALE:g} to {1 / LEAST_SCALE:g})",
             _CHECK_SCALES,
         )
     low, high = tensor.element.bounds

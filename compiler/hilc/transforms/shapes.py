@@ -2,8 +2,9 @@
 
 Converters of models with an open batch express shapes as arithmetic: SHAPE, a few operators on
 small integer vectors, and a RESHAPE to the result. Since every shape is known here, all of that is
-constant. The operators of :data:`CONSTANT_OPERATORS` exist here only: they are evaluated, and
-refused if an operand is only known at run time.
+constant, and so is what vanishes (:mod:`hilc.transforms.vanishing`). The operators of
+:data:`CONSTANT_OPERATORS` exist here only: they are evaluated, and refused if an operand is only
+known at run time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from hilc.ir import Array, Graph, Node, Tensor
 from hilc.ops import OPS
 from hilc.ops.verify import check_attributes, check_tensor, describe, located
 from hilc.transforms.fold_constants import fold_node
+from hilc.transforms.vanishing import vanished
 
 #: Maximum number of elements, far above any shape arithmetic.
 _MAX_SIZE = 1 << 16
@@ -31,6 +33,7 @@ def resolve_shapes(graph: Graph, open_shapes: Set[str]) -> Graph:
     """
     tensors = dict(graph.tensors)
     kept: list[Node] = []
+    results = {*graph.results}
     for node in graph.nodes:
         ins = [tensors[name] if name else None for name in node.inputs]
         folded: Sequence[Tensor] | None = None
@@ -41,7 +44,10 @@ def resolve_shapes(graph: Graph, open_shapes: Set[str]) -> Graph:
             if not open_shapes.isdisjoint(node.outputs):
                 with located(describe(node)):
                     tensors.update(_inferred(node, ins, tensors, open_shapes))
-            folded = fold_node(graph.with_(tensors=tensors), node)
+            if results.isdisjoint(node.outputs):
+                folded = vanished([tensors[name] for name in node.outputs])
+            if folded is None:
+                folded = fold_node(graph.with_(tensors=tensors), node)
         if folded is None:
             kept.append(node)
         else:

@@ -81,6 +81,7 @@ from hilc.support.suggest import operators_hint
 from hilc.transforms.carried_states import branches_carrying, loop_carrying
 from hilc.transforms.own_outputs import with_own_outputs
 from hilc.transforms.shapes import constant_values, resolve_shapes
+from hilc.transforms.vanishing import in_range
 
 #: Bytes 4 to 8 of every TFLite file.
 IDENTIFIER = b"TFL3"
@@ -275,6 +276,8 @@ class _Importer:
         self.names = _unique_names(
             [self.subgraph.Tensors(i).Name() or b"" for i in range(self.subgraph.TensorsLength())]
         )
+        #: The tensors that others see, which keep their quantization.
+        self._border = {*_ints(self.subgraph, "Inputs"), *_ints(self.subgraph, "Outputs")}
         self._data = data
         self._number = number
         #: The subgraphs that are being read, this one included.
@@ -678,8 +681,8 @@ class _Importer:
                 continue
             self._refuse_variable(i)
         input_names = [tensor.name if tensor else "" for tensor in named]
-        for position, index in zip(row.states, variables, strict=True):
-            input_names[position] = self._states.get(index, self.names[index])
+        for position, number in zip(row.states, variables, strict=True):
+            input_names[position] = self._states.get(number, self.names[number])
         if code in _LINEAR:
             input_names += [""] * (most - len(input_names))
         attrs = row.read_attributes(operator)
@@ -895,6 +898,8 @@ class _Importer:
                 f"tensor {name!r} is {dtype} but has no scale and zero point",
                 "export the model with full integer quantization",
             )
+        if quant is not None and index not in self._border and not table.IsVariable():
+            quant = in_range(quant)
         data = self._constant(index, np.dtype(dtype), packed)
         if packed and data is None:
             raise UnsupportedError(
