@@ -355,7 +355,8 @@ def test_definitions_that_differ_on_int16(op, run_time):
     for _ in range(40):
         a, b, factor = (float(2.0**x) for x in rng.uniform((-14, -14, -1), (-6, -6, 1.5)))
         shape = (300, 20)
-        operands, attrs, scale = [int16("a", shape, a)], {}, a * factor
+        operands, scale = [int16("a", shape, a)], a * factor
+        attrs: dict[str, Any] = {}
         match op:
             case "MUL":
                 operands.append(int16("b", shape, b))
