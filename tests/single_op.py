@@ -754,6 +754,14 @@ def _transpose(rng: Random, dtype: str) -> Draft:
     return Draft([x, index_tensor(perm, "perm")], x.quant)
 
 
+def swapped_axes(rng: Random) -> SingleOp:
+    """TRANSPOSE of images of bytes between channels first and channels last."""
+    short, long = int(rng.integers(2, 20)), int(rng.integers(2, 80))
+    first, second = pick(rng, (short, long), (long, short))
+    x = activation_tensor(rng, "int8", (int(rng.integers(1, 4)), first, second))
+    return finish(rng, "TRANSPOSE", Draft([x, index_tensor([0, 2, 1], "perm")], x.quant))
+
+
 def _pad(rng: Random, dtype: str) -> Draft:
     x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6)), 4))
     amounts = rng.integers(0, 4, (len(x.shape), 2)) * (rng.random((len(x.shape), 1)) < 0.5)

@@ -32,7 +32,7 @@ from kernel_layers import (
 from kernel_runner import Case, run
 from linear_layers import Layer, grouped_layer, make_layer, random_layer
 from loose_call import loose_call
-from single_op import KINDS, SingleOp, random_op
+from single_op import KINDS, SingleOp, random_op, swapped_axes
 from wide_layers import SHAPES, wide_layer
 
 from hil.board import Board, load_board
@@ -98,6 +98,7 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     singles += [even_op(rng, "AVERAGE_POOL_2D", "int8") for _ in range(60)]
     for dtype in ("int8", "int16", "float32"):
         singles += [random_op(rng, "TRANSPOSE_CONV", dtype) for _ in range(40)]
+    singles += [swapped_axes(rng) for _ in range(40)]
     products = [random_op(rng, "BATCH_MATMUL", "float32") for _ in range(40)]
     # Some cores round sums of floats once.
     singles += products + [

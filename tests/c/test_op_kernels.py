@@ -11,9 +11,18 @@ import numpy as np
 import pytest
 from even_ops import KINDS as EVEN_KINDS
 from even_ops import even_op
-from kernel_checks import check, checks_of
+from kernel_checks import check, checks_of, count
 from kernel_runner import kernel_call
-from single_op import KERNELS_OF_ONNX, KINDS, Draft, SingleOp, finish, index_tensor, random_op
+from single_op import (
+    KERNELS_OF_ONNX,
+    KINDS,
+    Draft,
+    SingleOp,
+    finish,
+    index_tensor,
+    random_op,
+    swapped_axes,
+)
 
 from hilc.errors import HilError
 from hilc.ir import Array, Quant, Tensor
@@ -52,6 +61,13 @@ def test_moves_of_every_element_size():
     sizes = ("int32", "int64", "bool", "uint8", "uint32", "uint64")
     singles = [random_op(rng, *kind) for kind in KINDS if kind[1] in sizes for _ in range(20)]
     check_all(singles)
+
+
+def test_images_of_bytes_between_channels_first_and_last():
+    rng = generator("swapped axes")
+    checks = [one for _ in range(60) for one in checks_of(swapped_axes(rng), HOST)]
+    assert count(checks) == {"hil_gather": 60}
+    check(checks)
 
 
 def test_operators_compiled_on_their_own():

@@ -391,6 +391,19 @@ def _gather(
     return _Elements(len(runs), [_last_use(inputs[0].nbytes, positions)], [written])
 
 
+def _swap(
+    fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> _Elements:
+    blocks, rows, columns = fields["blocks"], fields["rows"], fields["columns"]
+    row, column = np.ogrid[:rows, :columns]
+    # Sixteen columns of each row in turn, or sixteen rows of each column.
+    by_row = rows < columns
+    steps = column // 16 * rows + row if by_row else column * -(-rows // 16) + row // 16
+    of_block = int(steps.max()) + 1
+    every = np.arange(blocks).reshape(-1, 1, 1) * of_block + steps
+    return _Elements(blocks * of_block, [every.reshape(-1)], [every.transpose(0, 2, 1).reshape(-1)])
+
+
 def _join(
     fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> _Elements:
@@ -512,6 +525,7 @@ _WALKS: Mapping[str, Evaluator] = {
     "gather": _gather,
     "join": _join,
     "split": _split,
+    "swap": _swap,
     "svdf": _svdf,
     "lstm": _lstm,
     "shift": _shift,

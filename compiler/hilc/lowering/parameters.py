@@ -4814,6 +4814,20 @@ class HilVectorS8Mve(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilSwapAxesMve(Parameters):
+    """The fields of ``struct hil_swap_axes_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_swap_axes_mve"
+
+    #: matrices, one after the other
+    blocks: int
+    #: of the input, columns of the output
+    rows: int
+    #: of the input, rows of the output; this or the other is at most 17
+    columns: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilPixelsS8Mve(Parameters):
     """The fields of ``struct hil_pixels_s8_mve``."""
 

@@ -59,11 +59,28 @@ def _gather(
 @lowers("TRANSPOSE")
 def transpose(layer: Layer) -> KernelCall:
     """Return the call that writes elements in the order of the output."""
-    node, ins = layer.node, layer.ins
-    x = layer.operand(0)
-    strides = contiguous_strides(x.shape)
-    order = [strides[axis] for axis in permutation(node, ins)]
-    return _gather(node, x, layer.out.shape, order, 0)
+    return _gather(layer.node, layer.operand(0), layer.out.shape, _transposed_strides(layer), 0)
+
+
+def _transposed_strides(layer: Layer) -> list[int]:
+    strides = contiguous_strides(layer.operand(0).shape)
+    return [strides[axis] for axis in permutation(layer.node, layer.ins)]
+
+
+def swapped_axes(layer: Layer) -> tuple[int, int, int] | None:
+    """Return how many matrices of bytes TRANSPOSE transposes, their rows and columns, as it does
+    from channels first to channels last and back; None where it does anything else.
+    """
+    loops = nest(layer.out.shape, _transposed_strides(layer))
+    if itemsize(layer.operand(0)) != 1 or len(loops) not in (2, 3):
+        return None
+    *outer, column, row = loops
+    matrix = column.count * row.count
+    if column.steps != (1,) or row.steps != (column.count,):
+        return None
+    if any(loop.steps != (matrix,) for loop in outer):
+        return None
+    return prod(loop.count for loop in outer), row.count, column.count
 
 
 @lowers("STRIDED_SLICE")

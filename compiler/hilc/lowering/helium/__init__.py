@@ -5,6 +5,7 @@ quantization is not one that the kernels take; the portable kernels take every l
 """
 
 from hilc.lowering.helium import (
+    data_movement,
     elementwise,
     floats,
     linear,
@@ -17,6 +18,7 @@ from hilc.lowering.helium import (
 )
 
 __all__ = [
+    "data_movement",
     "elementwise",
     "floats",
     "linear",
