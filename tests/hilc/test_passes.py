@@ -294,6 +294,25 @@ class TestDropIdentities:
         _check(drop_identities, b.graph(y), ["TRANSPOSE", "RELU"])
 
     @BOTH
+    def test_of_shapes_that_follow_each_other_the_last_stays(self, dtype: str) -> None:
+        b = _Builder(dtype, (1, 1, 4))
+        t = b.op("RESHAPE", ("x", b.integers([2, 2])), (2, 2), new_shape=None)
+        t = b.op("RESHAPE", (t, b.integers([1, 4])), (1, 4), new_shape=None)
+        same = b.op("RESHAPE", (t, b.integers([1, 1, 4])), (1, 1, 4), new_shape=None)
+        # Which sides it removes depends on the shape before it.
+        squeezed = b.op("SQUEEZE", (t,), (4,), squeeze_dims=(0,))
+        y = b.op("CONCATENATION", (squeezed, squeezed), (8,), axis=0, activation="NONE")
+        z = b.op("RELU", (same,), (1, 1, 4))
+        graph = b.graph(y)
+        graph = replace(graph, outputs=(y, z))
+        after = _check(
+            lambda g: remove_dead(drop_identities(g)),
+            graph,
+            ["RESHAPE", "SQUEEZE", "CONCATENATION", "RELU"],
+        )
+        assert after.nodes[0].inputs[0] == after.nodes[3].inputs[0] == "x"
+
+    @BOTH
     def test_reshape_to_another_shape_stays(self, dtype: str) -> None:
         b = _Builder(dtype, (1, 4))
         t = b.op("RESHAPE", ("x", b.integers([2, 2])), (2, 2), new_shape=None)

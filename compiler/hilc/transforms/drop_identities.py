@@ -1,9 +1,12 @@
-"""Remove operators that return their input unchanged, and operands without effect."""
+"""Remove operators that return their input unchanged, operands without effect, and all but the last
+of shapes that follow each other.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from hilc.errors import HilError
 from hilc.ir import Graph, Node, Tensor
 from hilc.ops import OPS
 
@@ -15,18 +18,38 @@ def drop_identities(graph: Graph) -> Graph:
     the caller.
     """
     alias: dict[str, str] = {}
+    views: dict[str, str] = {}
     kept: list[Node] = []
     for node in graph.nodes:
         inputs = tuple(alias.get(name, name) for name in node.inputs)
         if OPS[node.op].ignores_empty:
             inputs = tuple(name for name in inputs if graph.tensors[name].size)
         node = replace(node, inputs=inputs)
+        if OPS[node.op].view:
+            node = _of_source(graph, node, views)
+            views[node.outputs[0]] = node.inputs[0]
         if _is_identity(graph, node) and node.outputs[0] not in graph.outputs:
-            alias[node.outputs[0]] = inputs[0]
+            alias[node.outputs[0]] = node.inputs[0]
         else:
             kept.append(node)
     states = tuple(replace(s, after=alias.get(s.after, s.after)) for s in graph.states)
     return graph.with_(nodes=tuple(kept), states=states)
+
+
+def _of_source(graph: Graph, node: Node, views: dict[str, str]) -> Node:
+    """Return a node that gives its input another shape as one that reads what that has its own
+    from, where it says the shape by itself.
+    """
+    source = views.get(node.inputs[0])
+    if source is None:
+        return node
+    moved = replace(node, inputs=(source, *node.inputs[1:]))
+    out = graph.tensors[node.outputs[0]]
+    try:
+        signatures = OPS[node.op].infer(moved, graph.ins(moved))
+    except HilError:
+        return node
+    return moved if signatures == [(out.shape, out.dtype)] else node
 
 
 def _is_identity(graph: Graph, node: Node) -> bool:
