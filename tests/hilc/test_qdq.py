@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import lzma
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from models import model_path
 from onnx.reference import ReferenceEvaluator
 from qdq_models import QdqBuilder, network
+from quantized_twins import qdq_twin
 
 import hilc
 from hil.cli import main
@@ -16,8 +20,14 @@ from hilc import host, interpreter
 from hilc.errors import UnsupportedError
 from hilc.frontends import load_model
 from hilc.ir import Array, Graph
+from hilc.lowering import candidates
+from hilc.lowering.kernels import KernelCall
+from hilc.ops import OPS
+from hilc.target import Cpu, get_cpu
 from hilc.transforms import run_passes
 from hilc.transforms.fuse_quantized import fuse_quantized, require_integers
+
+TESTS = Path(__file__).resolve().parents[1]
 
 
 def fused(model: onnx.ModelProto) -> Graph:
@@ -133,3 +143,52 @@ def test_verify_compares_with_the_named_arithmetic(tmp_path, capsys):
         report = json.loads(capsys.readouterr().out)
         assert report["match"]
         assert report["reference"].startswith("onnx" if "onnx" in reference else "qdq")
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m4", "cortex-m55"])
+def test_one_network_through_three_front_ends_takes_the_same_kernels(cpu):
+    first = run_passes(load_model(model_path("kws")))
+    second = fused(qdq_twin(load_model(model_path("kws"))))
+    # Made by ci/pt2_twins.py; its biases are floats.
+    program = load_model(lzma.decompress((TESTS / "kws.pt2.xz").read_bytes()), "kws")
+    third = run_passes(fuse_quantized(program))
+    assert max(bias.largest_effect for bias in third.rounded_biases) < 1e-5
+    for given, wanted in zip(constants(third), constants(second), strict=True):
+        np.testing.assert_array_equal(given, wanted)
+    calls = [fastest(graph, get_cpu(cpu)) for graph in (first, second, third)]
+    kernels = [[call.kernel.name for call in each] for each in calls]
+    assert kernels[1] == kernels[2]
+    for here, there in zip(kernels[0], kernels[1], strict=True):
+        # Averages and softmax have an arithmetic of their own.
+        assert here == there or "softmax" in here or "pool" in here
+    counts = [sum(call.instructions(get_cpu(cpu)) for call in each) for each in calls]
+    assert max(counts) <= 1.03 * counts[0]
+
+
+def fastest(graph: Graph, cpu: Cpu) -> list[KernelCall]:
+    """The first call of each node that is not the input's bytes in another shape."""
+    nodes = [node for node in graph.nodes if not OPS[node.op].view]
+    found = [candidates(node, graph.ins(node), graph.outs(node), cpu)[0] for node in nodes]
+    return [call for call in found if isinstance(call, KernelCall)]
+
+
+def constants(graph: Graph) -> list[Array]:
+    """The weights and biases in the order in which nodes read them."""
+    tensors = [t for node in graph.nodes for t in graph.ins(node) if t is not None]
+    return [t.data for t in tensors if t.data is not None and t.size > 4]
+
+
+@pytest.mark.parametrize("value", [0.0, 0.7, -9.0])
+def test_padding_moves_integers(value):
+    b = QdqBuilder(np.random.default_rng(3))
+    x = b.input((1, 3, 6, 5), 0.0213, 4)
+    pads = b.constant(np.array([0, 0, 0, 1, 0, 0, 1, 2], np.int64))
+    y = b.node("Pad", x, pads, b.constant(np.array(value, np.float32)))
+    if value == 0:
+        y = b.linear("Conv", y, 0.0213, (4, 3, 3, 3), strides=[2, 2])
+    model = b.model(b.quantize(y, 0.0371, -5))
+    graph = fused(model)
+    assert not graph.float_layers
+    # A convolution takes zeros around its image as its own padding.
+    assert [n.op for n in graph.nodes if "PAD" in n.op] == ([] if value == 0 else ["PADV2"])
+    assert differing(model, graph, random_input(np.random.default_rng(4), model)) == 0

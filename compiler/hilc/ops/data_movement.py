@@ -7,7 +7,7 @@ PADV2, what it fills with. PAD fills with the real value zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -285,6 +285,4 @@ PAD = OpDef(
     links=_pad_links,
     moves=True,
 )
-PADV2 = OpDef(
-    _infer_pad, _pad, _check_pad, passes_on=always, bounds=ascending, permuted=permuting.padded
-)
+PADV2 = replace(PAD, added_around=None, links=None)

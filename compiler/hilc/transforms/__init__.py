@@ -21,8 +21,11 @@ Pass = Callable[[Graph], Graph]
 PASSES: tuple[Pass, ...] = (
     fold_constants,
     drop_identities,
+    # The padding of a convolution, before transposes come between them, and what sinks to one. It
+    # and fuse_activation depend on the readers of a tensor; dead readers must not count.
+    remove_dead,
+    fold_pad,
     sink_transposes,
-    # The next two transforms depend on the readers of a tensor; dead readers must not count.
     remove_dead,
     fold_pad,
     fuse_activation,

@@ -52,6 +52,10 @@ _INTEGERS = ELEMENT_TYPES["int8"]
 _BYTES = tuple(name for name, row in ELEMENT_TYPES.items() if row.computed is _INTEGERS)
 
 
+#: How many nodes there are; tensors, images and what is made.
+_State = tuple[int, dict[str, Tensor], dict[str, str], dict[tuple[str, Quant], str]]
+
+
 class _NoIntegersError(Exception):
     """A tensor of floats has no integers; the text says why."""
 
@@ -133,7 +137,7 @@ class _Fusion:
         """Give the output of a QUANTIZE integers that no float is made for, if there are."""
         source, out = node.inputs[0], self.tensors[node.outputs[0]]
         assert out.quant is not None
-        before = len(self.nodes)
+        before = self._state()
         if out.dtype not in _BYTES:
             self.reasons[source] = f"it becomes {out.dtype}"
             self.nodes.append(node)
@@ -142,8 +146,7 @@ class _Fusion:
         try:
             made = self._integers(source, quant)
         except _NoIntegersError as error:
-            del self.nodes[before:]
-            self.made = {key: name for key, name in self.made.items() if self._is_there(name)}
+            self._go_back(before)
             self.reasons.setdefault(source, str(error))
             self.nodes.append(node)
             if out.element is not _INTEGERS:
@@ -159,8 +162,13 @@ class _Fusion:
             self._convert(made, out)
             self.made[out.name, quant] = made
 
-    def _is_there(self, name: str) -> bool:
-        return name in self.graph.tensors or any(name in node.outputs for node in self.nodes)
+    def _state(self) -> _State:
+        """Return what :meth:`_go_back` takes back what is made from here on by."""
+        return len(self.nodes), dict(self.tensors), dict(self.images), dict(self.made)
+
+    def _go_back(self, state: _State) -> None:
+        count, self.tensors, self.images, self.made = state
+        del self.nodes[count:]
 
     def _is_fresh(self, made: str) -> bool:
         """Return whether integers have no name of the model yet."""
@@ -345,12 +353,11 @@ class _Fusion:
 
     def _known_image(self, name: str) -> str | None:
         """Return the integers of a tensor where it was made of some, without further rounding."""
-        before, tensors = len(self.nodes), dict(self.tensors)
+        before = self._state()
         try:
             return self._image(name)
         except _NoIntegersError:
-            del self.nodes[before:]
-            self.tensors = tensors
+            self._go_back(before)
             return None
 
     def _unclamped(self, node: Node, sources: list[str]) -> str | None:

@@ -13,6 +13,7 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.interpreter import run_node
 from hilc.ir import DTYPES, Array, Dequantized, Graph, Node, Numerics, Quant, Tensor
 from hilc.ops import OPS
+from hilc.ops.data_movement import permutation
 from hilc.ops.verify import check_attributes, check_tensor, located
 from hilc.ops.views import ReshapeAttributes
 from hilc.support.identifiers import numbered
@@ -180,6 +181,15 @@ class Builder:
         node = Node("RESHAPE", (x.name,), (self.fresh(base),), ReshapeAttributes(new_shape=shape))
         (output,) = self.add(node, [x], [x.quant])
         return output
+
+    def transposed_back(self, x: Tensor, order: Sequence[int]) -> Tensor | None:
+        """Return the tensor that ``x`` is the transpose of, where ``order`` undoes that."""
+        maker = next((node for node in reversed(self.nodes) if x.name in node.outputs), None)
+        if maker is None or maker.op != "TRANSPOSE":
+            return None
+        ins = [self.tensors[name] for name in maker.inputs]
+        first = permutation(maker, ins)
+        return ins[0] if [first[axis] for axis in order] == [*range(len(order))] else None
 
     def add(
         self, node: Node, ins: Sequence[Tensor | None], quants: Sequence[Quant | None]

@@ -328,6 +328,9 @@ class Operation:
         moved = [axis for axis in order if x.shape[axis] != 1]
         if moved == sorted(moved):
             return self.reshape(x, [x.shape[axis] for axis in order])
+        back = self.builder.transposed_back(x, order)
+        if back is not None:
+            return back
         return self.emit("TRANSPOSE", x, self.constant(order, "int32"), quant=x.quant)
 
     def cast(self, x: Tensor, dtype: str) -> Tensor:

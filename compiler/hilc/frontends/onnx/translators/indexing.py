@@ -193,7 +193,7 @@ def max_unpool(n: Operation) -> Tensor:
     # The stated shape has more behind.
     wanted = n.known_ints(2, "the shape")
     for axis, (have, want) in enumerate(zip(shape, wanted, strict=True)):
-        made = surrounded(n, made, axis, 0, want - have, 0)
+        made = surrounded(n, made, {axis: (0, want - have)}, 0)
     return made
 
 
@@ -275,6 +275,7 @@ def pad(n: Operation) -> Tensor:
     count = len(axes)
     if len(amounts) != 2 * count:
         n.invalid(f"has {len(amounts)} amounts for {count} axes", "two for each are accepted")
+    constant: dict[int, tuple[int, int]] = {}
     for i, stated in enumerate(axes):
         axis = n.axis(stated, rank)
         before, after = amounts[i], amounts[count + i]
@@ -286,12 +287,13 @@ def pad(n: Operation) -> Tensor:
             before, after, size = max(0, before), max(0, after), x.shape[axis]
         if not before and not after:
             continue
-        n.check_size((*x.shape[:axis], before + size + after, *x.shape[axis + 1 :]), x.dtype)
         if mode == "constant":
-            x = surrounded(n, x, axis, before, after, value)
+            constant[axis] = before, after
             continue
+        n.check_size((*x.shape[:axis], before + size + after, *x.shape[axis + 1 :]), x.dtype)
         x = taken(n, x, n.constant(_around(n, mode, before, size, after), "int32"), axis)
-    return x
+    n.check_size([sum(constant.get(i, ())) + side for i, side in enumerate(x.shape)], x.dtype)
+    return surrounded(n, x, constant, value)
 
 
 def _around(n: Operation, mode: str, before: int, size: int, after: int) -> Array:
@@ -323,7 +325,7 @@ def center_crop_pad(n: Operation) -> Tensor:
             x = sliced(n, x, begin, end, [1] * rank)
         elif target > size:
             before = (target - size) // 2
-            x = surrounded(n, x, axis, before, target - size - before, 0)
+            x = surrounded(n, x, {axis: (before, target - size - before)}, 0)
     return x
 
 

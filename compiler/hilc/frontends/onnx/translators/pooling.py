@@ -7,7 +7,7 @@ its sides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
@@ -187,7 +187,7 @@ def along_sides(n: Operation, x: Tensor, sides: Sequence[Side], op: str, neutral
     for axis, side in enumerate(sides, 2):
         if (side.taps, side.stride, side.before, side.reached) == (1, 1, 0, 0):
             continue
-        around = surrounded(n, x, axis, side.before, max(0, side.reached), neutral)
+        around = surrounded(n, x, {axis: (side.before, max(0, side.reached))}, neutral)
         parts = [_tap(n, around, axis, side, tap) for tap in range(side.taps)]
         x = reduce(lambda a, b: n.emit(op, a, b, attrs=attrs), parts)
     return x
@@ -201,21 +201,33 @@ def _tap(n: Operation, x: Tensor, axis: int, side: Side, tap: int) -> Tensor:
     return sliced(n, x, begin, end, steps)
 
 
-def surrounded(n: Operation, x: Tensor, axis: int, before: int, after: int, value: float) -> Tensor:
-    """Return a tensor with a value added before and behind it along an axis."""
-    if not before and not after:
+def surrounded(
+    n: Operation, x: Tensor, amounts: Mapping[int, tuple[int, int]], value: float
+) -> Tensor:
+    """Return a tensor with a value added before and behind it along axes, by so many each."""
+    added = np.zeros((len(x.shape), 2), np.int32)
+    for axis, before_and_after in amounts.items():
+        added[axis] = before_and_after
+    if not added.any():
         return x
-    amounts = np.zeros((len(x.shape), 2), np.int32)
-    amounts[axis] = before, after
-    filler = n.constant(value, x.dtype)
-    return n.emit("PADV2", x, n.constant(amounts), filler)
+    if len(x.shape) == 4 and not added[:2].any():
+        # As images lie for convolutions, which may take the zeros as their own padding.
+        image = _surrounded(n, channels_last(n, x), added[[0, 2, 3, 1]], value)
+        return channels_first(n, image)
+    return _surrounded(n, x, added, value)
+
+
+def _surrounded(n: Operation, x: Tensor, added: Array, value: float) -> Tensor:
+    if x.quant is None and value == 0:
+        return n.emit("PAD", x, n.constant(added))
+    return n.emit("PADV2", x, n.constant(added), n.constant(value, x.dtype))
 
 
 def _with_places(n: Operation, x: Tensor, sides: Sequence[Side]) -> tuple[Tensor, Tensor]:
     """Return the maxima, and the first place of each, counted over the whole tensor."""
     around = x
     for axis, side in enumerate(sides, 2):
-        around = surrounded(n, around, axis, side.before, max(0, side.reached), _least(x))
+        around = surrounded(n, around, {axis: (side.before, max(0, side.reached))}, _least(x))
     # Columns first where storage_order says so: then the last axis is the slowest of an image.
     shape = x.shape[2:]
     order = range(len(shape))

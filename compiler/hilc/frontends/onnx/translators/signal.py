@@ -58,7 +58,7 @@ def transformed(
         end = [length if i == axis else s for i, s in enumerate(x.shape)]
         x = sliced(n, x, [0] * rank, end, [1] * rank)
     elif length > size:
-        x = surrounded(n, x, axis, 0, length - size, 0)
+        x = surrounded(n, x, {axis: (0, length - size)}, 0)
     count = length // 2 + 1 if one_sided and not backwards else length
     angles = 2 * np.pi * np.outer(np.arange(length), np.arange(count)) / length
     scale = 1 / length if backwards else 1.0
