@@ -62,7 +62,8 @@ def _exported(torch: Any, module: Any, samples: Sequence[Any] | None) -> Any:
             f"the PyTorch module {name} was given without samples",
             "give example arguments, which state the shapes: compile(module, samples=(x,))",
         )
-    if module.training:
+    # What torch.export and torchao give has its mode in its operators.
+    if module.training and not isinstance(module, torch.fx.GraphModule):
         raise InputError(
             f"the PyTorch module {name} is in training mode", "call module.eval() before"
         )

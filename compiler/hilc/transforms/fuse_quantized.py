@@ -20,6 +20,7 @@ What is left in floats is listed in the graph, each with a reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -50,6 +51,8 @@ from hilc.transforms.remove_dead import remove_dead
 #: The integers that the operators of the graph compute, and what becomes them.
 _INTEGERS = ELEMENT_TYPES["int8"]
 _BYTES = tuple(name for name, row in ELEMENT_TYPES.items() if row.computed is _INTEGERS)
+#: What a reader appends to the name of an operator's result for the steps on the way to it.
+_STEPS = re.compile(r"(:\d+)+$")
 
 
 #: How many nodes there are; tensors, images and what is made.
@@ -532,10 +535,15 @@ def require_integers(graph: Graph, allow_float: bool) -> None:
     """Refuse a quantized model of which layers are left in floats, unless these are allowed."""
     if allow_float or not graph.float_layers:
         return
+    # A reader makes several nodes of an operator, and numbers them.
+    steps: dict[str, list[FloatLayer]] = {}
+    for layer in graph.float_layers:
+        steps.setdefault(_STEPS.sub("", layer.name), []).append(layer)
     listed = "; ".join(
-        f"{layer.op} {layer.name!r} ({layer.reason})" for layer in graph.float_layers
+        f"{', '.join(dict.fromkeys(layer.op for layer in layers))} {name!r} ({layers[-1].reason})"
+        for name, layers in steps.items()
     )
     raise UnsupportedError(
-        f"{len(graph.float_layers)} layers of the quantized model compute in floats: {listed}",
+        f"{len(steps)} layers of the quantized model compute in floats: {listed}",
         "quantize what they read and give, or allow them: --allow-float",
     )

@@ -174,6 +174,21 @@ class Builder:
         self.tensors[x.name] = replace(known, quant=quant)
         return self.tensors[x.name]
 
+    def is_a_number(self, x: Tensor) -> bool:
+        """Return whether no element of a tensor of floats can be NaN: what was made of integers,
+        and moved at most.
+        """
+        if x.data is not None:
+            return not np.isnan(x.data).any()
+        maker = next((node for node in reversed(self.nodes) if x.name in node.outputs), None)
+        if maker is None:
+            return False
+        sources = [self.tensors[name] for name in maker.inputs if name]
+        if all(source.quant is not None for source in sources):
+            return True
+        floats = [source for source in sources if source.dtype == x.dtype]
+        return OPS[maker.op].moves and all(map(self.is_a_number, floats))
+
     def view(self, base: str, x: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Return a tensor under a shape of as many elements, none and one included."""
         if x.data is not None:

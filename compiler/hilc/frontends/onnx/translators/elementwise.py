@@ -91,10 +91,10 @@ def extremum(n: Operation) -> Tensor:
 def _extremum_of_two(n: Operation, a: Tensor, b: Tensor) -> Tensor:
     if is_integer(a):
         return combined(n, n.type, a, b)
-    if b.data is not None and not np.isnan(b.data).any():
+    if n.builder.is_a_number(b):
         a, b = b, a
     found = combined(n, n.type, a, b)
-    if a.data is not None and not np.isnan(a.data).any():
+    if n.builder.is_a_number(a):
         return found
     return n.single("Where", n.single("IsNaN", a), a, found)
 

@@ -33,6 +33,42 @@ def rnn(c: Operation) -> Outputs:
     return _layers(c, "RNN", [c.tensor("hx")], [c.shape("hx")], activations=[function] * directions)
 
 
+@translates("aten.gru_cell")
+def gru_cell(c: Operation) -> str:
+    return _cell(c, "GRU", [c.tensor("hx")], linear_before_reset=1)[0]
+
+
+@translates("aten.lstm_cell")
+def lstm_cell(c: Operation) -> Outputs:
+    return _cell(c, "LSTM", c.tensors("hx"))
+
+
+@translates("aten.rnn_tanh_cell", "aten.rnn_relu_cell")
+def rnn_cell(c: Operation) -> str:
+    function = "Tanh" if "tanh" in c.call.target else "Relu"
+    return _cell(c, "RNN", [c.tensor("hx")], activations=[function])[0]
+
+
+def _cell(c: Operation, kind: str, states: Sequence[str], **attributes: object) -> list[str]:
+    """Return the states after one step, which is a layer over a sequence of one."""
+    w, r = (_reordered(_constant(c, c.tensor(name)), kind) for name in ("w_ih", "w_hh"))
+    listed = [c.tensor(name) for name in ("b_ih", "b_hh") if c.has(name)]
+    biases = [_reordered(_constant(c, name), kind) for name in listed]
+    batch, shape = c.shape("input")[:-1], (1, -1)
+    x = c.reshape(c.tensor("input"), (*shape, w.shape[-1]))
+    size = r.shape[-1]
+    initial = [c.reshape(state, (*shape, size)) for state in states]
+    bias = c.constant(np.concatenate(biases)[np.newaxis]) if biases else ""
+    outputs = c.emit_many(
+        kind,
+        [x, c.constant(w[np.newaxis]), c.constant(r[np.newaxis]), bias, "", *initial],
+        1 + len(states),
+        hidden_size=size,
+        **attributes,
+    )
+    return [c.reshape(output, (*batch, size)) for output in outputs[1:]]
+
+
 def _layers(
     c: Operation, kind: str, states: Sequence[str], shapes: Sequence[tuple[int, ...]],
     **attributes: object,
