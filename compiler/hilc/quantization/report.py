@@ -18,6 +18,8 @@ from hilc.quantization.samples import Sample
 from hilc.transforms.fuse_quantized import fuse_quantized
 
 Progress = Callable[[], None]
+#: The most layers in floats that a summary names.
+_NAMED = 8
 #: The most samples that the noise of each tensor is measured with.
 NOISE_SAMPLES = 32
 
@@ -98,12 +100,12 @@ def summary_lines(report: Report) -> list[str]:
             f"{100 * kept / count:.2f} % quantized; the same class for "
             f"{100 * report.accuracy.same / count:.2f} %"
         )
-    if report.float_layers:
-        listed = "; ".join(f"{layer.op} {layer.name!r}" for layer in report.float_layers[:8])
-        more = len(report.float_layers) - 8
+    names = list(dict.fromkeys(layer.name for layer in report.float_layers))
+    if names:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         lines.append(
-            f"{len(report.float_layers)} layers stay in floats, compile with --allow-float: "
-            f"{listed}{f'; and {more} more' if more > 0 else ''}"
+            f"{len(names)} layers stay in floats, compile with --allow-float: "
+            f"{', '.join(names[:_NAMED])}{more}"
         )
     return lines
 
@@ -160,7 +162,7 @@ def compare(
 
 
 #: What a reader appends to the name of a tensor for the steps that an operator is made of.
-_STEP = re.compile(r":\d+$")
+_STEP = re.compile(r"(:\d+)+$")
 
 
 def _op_of(graph: Graph, name: str) -> str:

@@ -17,12 +17,8 @@ from torchao.quantization.pt2e import (
     MinMaxObserver,
     PerChannelMinMaxObserver,
 )
-from torchao.quantization.pt2e.fake_quantize import FusedMovingAvgObsFakeQuantize
-from torchao.quantization.pt2e.observer import (
-    MovingAverageMinMaxObserver,
-    MovingAveragePerChannelMinMaxObserver,
-)
 from torchao.quantization.pt2e.quantizer import (
+    DerivedQuantizationSpec,
     FixedQParamsQuantizationSpec,
     QuantizationAnnotation,
     QuantizationSpec,
@@ -72,6 +68,9 @@ _PARTS = frozenset(("chunk", "split", "split_with_sizes", "unbind"))
 _LEAST_SCALE = 2.0**-24
 
 
+_INT32_MAX = 2**31 - 1
+
+
 class PercentileObserver(HistogramObserver):  # type: ignore[misc]
     """Range of a tensor that leaves out as many of the values as ``percentile`` says, in equal
     parts at both ends.
@@ -100,13 +99,13 @@ CALIBRATORS = {
 
 
 class TorchQuantizer(Quantizer):  # type: ignore[misc]
-    """Quantizer for ``prepare_pt2e`` and ``prepare_qat_pt2e`` of torchao.
+    """Quantizer for ``prepare_pt2e`` of torchao.
 
     It states what the compiler's kernels compute: weights of layers are symmetric int8 with a scale
     for each output channel, activations are integers with one scale; what moves elements or chooses
     among them, as concatenation and maximum pooling do, has one quantization on all sides; a clamp
-    is part of the layer before it; the outputs of a softmax are 256ths. Biases stay floats, which
-    the compiler rounds to the sums' scale. Operators that have no form on integers, such as LSTM
+    is part of the layer before it; the outputs of a softmax are 256ths; biases are int32 of the
+    scale of the sums. Operators that have no form on integers, such as LSTM
     and GRU, are left in floats.
 
     ``calibrator`` is ``minmax``, ``percentile`` or ``mse`` (the range of the least squared error);
@@ -122,22 +121,31 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         activations: str = "int8",
         per_channel: bool = True,
         exclude: Iterable[str] = (),
-        is_qat: bool = False,
     ) -> None:
         super().__init__()
         settings = Settings(calibrator, percentile, activations, per_channel, tuple(exclude))
         settings.require_calibrator(CALIBRATORS, "torchao")
         self._exclude = settings.exclude
-        self._activation = _activation_spec(settings, is_qat)
-        self._weights = _weight_spec(per_channel, is_qat)
-        self._table = _weight_spec(False, is_qat)
+        self._activation = _activation_spec(settings)
+        self._weights = _weight_spec(per_channel)
+        self._table = _weight_spec(False)
         low, high = ACTIVATIONS[activations]
         self._shares = FixedQParamsQuantizationSpec(
             getattr(torch, activations), 1 / 256, low, low, high, torch.per_tensor_affine
         )
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Return the model as it is."""
+        """Return the model with attention as products and a softmax, which have forms on integers.
+
+        That with a mask stays whole, and in floats.
+        """
+        for node in list(model.graph.nodes):
+            if _kind(node) == "scaled_dot_product_attention" and not self._is_excluded(node):
+                _expand_attention(model, node)
+            elif node.target is torch.ops.aten.view.default:
+                # An attention of products has other strides, of which there may be no view.
+                node.target = torch.ops.aten.reshape.default
+        model.recompile()
         return model
 
     def annotate(self, model: GraphModule) -> GraphModule:
@@ -201,7 +209,23 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         if x is None or weights is None or weights.op != "get_attr":
             return None
         inputs = {x: self._activation, weights: self._weights}
+        bias = _operand(node, 2)
+        if bias is not None and bias.op == "get_attr":
+            inputs[bias] = self._bias(x, weights, node)
         return QuantizationAnnotation(inputs, self._result_of(node))
+
+    def _bias(self, x: Node, weights: Node, node: Node) -> DerivedQuantizationSpec:
+        """Return the quantization of a bias: integers of the sums' scale, which are added up."""
+        is_per_channel = self._weights.ch_axis is not None
+        return DerivedQuantizationSpec(
+            [(x, node), (weights, node)],
+            _scale_of_sums,
+            torch.int32,
+            -_INT32_MAX,
+            _INT32_MAX,
+            torch.per_channel_symmetric if is_per_channel else torch.per_tensor_symmetric,
+            self._weights.ch_axis,
+        )
 
     def _computed(self, operands: Sequence[Node], node: Node) -> QuantizationAnnotation:
         inputs = dict.fromkeys(operands, self._activation)
@@ -237,8 +261,9 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         if not listed or len(listed) != len(sources):
             return None
         first = SharedQuantizationSpec((listed[0], node))
-        inputs: dict[Node, QuantizationSpecBase] = dict.fromkeys(listed[1:], first)
-        inputs[listed[0]] = self._activation
+        # The first one first: the others refer to it.
+        inputs: dict[Node, QuantizationSpecBase] = {listed[0]: self._activation}
+        inputs.update((source, first) for source in listed if source is not listed[0])
         return QuantizationAnnotation(inputs, first)
 
     def _part(self, node: Node) -> QuantizationAnnotation | None:
@@ -257,29 +282,28 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         return QuantizationAnnotation({table: self._table}, SharedQuantizationSpec((table, node)))
 
 
-def _activation_spec(settings: Settings, is_qat: bool) -> QuantizationSpec:
+def _activation_spec(settings: Settings) -> QuantizationSpec:
     low, high = ACTIVATIONS[settings.activations]
     own = {"percentile": settings.percentile} if settings.calibrator == "percentile" else {}
     observer = CALIBRATORS[settings.calibrator].with_args(eps=_LEAST_SCALE, **own)
-    if is_qat:
-        observer = FusedMovingAvgObsFakeQuantize.with_args(
-            observer=MovingAverageMinMaxObserver, eps=_LEAST_SCALE
-        )
     return QuantizationSpec(
         getattr(torch, settings.activations), observer, low, high, torch.per_tensor_affine
     )
 
 
-def _weight_spec(per_channel: bool, is_qat: bool) -> QuantizationSpec:
+def _scale_of_sums(observers: Sequence[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the scales of products of an activation and weights, and no zero points."""
+    scales, _ = zip(*(observer.calculate_qparams() for observer in observers), strict=True)
+    scale = (scales[0] * scales[1]).to(torch.float32)
+    return scale, torch.zeros_like(scale, dtype=torch.int32)
+
+
+def _weight_spec(per_channel: bool) -> QuantizationSpec:
     if per_channel:
         observer, scheme, axis = PerChannelMinMaxObserver, torch.per_channel_symmetric, 0
-        moving = MovingAveragePerChannelMinMaxObserver
     else:
         observer, scheme, axis = MinMaxObserver, torch.per_tensor_symmetric, None
-        moving = MovingAverageMinMaxObserver
     made = observer.with_args(eps=_LEAST_SCALE)
-    if is_qat:
-        made = FusedMovingAvgObsFakeQuantize.with_args(observer=moving, eps=_LEAST_SCALE)
     return QuantizationSpec(torch.int8, made, -127, 127, scheme, axis)
 
 
@@ -317,6 +341,36 @@ def _operand(node: Node, index: int) -> Node | None:
     """Return an argument of a call if it is a tensor of floats."""
     arg = node.args[index] if index < len(node.args) else None
     return arg if isinstance(arg, Node) and _is_float(arg) else None
+
+
+def _expand_attention(model: GraphModule, node: Node) -> None:
+    """Replace an attention without a mask by softmax(q k^T scale) v."""
+    given = dict(zip(_ATTENTION, node.args, strict=False)) | dict(node.kwargs)
+    if any(given.get(name) for name in ("attn_mask", "dropout_p", "is_causal", "enable_gqa")):
+        return
+    q, k, v = (given[name] for name in ("query", "key", "value"))
+    scale = given.get("scale")
+    if scale is None:
+        scale = q.meta["val"].shape[-1] ** -0.5
+    aten = torch.ops.aten
+
+    def call(target: Any, *args: Any) -> Node:
+        made: Node = model.graph.call_function(target, args)
+        values = [arg.meta["val"] if isinstance(arg, Node) else arg for arg in args]
+        with node.meta["val"].fake_mode:
+            made.meta = {**node.meta, "val": target(*values)}
+        return made
+
+    with model.graph.inserting_before(node):
+        scaled = call(aten.mul.Tensor, q, scale)
+        scores = call(aten.matmul.default, scaled, call(aten.transpose.int, k, -2, -1))
+        result = call(aten.matmul.default, call(aten.softmax.int, scores, -1), v)
+    node.replace_all_uses_with(result)
+    model.graph.erase_node(node)
+
+
+#: The first arguments of an attention.
+_ATTENTION = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
 
 def _is_function(node: Node) -> bool:

@@ -1,0 +1,147 @@
+"""Networks that `hilc.quantization` quantized with torchao: equal to PyTorch's eager execution."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hilc
+from hilc import host
+from hilc.errors import HilError, InputError
+from hilc.frontends import load_model, read_model
+from hilc.interpreter import Interpreter
+from hilc.quantization import QuantizedModel, Samples, quantize
+from hilc.quantization.report import compare
+from hilc.references import get_reference
+from hilc.transforms.fuse_quantized import fuse_quantized
+
+#: Made by ci/quantized_programs.py.
+PROGRAMS = Path(__file__).resolve().parents[1] / "quantized_programs.tar.xz"
+NAMES = ("attention", "cells", "regression", "separable", "sequence")
+#: Those with layers that have no form on integers, and the layers.
+IN_FLOATS = {"cells": {"gru_cell", "getitem", "rnn_tanh_cell"}}
+
+
+@cache
+def files() -> dict[str, bytes]:
+    with tarfile.open(PROGRAMS) as archive:
+        return {m.name: file.read() for m in archive if (file := archive.extractfile(m))}
+
+
+def arrays(name: str) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(files()[f"{name}.npz"])) as stored:
+        return dict(stored)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_integers_are_what_pytorch_computes(name: str) -> None:
+    """At most one output in ten thousand is off, by one step: here, none."""
+    graph, model = read_model(files()[f"{name}.pt2"], name)
+    stored = arrays(name)
+    reference = get_reference("qdq", graph, model)
+    for x, wanted in zip(stored["x"], stored["quantized"], strict=True):
+        found = reference.run_all({"x": x})[graph.outputs[0]]
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_library_gives_the_same_bytes(name: str) -> None:
+    stored = arrays(name)
+    library = hilc.compile(files()[f"{name}.pt2"], name=name, allow_float=name in IN_FLOATS)
+    with host.load(library) as model:
+        for x, wanted in list(zip(stored["x"], stored["quantized"], strict=True))[:8]:
+            model.set_input("x", x)
+            model.run()
+            np.testing.assert_array_equal(model.get_output(0), wanted)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_left_in_floats_has_no_form_on_integers(name: str) -> None:
+    graph = fuse_quantized(load_model(files()[f"{name}.pt2"], name))
+    names = {layer.name.partition(":")[0] for layer in graph.float_layers}
+    assert names == IN_FLOATS.get(name, set())
+    if names:
+        with pytest.raises(HilError, match=f"{len(names)} layers of the quantized model compute"):
+            hilc.compile(files()[f"{name}.pt2"], name=name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_report_is_made_again(name: str) -> None:
+    plain = load_model(files()[f"{name}.float.pt2"], name)
+    stored = arrays(name)
+    for x, wanted in zip(stored["x"], stored["float"], strict=True):
+        found = Interpreter(plain).run({"x": x})[plain.outputs[0]]
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    recorded = json.loads(files()[f"{name}.json"])
+    samples = Samples({"x": stored["x"]}, plain)
+    quantized = load_model(files()[f"{name}.pt2"], name)
+    report = compare(plain, quantized, samples, None, lambda: None, len(samples))
+    (output,) = report.outputs.values()
+    assert output == pytest.approx(next(iter(recorded["outputs"].values())), abs=0.05)
+    assert output is not None
+    assert output > 25
+    by_name = {tensor["name"]: tensor for tensor in recorded["tensors"]}
+    # A normalization is part of the layer before it in the recorded report.
+    for tensor in report.tensors:
+        assert tensor.scale == by_name[tensor.name]["scale"]
+
+
+# With PyTorch ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    pytest.importorskip("torchao", reason="pip install 'hil-harness[torch]'")
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.full
+def test_a_module_is_quantized(torch: Any, tmp_path: Path) -> None:
+    stored = arrays("regression")
+    made = quantize(files()["regression.float.pt2"], stored["x"], name="regression")
+    assert isinstance(made, QuantizedModel)
+    recorded = json.loads(files()["regression.json"])
+    assert made.report.outputs == pytest.approx(recorded["outputs"], abs=0.05)
+    for suffix in (".pt2", ".onnx"):
+        path = made.save(tmp_path / f"net{suffix}")
+        graph, model = read_model(path)
+        reference = get_reference("qdq", graph, model)
+        found = reference.run_all({"x": stored["x"][0]})[graph.outputs[0]]
+        np.testing.assert_array_equal(found, stored["quantized"][0])
+    with pytest.raises(InputError, match="use a name that ends in .pt2 or .onnx"):
+        made.save(tmp_path / "net.tflite")
+
+
+@pytest.mark.full
+def test_torchaos_own_steps_take_the_quantizer(torch: Any) -> None:
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    from hilc.quantization import TorchQuantizer
+
+    class Network(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.norm = torch.nn.Conv2d(2, 4, 3), torch.nn.BatchNorm2d(4)
+
+        def forward(self, x: Any) -> Any:
+            return torch.relu(self.norm(self.conv(x)))
+
+    x = torch.randn(1, 2, 8, 8)
+    for calibrator in ("percentile", "mse"):
+        module = torch.export.export(Network().eval(), (x,)).module()
+        prepared = prepare_pt2e(module, TorchQuantizer(calibrator=calibrator))
+        for _ in range(4):
+            prepared(torch.randn(1, 2, 8, 8))
+        library = hilc.compile(convert_pt2e(prepared), samples=x)
+        assert not library.modules[0].float_layers
+    with pytest.raises(InputError, match="no node or module 'cnv' to exclude .did you mean conv"):
+        prepare_pt2e(
+            torch.export.export(Network().eval(), (x,)).module(), TorchQuantizer(exclude=["cnv"])
+        )
