@@ -9,6 +9,7 @@ import operator
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -71,7 +72,7 @@ def quantize(
         )
         try:
             with torch.no_grad():
-                module = _with_plain_batch_norm(torch, program.module())
+                module = _with_plain_batch_norm(torch, _in_parts(torch, program).module())
                 observed = tools.prepare_pt2e(module, quantizer)
                 plain = _without_observers(observed)
                 state = plain.state_dict()
@@ -113,6 +114,38 @@ def _without_observers(observed: Any) -> Any:
             plain.graph.erase_node(node)
     plain.recompile()
     return plain
+
+
+def _in_parts(torch: Any, program: Any) -> Any:
+    """Return the program with attention as products and a softmax, each of which is quantized."""
+    whole = torch.ops.aten.scaled_dot_product_attention.default
+    if all(node.target is not whole for node in program.graph.nodes):
+        return program
+    return program.run_decompositions({whole: partial(_attention, torch)})
+
+
+def _attention(
+    torch: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """Compute attention as PyTorch defines it, in evaluation."""
+    length, keys = query.shape[-2], key.shape[-2]
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    scaled, shape = query * factor, (*query.shape[:-1], keys)
+    if enable_gqa:
+        # Queries that share a head of keys are rows of one matrix.
+        scaled = scaled.reshape(*key.shape[:-2], -1, query.shape[-1])
+    scores = (scaled @ key.transpose(-2, -1)).reshape(shape)
+    if is_causal:
+        attn_mask = torch.ones(length, keys, dtype=torch.bool).tril()
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        scores = torch.where(attn_mask, scores, -torch.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    weights = torch.softmax(scores, -1).reshape(*scaled.shape[:-1], keys)
+    made = (weights @ value).reshape(*query.shape[:-1], value.shape[-1])
+    # In memory the heads of a place lie together, as what reads it may expect.
+    return made.transpose(-3, -2).contiguous().transpose(-3, -2) if made.dim() > 3 else made
 
 
 def _with_plain_batch_norm(torch: Any, module: Any) -> Any:

@@ -36,6 +36,8 @@ _LAYERS = frozenset(("conv1d", "conv2d", "linear"))
 #: Sums and products: of two tensors, which become operands on integers, or of one and a number.
 _ARITHMETIC = frozenset(("add", "sub", "mul"))
 _PRODUCTS = frozenset(("matmul", "bmm"))
+#: Normalizations of the last axis, whose factors stay floats.
+_NORMALIZATIONS = frozenset(("layer_norm", "rms_norm"))
 _AVERAGES = frozenset(
     ("mean", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d")
 )
@@ -193,6 +195,8 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
             return self._moved([_operand(node, 0)], node)
         if kind in _JOINS:
             return self._moved(_operands(node), node)
+        if kind in _NORMALIZATIONS:
+            return self._computed(_operands(node)[:1], node)
         if kind == "embedding":
             return self._embedding(node)
         if kind in _AVERAGES or (kind in _PRODUCTS | _ARITHMETIC and _operand(node, 1) is not None):
