@@ -599,6 +599,28 @@ class HilOneHot(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilLayerNorm(FieldGroup):
+    """The fields of ``HIL_LAYER_NORM_FIELDS``."""
+
+    #: that each are normalized by themselves
+    rows: int
+    #: elements of a row, below 2^16
+    depth: int
+    #: what is added to the squared deviation, in its units
+    epsilon: float
+    #: 1: less the mean; 0: less the zero point
+    centered: int
+    #: the input that stands for 0.0
+    zero_point: int
+    #: the output that does
+    out_zero_point: int
+    #: of each element of a row, in steps of the output
+    factors: npt.NDArray[np.float32]
+    #: to each element of a row, in steps of the output
+    addends: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilRowsS16(FieldGroup):
     """The fields of ``HIL_ROWS_S16_FIELDS``."""
 
@@ -2990,6 +3012,33 @@ class HilIntegerCompare(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilLayerNormF32(Parameters):
+    """The fields of ``struct hil_layer_norm_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_layer_norm_f32"
+
+    #: that each are normalized by themselves
+    rows: int
+    #: elements of a row
+    depth: int
+    #: what is added to the variance
+    epsilon: float
+    #: 1: less the mean
+    centered: int
+    #: 1: with addends; 0: these are not read
+    shifted: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLayerNormS8(Parameters):
+    """The fields of ``struct hil_layer_norm_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_layer_norm_s8"
+
+    layer_norm: HilLayerNorm
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilLstmS8(Parameters):
     """The fields of ``struct hil_lstm_s8``."""
 
@@ -4687,6 +4736,15 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     table: npt.NDArray[np.int8]
     #: the head draws it
     stream: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLayerNormS8Mve(Parameters):
+    """The fields of ``struct hil_layer_norm_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_layer_norm_s8_mve"
+
+    layer_norm: HilLayerNorm
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -40,6 +40,7 @@ from hilc.ops.functions import FUNCTION, GELU
 from hilc.ops.gather import DYNAMIC_UPDATE_SLICE, EMBEDDING_LOOKUP, GATHER, GATHER_ND, ONE_HOT
 from hilc.ops.integers import INTEGER
 from hilc.ops.integers import OPERATORS as INTEGER_OPERATORS
+from hilc.ops.layer_norm import LAYER_NORMALIZATION
 from hilc.ops.lookup import LOOKUP
 from hilc.ops.lstm import LSTM
 from hilc.ops.mean import MEAN
@@ -159,6 +160,7 @@ _OPS: dict[str, OpDef] = {
     "CUMSUM": CUMSUM,
     "FILL": FILL,
     "L2_NORMALIZATION": L2_NORMALIZATION,
+    "LAYER_NORMALIZATION": LAYER_NORMALIZATION,
     "LOG_SOFTMAX": LOG_SOFTMAX,
     "PRELU": PRELU,
     "QUANTIZE": QUANTIZE,

@@ -44,7 +44,7 @@ from hilc.numerics.requantize import INT32_MAX
 from hilc.ops import OPS
 from hilc.ops.broadcast import broadcast_links
 from hilc.ops.quantize import QuantizeAttributes
-from hilc.ops.traits import SameRows
+from hilc.ops.traits import SameRows, channelwise
 from hilc.ops.verify import check_node
 from hilc.transforms.remove_dead import remove_dead
 
@@ -128,7 +128,9 @@ class _Fusion:
         """Return what computes on floats, conversions aside."""
         found = []
         for node in graph.nodes:
-            floats = any(t is not None and t.element.is_real for t in graph.ins(node))
+            # Constants of floats alone are factors of an operator on integers.
+            taken = [t for t in graph.ins(node) if t is not None and not t.is_constant]
+            floats = any(t.element.is_real for t in (*taken, *graph.outs(node)))
             if floats and node.op not in ("QUANTIZE", "DEQUANTIZE") and not OPS[node.op].moves:
                 reason = self.reasons.get(node.name, "no QUANTIZE takes its result")
                 found.append(FloatLayer(node.name, node.op, reason))
@@ -472,6 +474,14 @@ class _Fusion:
         )
         return self._add(fused)
 
+    def _first_operand(self, node: Node, out: Tensor) -> str:
+        """Return an operator on integers whose other operands stay constants of floats."""
+        if any(self.tensors[name].data is None for name in node.inputs[1:] if name):
+            raise _NoIntegersError("its factors are computed")
+        sources = (self._image(node.inputs[0]), *node.inputs[1:])
+        fused = replace(node, inputs=sources, outputs=(out.name,), rounding=Rounding.NEAREST_EVEN)
+        return self._add(fused)
+
     def _operands(self, node: Node, out: Tensor) -> str:
         """Return an operator whose operands are all integers, constant ones included."""
         sources = tuple(self._image(n) if self._is_real(n) else n for n in node.inputs)
@@ -486,13 +496,15 @@ _FUSED: Mapping[str, Callable[[_Fusion, Node, Tensor], str]] = {
         ("ADD", "SUB", "MUL", "MEAN", "AVERAGE_POOL_2D", "SOFTMAX", "BATCH_MATMUL"),
         _Fusion._operands,
     ),
+    "LAYER_NORMALIZATION": _Fusion._first_operand,
 }
 
 
 def _is_pointwise(node: Node) -> bool:
     """Return whether each element of the output is made of the same element of each operand."""
     operator = OPS[node.op]
-    return isinstance(operator.rows, SameRows) or operator.links is broadcast_links
+    is_of_one = isinstance(operator.rows, SameRows) and operator.links is channelwise
+    return is_of_one or operator.links is broadcast_links
 
 
 def _lowered(tensor: Tensor) -> int:

@@ -11,6 +11,7 @@ from hilc.frontends.onnx.operation import Operation, is_real, translates
 from hilc.frontends.onnx.translators.pooling import Side, along_sides, power, root
 from hilc.ir import Tensor
 from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
+from hilc.ops.layer_norm import LayerNormAttributes
 from hilc.ops.reduce import ArgAttributes
 from hilc.ops.softmax import SoftmaxAttributes
 
@@ -171,11 +172,31 @@ def group_normalization(n: Operation) -> Tensor:
     return n.emit("ADD", made, bias, attrs=_PLAIN)
 
 
+def _is_fused(n: Operation, x: Tensor) -> bool:
+    """Return whether one operator computes all: of float32, by factors for each element of a row,
+    and without the statistics as outputs.
+    """
+    axis = n.axis(n.integer("axis", -1), len(x.shape))
+    own = x.shape[axis:]
+    fits = all(n.input(i).shape == own for i in (1, 2) if n.has(i))
+    return x.element.is_computed_real and fits and not any(n.output_names[1:])
+
+
+def _in_one(n: Operation, x: Tensor, centered: bool) -> Tensor:
+    size = n.input(1).size
+    parts = [n.reshape(n.input(i), (size,)) for i in (1, 2) if n.has(i)]
+    attrs = LayerNormAttributes(epsilon=n.number("epsilon", 1e-5), centered=centered)
+    rows = n.reshape(x, (x.size // size, size))
+    return n.reshape(n.emit("LAYER_NORMALIZATION", rows, *parts, attrs=attrs), x.shape)
+
+
 @translates("LayerNormalization")
 def layer_normalization(n: Operation) -> list[Tensor | None]:
     x = n.input(0)
     if not is_real(x):
         n.refuse(f"normalizes {x.dtype}", "float32 is supported")
+    if _is_fused(n, x):
+        return [_in_one(n, x, centered=True)]
     axes = range(n.axis(n.integer("axis", -1), len(x.shape)), len(x.shape))
     rest, middle, variance = centered(n, x, axes)
     inverse_ = inverse_deviation(n, variance, n.number("epsilon", 1e-5))
@@ -191,6 +212,8 @@ def rms_normalization(n: Operation) -> Tensor:
     x = n.input(0)
     if not is_real(x):
         n.refuse(f"normalizes {x.dtype}", "float32 is supported")
+    if _is_fused(n, x):
+        return _in_one(n, x, centered=False)
     axes = range(n.axis(n.integer("axis", -1), len(x.shape)), len(x.shape))
     square = mean(n, n.emit("MUL", x, x, attrs=_PLAIN), axes)
     inverse_ = inverse_deviation(n, square, n.number("epsilon", 1e-5))
