@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ from hilc.errors import InputError
 from hilc.lowering import kernels as described
 from hilc.lowering import parameters, register_kernels, write_parameters
 from hilc.lowering.kernels import KernelCall, Parameters, kernels
+from hilc.lowering.parameters import HilOutputRange
 from hilc.lowering.structs import python_name, read_structs
 from hilc.lowering.write_parameters import own_parameters, shipped_parameters
 
@@ -157,6 +158,25 @@ def test_an_own_kernel_is_called_with_its_own_dataclass(
     call = KernelCall(own.Mine(mine=own.HilMine(size=7, scale=0.5), counts=(1, 2, 3), table=table))
     assert list(call.fields) == ["size", "scale", "counts", "table"]
     assert call.kernel.header == "mine/mine.h"
+
+
+def test_a_record_takes_all_of_its_fields_by_name_and_keeps_them():
+    given = {"out_min": -128, "out_zero_point": 3, "out_max": 127}
+    record = HilOutputRange(**given)
+    # In the order of the struct.
+    assert list(record.fields) == [field.name for field in fields(record)]
+    assert repr(record) == "HilOutputRange(out_zero_point=3, out_min=-128, out_max=127)"
+    assert replace(record, out_min=0).fields == {**given, "out_min": 0}
+    assert record.out_min == -128
+    assert record != HilOutputRange(**given)
+    with pytest.raises(TypeError, match="HilOutputRange lacks out_zero_point and has no zero"):
+        HilOutputRange(out_min=0, out_max=1, zero=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        HilOutputRange(3, -128, 127)  # type: ignore[call-arg]
+    with pytest.raises(FrozenInstanceError):
+        record.out_min = 0  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        del record.out_min
 
 
 def test_a_dataclass_that_is_not_the_struct_is_refused(mine: Path):

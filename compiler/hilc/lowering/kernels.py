@@ -92,6 +92,7 @@ from hilc.errors import InputError
 from hilc.ir import Array, Tensor
 from hilc.lowering.access import LOOP_KINDS, READS, WINDOW_FIELDS, Access, Loop, kernel_access
 from hilc.lowering.cost import Cost
+from hilc.lowering.records import Record
 from hilc.lowering.structs import Structs, read_structs
 from hilc.support.resources import data_dir
 from hilc.support.toml import tomllib
@@ -170,9 +171,8 @@ class Kernel:
         return kernel_access(order, self.reads, {**fields, **stated}, types, inputs, outputs)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FieldGroup:
-    """A dataclass of fields: numbers, arrays, or groups of them."""
+class FieldGroup(Record):
+    """A record of fields: numbers, arrays, or groups of them."""
 
     @cached_property
     def fields(self) -> Mapping[str, FieldValue]:
@@ -186,9 +186,8 @@ class FieldGroup:
         return found
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
 class Parameters(FieldGroup):
-    """A dataclass with the fields of a kernel's parameter struct."""
+    """A record with the fields of a kernel's parameter struct."""
 
     #: The kernel's name.
     KERNEL: ClassVar[str]

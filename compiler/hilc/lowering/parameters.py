@@ -5,16 +5,16 @@ Written by ``python ci/parameters.py`` from the structs in the C headers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hilc.lowering.kernels import FieldGroup, Parameters
+from hilc.lowering.records import record
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilImages(FieldGroup):
     """The fields of ``HIL_IMAGES_FIELDS``."""
 
@@ -32,7 +32,7 @@ class HilImages(FieldGroup):
     out_w: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilWindow(FieldGroup):
     """The fields of ``HIL_WINDOW_FIELDS``."""
 
@@ -54,7 +54,7 @@ class HilWindow(FieldGroup):
     pad_left: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilOutputRange(FieldGroup):
     """The fields of ``HIL_OUTPUT_RANGE_FIELDS``."""
 
@@ -66,7 +66,7 @@ class HilOutputRange(FieldGroup):
     out_max: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCompact(FieldGroup):
     """The fields of ``HIL_COMPACT_FIELDS``."""
 
@@ -81,7 +81,7 @@ class HilCompact(FieldGroup):
     scales: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilPoolWindows(FieldGroup):
     """The fields of ``HIL_POOL_WINDOWS_FIELDS``."""
 
@@ -107,7 +107,7 @@ class HilPoolWindows(FieldGroup):
     stride_w: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBatchMatmul(FieldGroup):
     """The fields of ``HIL_BATCH_MATMUL_FIELDS``."""
 
@@ -135,7 +135,7 @@ class HilBatchMatmul(FieldGroup):
     b_step: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspPairs(FieldGroup):
     """The fields of ``HIL_DSP_PAIRS_FIELDS``."""
 
@@ -151,7 +151,7 @@ class HilDspPairs(FieldGroup):
     stream: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspColumnsS16(FieldGroup):
     """The fields of ``HIL_DSP_COLUMNS_S16_FIELDS``."""
 
@@ -171,7 +171,7 @@ class HilDspColumnsS16(FieldGroup):
     stream: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLstm(FieldGroup):
     """The fields of ``HIL_LSTM_FIELDS``."""
 
@@ -187,7 +187,7 @@ class HilLstm(FieldGroup):
     units: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLstmCell(FieldGroup):
     """The fields of ``HIL_LSTM_CELL_FIELDS``."""
 
@@ -215,7 +215,7 @@ class HilLstmCell(FieldGroup):
     table: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspLstm(FieldGroup):
     """The fields of ``HIL_DSP_LSTM_FIELDS``."""
 
@@ -233,7 +233,7 @@ class HilDspLstm(FieldGroup):
     stream: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSvdf(FieldGroup):
     """The fields of ``HIL_SVDF_FIELDS``."""
 
@@ -249,7 +249,7 @@ class HilSvdf(FieldGroup):
     memory: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSvdfScales(FieldGroup):
     """The fields of ``HIL_SVDF_SCALES_FIELDS``."""
 
@@ -267,7 +267,7 @@ class HilSvdfScales(FieldGroup):
     out_zero_point: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspSvdf(FieldGroup):
     """The fields of ``HIL_DSP_SVDF_FIELDS``."""
 
@@ -281,7 +281,7 @@ class HilDspSvdf(FieldGroup):
     bias: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilPhases(FieldGroup):
     """The fields of ``HIL_PHASES_FIELDS``."""
 
@@ -302,7 +302,7 @@ class HilPhases(FieldGroup):
     phases: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilFpuColumnsF32(FieldGroup):
     """The fields of ``HIL_FPU_COLUMNS_F32_FIELDS``."""
 
@@ -318,7 +318,7 @@ class HilFpuColumnsF32(FieldGroup):
     stream: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAccumulateS8(FieldGroup):
     """The fields of ``HIL_ACCUMULATE_S8_FIELDS``."""
 
@@ -332,7 +332,7 @@ class HilAccumulateS8(FieldGroup):
     shift: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCumsum(FieldGroup):
     """The fields of ``HIL_CUMSUM_FIELDS``."""
 
@@ -348,7 +348,7 @@ class HilCumsum(FieldGroup):
     reverse: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAverageRows(FieldGroup):
     """The fields of ``HIL_AVERAGE_ROWS_FIELDS``."""
 
@@ -374,7 +374,7 @@ class HilAverageRows(FieldGroup):
     pad_left: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMeanRows(FieldGroup):
     """The fields of ``HIL_MEAN_ROWS_FIELDS``."""
 
@@ -388,7 +388,7 @@ class HilMeanRows(FieldGroup):
     channels: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBinary(FieldGroup):
     """The fields of ``HIL_BINARY_FIELDS``."""
 
@@ -408,7 +408,7 @@ class HilBinary(FieldGroup):
     b_step: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSumS8(FieldGroup):
     """The fields of ``HIL_SUM_S8_FIELDS``."""
 
@@ -437,7 +437,7 @@ class HilSumS8(FieldGroup):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBinaryF32(FieldGroup):
     """The fields of ``HIL_BINARY_F32_FIELDS``."""
 
@@ -448,7 +448,7 @@ class HilBinaryF32(FieldGroup):
     high: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSumS16(FieldGroup):
     """The fields of ``HIL_SUM_S16_FIELDS``."""
 
@@ -471,7 +471,7 @@ class HilSumS16(FieldGroup):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBucketize(FieldGroup):
     """The fields of ``HIL_BUCKETIZE_FIELDS``."""
 
@@ -483,7 +483,7 @@ class HilBucketize(FieldGroup):
     boundaries: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRequantization(FieldGroup):
     """The fields of ``HIL_REQUANTIZATION_FIELDS``."""
 
@@ -500,7 +500,7 @@ class HilRequantization(FieldGroup):
     shifts: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilWideConv2d(FieldGroup):
     """The fields of ``HIL_WIDE_CONV2D_FIELDS``."""
 
@@ -520,7 +520,7 @@ class HilWideConv2d(FieldGroup):
     weights: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDetection(FieldGroup):
     """The fields of ``HIL_DETECTION_FIELDS``."""
 
@@ -544,7 +544,7 @@ class HilDetection(FieldGroup):
     scales: tuple[float, ...]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMean(FieldGroup):
     """The fields of ``HIL_MEAN_FIELDS``."""
 
@@ -566,7 +566,7 @@ class HilMean(FieldGroup):
     step: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilFourier(FieldGroup):
     """The fields of ``HIL_FOURIER_FIELDS``."""
 
@@ -580,7 +580,7 @@ class HilFourier(FieldGroup):
     order: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilOneHot(FieldGroup):
     """The fields of ``HIL_ONE_HOT_FIELDS``."""
 
@@ -598,7 +598,7 @@ class HilOneHot(FieldGroup):
     off: npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLayerNorm(FieldGroup):
     """The fields of ``HIL_LAYER_NORM_FIELDS``."""
 
@@ -620,7 +620,7 @@ class HilLayerNorm(FieldGroup):
     addends: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRowsS16(FieldGroup):
     """The fields of ``HIL_ROWS_S16_FIELDS``."""
 
@@ -640,7 +640,7 @@ class HilRowsS16(FieldGroup):
     weights: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNormalized(FieldGroup):
     """The fields of ``HIL_NORMALIZED_FIELDS``."""
 
@@ -650,7 +650,7 @@ class HilNormalized(FieldGroup):
     depth: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilPool(FieldGroup):
     """The fields of ``HIL_POOL_FIELDS``."""
 
@@ -661,7 +661,7 @@ class HilPool(FieldGroup):
     pad_left: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRecurrent(FieldGroup):
     """The fields of ``HIL_RECURRENT_FIELDS``."""
 
@@ -677,7 +677,7 @@ class HilRecurrent(FieldGroup):
     bias: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilResize(FieldGroup):
     """The fields of ``HIL_RESIZE_FIELDS``."""
 
@@ -701,7 +701,7 @@ class HilResize(FieldGroup):
     right: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilOverlap(FieldGroup):
     """The fields of ``HIL_OVERLAP_FIELDS``."""
 
@@ -715,7 +715,7 @@ class HilOverlap(FieldGroup):
     step: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSvdfS8(FieldGroup):
     """The fields of ``HIL_SVDF_S8_FIELDS``."""
 
@@ -728,7 +728,7 @@ class HilSvdfS8(FieldGroup):
     bias: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilTransposed(FieldGroup):
     """The fields of ``HIL_TRANSPOSED_FIELDS``."""
 
@@ -749,7 +749,7 @@ class HilTransposed(FieldGroup):
     pad_left: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSigmoidS16(FieldGroup):
     """The fields of ``HIL_SIGMOID_S16_FIELDS``."""
 
@@ -763,7 +763,7 @@ class HilSigmoidS16(FieldGroup):
     table: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMveColumnsF32(FieldGroup):
     """The fields of ``HIL_MVE_COLUMNS_F32_FIELDS``."""
 
@@ -779,7 +779,7 @@ class HilMveColumnsF32(FieldGroup):
     stream: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMvePixels(FieldGroup):
     """The fields of ``HIL_MVE_PIXELS_FIELDS``."""
 
@@ -797,7 +797,7 @@ class HilMvePixels(FieldGroup):
     stream: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMveColumnsS16(FieldGroup):
     """The fields of ``HIL_MVE_COLUMNS_S16_FIELDS``."""
 
@@ -813,7 +813,7 @@ class HilMveColumnsS16(FieldGroup):
     stream: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMveColumns(FieldGroup):
     """The fields of ``HIL_MVE_COLUMNS_FIELDS``."""
 
@@ -835,7 +835,7 @@ class HilMveColumns(FieldGroup):
     stream: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMveLstm(FieldGroup):
     """The fields of ``HIL_MVE_LSTM_FIELDS``."""
 
@@ -853,7 +853,7 @@ class HilMveLstm(FieldGroup):
     hidden_stream: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMveSvdf(FieldGroup):
     """The fields of ``HIL_MVE_SVDF_FIELDS``."""
 
@@ -869,7 +869,7 @@ class HilMveSvdf(FieldGroup):
     bias: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNarrowColumns(FieldGroup):
     """The fields of ``HIL_NARROW_COLUMNS_FIELDS``."""
 
@@ -887,7 +887,7 @@ class HilNarrowColumns(FieldGroup):
     scales: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNarrowLstm(FieldGroup):
     """The fields of ``HIL_NARROW_LSTM_FIELDS``."""
 
@@ -911,7 +911,7 @@ class HilNarrowLstm(FieldGroup):
     hidden_bias: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilV7mColumns(FieldGroup):
     """The fields of ``HIL_V7M_COLUMNS_FIELDS``."""
 
@@ -928,7 +928,7 @@ class HilV7mColumns(FieldGroup):
     weights: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCompactConv2dS8(Parameters):
     """The fields of ``struct hil_compact_conv2d_s8``."""
 
@@ -942,7 +942,7 @@ class HilCompactConv2dS8(Parameters):
     compact: HilCompact
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCompactDepthwiseConv2dS8(Parameters):
     """The fields of ``struct hil_compact_depthwise_conv2d_s8``."""
 
@@ -956,7 +956,7 @@ class HilCompactDepthwiseConv2dS8(Parameters):
     compact: HilCompact
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCompactMatmulS8(Parameters):
     """The fields of ``struct hil_compact_matmul_s8``."""
 
@@ -972,7 +972,7 @@ class HilCompactMatmulS8(Parameters):
     compact: HilCompact
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspAddS8(Parameters):
     """The fields of ``struct hil_dsp_add_s8``."""
 
@@ -997,7 +997,7 @@ class HilDspAddS8(Parameters):
     table: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspAveragePoolS8(Parameters):
     """The fields of ``struct hil_dsp_average_pool_s8``."""
 
@@ -1011,7 +1011,7 @@ class HilDspAveragePoolS8(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspScaledPoolS8(Parameters):
     """The fields of ``struct hil_dsp_scaled_pool_s8``."""
 
@@ -1035,7 +1035,7 @@ class HilDspScaledPoolS8(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspBatchMatmulS8(Parameters):
     """The fields of ``struct hil_dsp_batch_matmul_s8``."""
 
@@ -1058,7 +1058,7 @@ class HilDspBatchMatmulS8(Parameters):
     shift: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspConv2dPairsS8(Parameters):
     """The fields of ``struct hil_dsp_conv2d_pairs_s8``."""
 
@@ -1077,7 +1077,7 @@ class HilDspConv2dPairsS8(Parameters):
     border: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspConv2dS16(Parameters):
     """The fields of ``struct hil_dsp_conv2d_s16``."""
 
@@ -1088,7 +1088,7 @@ class HilDspConv2dS16(Parameters):
     dsp_columns_s16: HilDspColumnsS16
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspConv2dS8(Parameters):
     """The fields of ``struct hil_dsp_conv2d_s8``."""
 
@@ -1109,7 +1109,7 @@ class HilDspConv2dS8(Parameters):
     pairs: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspDepthwise3x3S8(Parameters):
     """The fields of ``struct hil_dsp_depthwise_3x3_s8``."""
 
@@ -1137,7 +1137,7 @@ class HilDspDepthwise3x3S8(Parameters):
     weights: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspDepthwisePlaneS16(Parameters):
     """The fields of ``struct hil_dsp_depthwise_plane_s16``."""
 
@@ -1168,7 +1168,7 @@ class HilDspDepthwisePlaneS16(Parameters):
     scales: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspDepthwisePlaneS8(Parameters):
     """The fields of ``struct hil_dsp_depthwise_plane_s8``."""
 
@@ -1199,7 +1199,7 @@ class HilDspDepthwisePlaneS8(Parameters):
     scales: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspLstmS8(Parameters):
     """The fields of ``struct hil_dsp_lstm_s8``."""
 
@@ -1212,7 +1212,7 @@ class HilDspLstmS8(Parameters):
     hidden_shifts: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspLstmS16(Parameters):
     """The fields of ``struct hil_dsp_lstm_s16``."""
 
@@ -1223,7 +1223,7 @@ class HilDspLstmS16(Parameters):
     wide: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspMatmulPairsS8(Parameters):
     """The fields of ``struct hil_dsp_matmul_pairs_s8``."""
 
@@ -1240,7 +1240,7 @@ class HilDspMatmulPairsS8(Parameters):
     dsp_pairs: HilDspPairs
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspMatmulS16(Parameters):
     """The fields of ``struct hil_dsp_matmul_s16``."""
 
@@ -1253,7 +1253,7 @@ class HilDspMatmulS16(Parameters):
     dsp_columns_s16: HilDspColumnsS16
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspMatmulS8(Parameters):
     """The fields of ``struct hil_dsp_matmul_s8``."""
 
@@ -1274,7 +1274,7 @@ class HilDspMatmulS8(Parameters):
     pairs: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspMatvecPairsS8(Parameters):
     """The fields of ``struct hil_dsp_matvec_pairs_s8``."""
 
@@ -1299,7 +1299,7 @@ class HilDspMatvecPairsS8(Parameters):
     stream: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspMatvecS16(Parameters):
     """The fields of ``struct hil_dsp_matvec_s16``."""
 
@@ -1323,7 +1323,7 @@ class HilDspMatvecS16(Parameters):
     stream: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspMatvecS8(Parameters):
     """The fields of ``struct hil_dsp_matvec_s8``."""
 
@@ -1352,7 +1352,7 @@ class HilDspMatvecS8(Parameters):
     shifts: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspSumS8(Parameters):
     """The fields of ``struct hil_dsp_sum_s8``."""
 
@@ -1371,7 +1371,7 @@ class HilDspSumS8(Parameters):
     shift: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspSvdfS8StateS16(Parameters):
     """The fields of ``struct hil_dsp_svdf_s8_state_s16``."""
 
@@ -1382,7 +1382,7 @@ class HilDspSvdfS8StateS16(Parameters):
     moments: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspSvdfS8StateS8(Parameters):
     """The fields of ``struct hil_dsp_svdf_s8_state_s8``."""
 
@@ -1393,7 +1393,7 @@ class HilDspSvdfS8StateS8(Parameters):
     moments: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspTransposeConv2dS16(Parameters):
     """The fields of ``struct hil_dsp_transpose_conv2d_s16``."""
 
@@ -1404,7 +1404,7 @@ class HilDspTransposeConv2dS16(Parameters):
     dsp_columns_s16: HilDspColumnsS16
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspTransposeConv2dS8(Parameters):
     """The fields of ``struct hil_dsp_transpose_conv2d_s8``."""
 
@@ -1422,7 +1422,7 @@ class HilDspTransposeConv2dS8(Parameters):
     pairs: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspWinograd3x3S8(Parameters):
     """The fields of ``struct hil_dsp_winograd_3x3_s8``."""
 
@@ -1447,7 +1447,7 @@ class HilDspWinograd3x3S8(Parameters):
     border: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilFpuBatchMatmulF32(Parameters):
     """The fields of ``struct hil_fpu_batch_matmul_f32``."""
 
@@ -1460,7 +1460,7 @@ class HilFpuBatchMatmulF32(Parameters):
     group: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilFpuConv2dF32(Parameters):
     """The fields of ``struct hil_fpu_conv2d_f32``."""
 
@@ -1471,7 +1471,7 @@ class HilFpuConv2dF32(Parameters):
     fpu_columns_f32: HilFpuColumnsF32
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilFpuDepthwiseConv2dF32(Parameters):
     """The fields of ``struct hil_fpu_depthwise_conv2d_f32``."""
 
@@ -1493,7 +1493,7 @@ class HilFpuDepthwiseConv2dF32(Parameters):
     stream: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilFpuMatmulF32(Parameters):
     """The fields of ``struct hil_fpu_matmul_f32``."""
 
@@ -1506,7 +1506,7 @@ class HilFpuMatmulF32(Parameters):
     fpu_columns_f32: HilFpuColumnsF32
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilFpuMatvecF32(Parameters):
     """The fields of ``struct hil_fpu_matvec_f32``."""
 
@@ -1526,7 +1526,7 @@ class HilFpuMatvecF32(Parameters):
     stream: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilFpuTransposeConv2dF32(Parameters):
     """The fields of ``struct hil_fpu_transpose_conv2d_f32``."""
 
@@ -1543,7 +1543,7 @@ class HilFpuTransposeConv2dF32(Parameters):
     stream: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAddNS32(Parameters):
     """The fields of ``struct hil_add_n_s32``."""
 
@@ -1555,7 +1555,7 @@ class HilAddNS32(Parameters):
     parts: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAddNF32(Parameters):
     """The fields of ``struct hil_add_n_f32``."""
 
@@ -1567,7 +1567,7 @@ class HilAddNF32(Parameters):
     parts: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAddNS8(Parameters):
     """The fields of ``struct hil_add_n_s8``."""
 
@@ -1580,7 +1580,7 @@ class HilAddNS8(Parameters):
     accumulate_s8: HilAccumulateS8
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCumsumF32(Parameters):
     """The fields of ``struct hil_cumsum_f32``."""
 
@@ -1589,7 +1589,7 @@ class HilCumsumF32(Parameters):
     cumsum: HilCumsum
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCumsumS8(Parameters):
     """The fields of ``struct hil_cumsum_s8``."""
 
@@ -1599,7 +1599,7 @@ class HilCumsumS8(Parameters):
     accumulate_s8: HilAccumulateS8
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAverageRowsS8(Parameters):
     """The fields of ``struct hil_average_rows_s8``."""
 
@@ -1612,7 +1612,7 @@ class HilAverageRowsS8(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAverageRowsS16(Parameters):
     """The fields of ``struct hil_average_rows_s16``."""
 
@@ -1625,7 +1625,7 @@ class HilAverageRowsS16(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAverageRowsF32(Parameters):
     """The fields of ``struct hil_average_rows_f32``."""
 
@@ -1638,7 +1638,7 @@ class HilAverageRowsF32(Parameters):
     high: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMeanRowsS8(Parameters):
     """The fields of ``struct hil_mean_rows_s8``."""
 
@@ -1655,7 +1655,7 @@ class HilMeanRowsS8(Parameters):
     out_zero_point: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMeanRowsS16(Parameters):
     """The fields of ``struct hil_mean_rows_s16``."""
 
@@ -1668,7 +1668,7 @@ class HilMeanRowsS16(Parameters):
     shift: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMeanRowsF32(Parameters):
     """The fields of ``struct hil_mean_rows_f32``."""
 
@@ -1679,7 +1679,7 @@ class HilMeanRowsF32(Parameters):
     count: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCombineS8(Parameters):
     """The fields of ``struct hil_combine_s8``."""
 
@@ -1690,7 +1690,7 @@ class HilCombineS8(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCombineU8(Parameters):
     """The fields of ``struct hil_combine_u8``."""
 
@@ -1701,7 +1701,7 @@ class HilCombineU8(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCombineS16(Parameters):
     """The fields of ``struct hil_combine_s16``."""
 
@@ -1712,7 +1712,7 @@ class HilCombineS16(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCombineS32(Parameters):
     """The fields of ``struct hil_combine_s32``."""
 
@@ -1727,7 +1727,7 @@ class HilCombineS32(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCombineS64(Parameters):
     """The fields of ``struct hil_combine_s64``."""
 
@@ -1738,7 +1738,7 @@ class HilCombineS64(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCombineF32(Parameters):
     """The fields of ``struct hil_combine_f32``."""
 
@@ -1749,7 +1749,7 @@ class HilCombineF32(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDivideS8(Parameters):
     """The fields of ``struct hil_divide_s8``."""
 
@@ -1760,7 +1760,7 @@ class HilDivideS8(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDivideS16(Parameters):
     """The fields of ``struct hil_divide_s16``."""
 
@@ -1771,7 +1771,7 @@ class HilDivideS16(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDivideS32(Parameters):
     """The fields of ``struct hil_divide_s32``."""
 
@@ -1786,7 +1786,7 @@ class HilDivideS32(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDivideS64(Parameters):
     """The fields of ``struct hil_divide_s64``."""
 
@@ -1797,7 +1797,7 @@ class HilDivideS64(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDivF32(Parameters):
     """The fields of ``struct hil_div_f32``."""
 
@@ -1810,7 +1810,7 @@ class HilDivF32(Parameters):
     high: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilFloorDivF32(Parameters):
     """The fields of ``struct hil_floor_div_f32``."""
 
@@ -1819,7 +1819,7 @@ class HilFloorDivF32(Parameters):
     binary: HilBinary
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilFloorModF32(Parameters):
     """The fields of ``struct hil_floor_mod_f32``."""
 
@@ -1828,7 +1828,7 @@ class HilFloorModF32(Parameters):
     binary: HilBinary
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilPowF32(Parameters):
     """The fields of ``struct hil_pow_f32``."""
 
@@ -1837,7 +1837,7 @@ class HilPowF32(Parameters):
     binary: HilBinary
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilPowS32(Parameters):
     """The fields of ``struct hil_pow_s32``."""
 
@@ -1846,7 +1846,7 @@ class HilPowS32(Parameters):
     binary: HilBinary
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDivS8(Parameters):
     """The fields of ``struct hil_div_s8``."""
 
@@ -1869,7 +1869,7 @@ class HilDivS8(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSquaredDifferenceS8(Parameters):
     """The fields of ``struct hil_squared_difference_s8``."""
 
@@ -1896,7 +1896,7 @@ class HilSquaredDifferenceS8(Parameters):
     out_shift: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSquaredDifferenceS16(Parameters):
     """The fields of ``struct hil_squared_difference_s16``."""
 
@@ -1923,7 +1923,7 @@ class HilSquaredDifferenceS16(Parameters):
     out_shift: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCompareU8(Parameters):
     """The fields of ``struct hil_compare_u8``."""
 
@@ -1934,7 +1934,7 @@ class HilCompareU8(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCompareS16(Parameters):
     """The fields of ``struct hil_compare_s16``."""
 
@@ -1945,7 +1945,7 @@ class HilCompareS16(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCompareS32(Parameters):
     """The fields of ``struct hil_compare_s32``."""
 
@@ -1956,7 +1956,7 @@ class HilCompareS32(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCompareS64(Parameters):
     """The fields of ``struct hil_compare_s64``."""
 
@@ -1967,7 +1967,7 @@ class HilCompareS64(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCompareF32(Parameters):
     """The fields of ``struct hil_compare_f32``."""
 
@@ -1978,7 +1978,7 @@ class HilCompareF32(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCompareScaledS8(Parameters):
     """The fields of ``struct hil_compare_scaled_s8``."""
 
@@ -2001,7 +2001,7 @@ class HilCompareScaledS8(Parameters):
     b_shift: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBatchMatmulS8(Parameters):
     """The fields of ``struct hil_batch_matmul_s8``."""
 
@@ -2021,7 +2021,7 @@ class HilBatchMatmulS8(Parameters):
     rounding: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBatchMatmulS16(Parameters):
     """The fields of ``struct hil_batch_matmul_s16``."""
 
@@ -2034,7 +2034,7 @@ class HilBatchMatmulS16(Parameters):
     shift: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBatchMatmulF32(Parameters):
     """The fields of ``struct hil_batch_matmul_f32``."""
 
@@ -2043,7 +2043,7 @@ class HilBatchMatmulF32(Parameters):
     batch_matmul: HilBatchMatmul
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAddS8(Parameters):
     """The fields of ``struct hil_add_s8``."""
 
@@ -2052,7 +2052,7 @@ class HilAddS8(Parameters):
     sum_s8: HilSumS8
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSubS8(Parameters):
     """The fields of ``struct hil_sub_s8``."""
 
@@ -2061,7 +2061,7 @@ class HilSubS8(Parameters):
     sum_s8: HilSumS8
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLineSumS8(Parameters):
     """The fields of ``struct hil_line_sum_s8``."""
 
@@ -2082,7 +2082,7 @@ class HilLineSumS8(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilEvenSumS8(Parameters):
     """The fields of ``struct hil_even_sum_s8``."""
 
@@ -2107,7 +2107,7 @@ class HilEvenSumS8(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMulS8(Parameters):
     """The fields of ``struct hil_mul_s8``."""
 
@@ -2132,7 +2132,7 @@ class HilMulS8(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAddF32(Parameters):
     """The fields of ``struct hil_add_f32``."""
 
@@ -2141,7 +2141,7 @@ class HilAddF32(Parameters):
     binary_f32: HilBinaryF32
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSubF32(Parameters):
     """The fields of ``struct hil_sub_f32``."""
 
@@ -2150,7 +2150,7 @@ class HilSubF32(Parameters):
     binary_f32: HilBinaryF32
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMulF32(Parameters):
     """The fields of ``struct hil_mul_f32``."""
 
@@ -2159,7 +2159,7 @@ class HilMulF32(Parameters):
     binary_f32: HilBinaryF32
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAddS16(Parameters):
     """The fields of ``struct hil_add_s16``."""
 
@@ -2168,7 +2168,7 @@ class HilAddS16(Parameters):
     sum_s16: HilSumS16
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSubS16(Parameters):
     """The fields of ``struct hil_sub_s16``."""
 
@@ -2177,7 +2177,7 @@ class HilSubS16(Parameters):
     sum_s16: HilSumS16
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMulS16(Parameters):
     """The fields of ``struct hil_mul_s16``."""
 
@@ -2194,7 +2194,7 @@ class HilMulS16(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBucketizeF32(Parameters):
     """The fields of ``struct hil_bucketize_f32``."""
 
@@ -2203,7 +2203,7 @@ class HilBucketizeF32(Parameters):
     bucketize: HilBucketize
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBucketizeS32(Parameters):
     """The fields of ``struct hil_bucketize_s32``."""
 
@@ -2212,7 +2212,7 @@ class HilBucketizeS32(Parameters):
     bucketize: HilBucketize
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBucketizeS64(Parameters):
     """The fields of ``struct hil_bucketize_s64``."""
 
@@ -2221,7 +2221,7 @@ class HilBucketizeS64(Parameters):
     bucketize: HilBucketize
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCast(Parameters):
     """The fields of ``struct hil_cast``."""
 
@@ -2235,7 +2235,7 @@ class HilCast(Parameters):
     target: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2dF32(Parameters):
     """The fields of ``struct hil_conv2d_f32``."""
 
@@ -2255,7 +2255,7 @@ class HilConv2dF32(Parameters):
     weights: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2dGroupsS8(Parameters):
     """The fields of ``struct hil_conv2d_groups_s8``."""
 
@@ -2274,7 +2274,7 @@ class HilConv2dGroupsS8(Parameters):
     weights: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2dGroupsF32(Parameters):
     """The fields of ``struct hil_conv2d_groups_f32``."""
 
@@ -2296,7 +2296,7 @@ class HilConv2dGroupsF32(Parameters):
     bias: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2dS16(Parameters):
     """The fields of ``struct hil_conv2d_s16``."""
 
@@ -2311,7 +2311,7 @@ class HilConv2dS16(Parameters):
     shifts: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2dS16Sums32(Parameters):
     """The fields of ``struct hil_conv2d_s16_sums32``."""
 
@@ -2326,7 +2326,7 @@ class HilConv2dS16Sums32(Parameters):
     shifts: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2dS8(Parameters):
     """The fields of ``struct hil_conv2d_s8``."""
 
@@ -2343,7 +2343,7 @@ class HilConv2dS8(Parameters):
     weights: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv3dF32(Parameters):
     """The fields of ``struct hil_conv3d_f32``."""
 
@@ -2401,7 +2401,7 @@ class HilConv3dF32(Parameters):
     weights: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDepthwiseConv2dF32(Parameters):
     """The fields of ``struct hil_depthwise_conv2d_f32``."""
 
@@ -2421,7 +2421,7 @@ class HilDepthwiseConv2dF32(Parameters):
     weights: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDepthwiseConv2dS16(Parameters):
     """The fields of ``struct hil_depthwise_conv2d_s16``."""
 
@@ -2447,7 +2447,7 @@ class HilDepthwiseConv2dS16(Parameters):
     shifts: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDepthwiseConv2dS8(Parameters):
     """The fields of ``struct hil_depthwise_conv2d_s8``."""
 
@@ -2470,7 +2470,7 @@ class HilDepthwiseConv2dS8(Parameters):
     weights: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDetectionFast(Parameters):
     """The fields of ``struct hil_detection_fast``."""
 
@@ -2481,7 +2481,7 @@ class HilDetectionFast(Parameters):
     categories: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDetectionRegular(Parameters):
     """The fields of ``struct hil_detection_regular``."""
 
@@ -2492,7 +2492,7 @@ class HilDetectionRegular(Parameters):
     per_class: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCombineF64(Parameters):
     """The fields of ``struct hil_combine_f64``."""
 
@@ -2503,7 +2503,7 @@ class HilCombineF64(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCompareF64(Parameters):
     """The fields of ``struct hil_compare_f64``."""
 
@@ -2514,7 +2514,7 @@ class HilCompareF64(Parameters):
     comparison: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilFunctionF64(Parameters):
     """The fields of ``struct hil_function_f64``."""
 
@@ -2526,7 +2526,7 @@ class HilFunctionF64(Parameters):
     function: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilReduceF64(Parameters):
     """The fields of ``struct hil_reduce_f64``."""
 
@@ -2539,7 +2539,7 @@ class HilReduceF64(Parameters):
     count: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCastF64(Parameters):
     """The fields of ``struct hil_cast_f64``."""
 
@@ -2553,7 +2553,7 @@ class HilCastF64(Parameters):
     target: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRfftS16(Parameters):
     """The fields of ``struct hil_rfft_s16``."""
 
@@ -2566,7 +2566,7 @@ class HilRfftS16(Parameters):
     separating: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilIrfftS16(Parameters):
     """The fields of ``struct hil_irfft_s16``."""
 
@@ -2579,7 +2579,7 @@ class HilIrfftS16(Parameters):
     separating: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRfftS32(Parameters):
     """The fields of ``struct hil_rfft_s32``."""
 
@@ -2592,7 +2592,7 @@ class HilRfftS32(Parameters):
     separating: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilIrfftS32(Parameters):
     """The fields of ``struct hil_irfft_s32``."""
 
@@ -2605,7 +2605,7 @@ class HilIrfftS32(Parameters):
     separating: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRfftF32(Parameters):
     """The fields of ``struct hil_rfft_f32``."""
 
@@ -2618,7 +2618,7 @@ class HilRfftF32(Parameters):
     separating: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilIrfftF32(Parameters):
     """The fields of ``struct hil_irfft_f32``."""
 
@@ -2631,7 +2631,7 @@ class HilIrfftF32(Parameters):
     separating: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAbsF32(Parameters):
     """The fields of ``struct hil_abs_f32``."""
 
@@ -2641,7 +2641,7 @@ class HilAbsF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNegF32(Parameters):
     """The fields of ``struct hil_neg_f32``."""
 
@@ -2651,7 +2651,7 @@ class HilNegF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignF32(Parameters):
     """The fields of ``struct hil_sign_f32``."""
 
@@ -2661,7 +2661,7 @@ class HilSignF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCeilF32(Parameters):
     """The fields of ``struct hil_ceil_f32``."""
 
@@ -2671,7 +2671,7 @@ class HilCeilF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilFloorF32(Parameters):
     """The fields of ``struct hil_floor_f32``."""
 
@@ -2681,7 +2681,7 @@ class HilFloorF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRoundF32(Parameters):
     """The fields of ``struct hil_round_f32``."""
 
@@ -2691,7 +2691,7 @@ class HilRoundF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSqrtF32(Parameters):
     """The fields of ``struct hil_sqrt_f32``."""
 
@@ -2701,7 +2701,7 @@ class HilSqrtF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRsqrtF32(Parameters):
     """The fields of ``struct hil_rsqrt_f32``."""
 
@@ -2711,7 +2711,7 @@ class HilRsqrtF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSquareF32(Parameters):
     """The fields of ``struct hil_square_f32``."""
 
@@ -2721,7 +2721,7 @@ class HilSquareF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilExpF32(Parameters):
     """The fields of ``struct hil_exp_f32``."""
 
@@ -2731,7 +2731,7 @@ class HilExpF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLogF32(Parameters):
     """The fields of ``struct hil_log_f32``."""
 
@@ -2741,7 +2741,7 @@ class HilLogF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSinF32(Parameters):
     """The fields of ``struct hil_sin_f32``."""
 
@@ -2751,7 +2751,7 @@ class HilSinF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCosF32(Parameters):
     """The fields of ``struct hil_cos_f32``."""
 
@@ -2761,7 +2761,7 @@ class HilCosF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilEluF32(Parameters):
     """The fields of ``struct hil_elu_f32``."""
 
@@ -2771,7 +2771,7 @@ class HilEluF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilGeluF32(Parameters):
     """The fields of ``struct hil_gelu_f32``."""
 
@@ -2781,7 +2781,7 @@ class HilGeluF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilGeluTanhF32(Parameters):
     """The fields of ``struct hil_gelu_tanh_f32``."""
 
@@ -2791,7 +2791,7 @@ class HilGeluTanhF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAbsS32(Parameters):
     """The fields of ``struct hil_abs_s32``."""
 
@@ -2801,7 +2801,7 @@ class HilAbsS32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNegS32(Parameters):
     """The fields of ``struct hil_neg_s32``."""
 
@@ -2811,7 +2811,7 @@ class HilNegS32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNegS64(Parameters):
     """The fields of ``struct hil_neg_s64``."""
 
@@ -2821,7 +2821,7 @@ class HilNegS64(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignS32(Parameters):
     """The fields of ``struct hil_sign_s32``."""
 
@@ -2831,7 +2831,7 @@ class HilSignS32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNotBool(Parameters):
     """The fields of ``struct hil_not_bool``."""
 
@@ -2841,7 +2841,7 @@ class HilNotBool(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAbsS16(Parameters):
     """The fields of ``struct hil_abs_s16``."""
 
@@ -2859,7 +2859,7 @@ class HilAbsS16(Parameters):
     out_zero_point: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRsqrtS16(Parameters):
     """The fields of ``struct hil_rsqrt_s16``."""
 
@@ -2877,7 +2877,7 @@ class HilRsqrtS16(Parameters):
     out_zero_point: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilZeros(Parameters):
     """The fields of ``struct hil_zeros``."""
 
@@ -2887,7 +2887,7 @@ class HilZeros(Parameters):
     bytes: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilGatherBlocks(Parameters):
     """The fields of ``struct hil_gather_blocks``."""
 
@@ -2905,7 +2905,7 @@ class HilGatherBlocks(Parameters):
     count: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilGatherPlaces(Parameters):
     """The fields of ``struct hil_gather_places``."""
 
@@ -2923,7 +2923,7 @@ class HilGatherPlaces(Parameters):
     most: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilUpdateSlice(Parameters):
     """The fields of ``struct hil_update_slice``."""
 
@@ -2947,7 +2947,7 @@ class HilUpdateSlice(Parameters):
     row: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilOneHotS32(Parameters):
     """The fields of ``struct hil_one_hot_s32``."""
 
@@ -2956,7 +2956,7 @@ class HilOneHotS32(Parameters):
     one_hot: HilOneHot
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilOneHotS64(Parameters):
     """The fields of ``struct hil_one_hot_s64``."""
 
@@ -2965,7 +2965,7 @@ class HilOneHotS64(Parameters):
     one_hot: HilOneHot
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilWidenF16(Parameters):
     """The fields of ``struct hil_widen_f16``."""
 
@@ -2975,7 +2975,7 @@ class HilWidenF16(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNarrowF16(Parameters):
     """The fields of ``struct hil_narrow_f16``."""
 
@@ -2985,7 +2985,7 @@ class HilNarrowF16(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilInteger(Parameters):
     """The fields of ``struct hil_integer``."""
 
@@ -2998,7 +2998,7 @@ class HilInteger(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilIntegerCompare(Parameters):
     """The fields of ``struct hil_integer_compare``."""
 
@@ -3011,7 +3011,7 @@ class HilIntegerCompare(Parameters):
     operation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLayerNormF32(Parameters):
     """The fields of ``struct hil_layer_norm_f32``."""
 
@@ -3029,7 +3029,7 @@ class HilLayerNormF32(Parameters):
     shifted: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLayerNormS8(Parameters):
     """The fields of ``struct hil_layer_norm_s8``."""
 
@@ -3038,7 +3038,7 @@ class HilLayerNormS8(Parameters):
     layer_norm: HilLayerNorm
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLstmS8(Parameters):
     """The fields of ``struct hil_lstm_s8``."""
 
@@ -3064,7 +3064,7 @@ class HilLstmS8(Parameters):
     hidden_bias: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLstmS16(Parameters):
     """The fields of ``struct hil_lstm_s16``."""
 
@@ -3088,7 +3088,7 @@ class HilLstmS16(Parameters):
     in_bias: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLstmF32(Parameters):
     """The fields of ``struct hil_lstm_f32``."""
 
@@ -3105,7 +3105,7 @@ class HilLstmF32(Parameters):
     bias: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMatmulF32(Parameters):
     """The fields of ``struct hil_matmul_f32``."""
 
@@ -3127,7 +3127,7 @@ class HilMatmulF32(Parameters):
     weights: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMatmulS16(Parameters):
     """The fields of ``struct hil_matmul_s16``."""
 
@@ -3142,7 +3142,7 @@ class HilMatmulS16(Parameters):
     shifts: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMatmulS16Sums32(Parameters):
     """The fields of ``struct hil_matmul_s16_sums32``."""
 
@@ -3157,7 +3157,7 @@ class HilMatmulS16Sums32(Parameters):
     shifts: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMatmulS8(Parameters):
     """The fields of ``struct hil_matmul_s8``."""
 
@@ -3174,7 +3174,7 @@ class HilMatmulS8(Parameters):
     weights: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMeanS8(Parameters):
     """The fields of ``struct hil_mean_s8``."""
 
@@ -3193,7 +3193,7 @@ class HilMeanS8(Parameters):
     out_zero_point: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMeanS16(Parameters):
     """The fields of ``struct hil_mean_s16``."""
 
@@ -3206,7 +3206,7 @@ class HilMeanS16(Parameters):
     shift: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMeanF32(Parameters):
     """The fields of ``struct hil_mean_f32``."""
 
@@ -3217,7 +3217,7 @@ class HilMeanF32(Parameters):
     count: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCopy(Parameters):
     """The fields of ``struct hil_copy``."""
 
@@ -3227,7 +3227,7 @@ class HilCopy(Parameters):
     bytes: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilGather(Parameters):
     """The fields of ``struct hil_gather``."""
 
@@ -3249,7 +3249,7 @@ class HilGather(Parameters):
     run: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilPad(Parameters):
     """The fields of ``struct hil_pad``."""
 
@@ -3271,7 +3271,7 @@ class HilPad(Parameters):
     fill: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilJoin(Parameters):
     """The fields of ``struct hil_join``."""
 
@@ -3285,7 +3285,7 @@ class HilJoin(Parameters):
     blocks: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSplit(Parameters):
     """The fields of ``struct hil_split``."""
 
@@ -3299,7 +3299,7 @@ class HilSplit(Parameters):
     block: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSplitBlocks(Parameters):
     """The fields of ``struct hil_split_blocks``."""
 
@@ -3313,7 +3313,7 @@ class HilSplitBlocks(Parameters):
     blocks: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilTake(Parameters):
     """The fields of ``struct hil_take``."""
 
@@ -3332,7 +3332,7 @@ class HilTake(Parameters):
     run: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilPadElements(Parameters):
     """The fields of ``struct hil_pad_elements``."""
 
@@ -3356,7 +3356,7 @@ class HilPadElements(Parameters):
     fill: npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSpaceToBatch(Parameters):
     """The fields of ``struct hil_space_to_batch``."""
 
@@ -3386,7 +3386,7 @@ class HilSpaceToBatch(Parameters):
     fill: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLogSoftmaxS8(Parameters):
     """The fields of ``struct hil_log_softmax_s8``."""
 
@@ -3411,7 +3411,7 @@ class HilLogSoftmaxS8(Parameters):
     out_zero_point: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLogSoftmaxF32(Parameters):
     """The fields of ``struct hil_log_softmax_f32``."""
 
@@ -3420,7 +3420,7 @@ class HilLogSoftmaxF32(Parameters):
     normalized: HilNormalized
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilL2NormalizationS8(Parameters):
     """The fields of ``struct hil_l2_normalization_s8``."""
 
@@ -3431,7 +3431,7 @@ class HilL2NormalizationS8(Parameters):
     in_zero_point: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilL2NormalizationF32(Parameters):
     """The fields of ``struct hil_l2_normalization_f32``."""
 
@@ -3442,7 +3442,7 @@ class HilL2NormalizationF32(Parameters):
     least: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAveragePoolS8(Parameters):
     """The fields of ``struct hil_average_pool_s8``."""
 
@@ -3455,7 +3455,7 @@ class HilAveragePoolS8(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAveragePoolEvenS8(Parameters):
     """The fields of ``struct hil_average_pool_even_s8``."""
 
@@ -3481,7 +3481,7 @@ class HilAveragePoolEvenS8(Parameters):
     shifts: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMaxPoolS8(Parameters):
     """The fields of ``struct hil_max_pool_s8``."""
 
@@ -3494,7 +3494,7 @@ class HilMaxPoolS8(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAveragePoolS16(Parameters):
     """The fields of ``struct hil_average_pool_s16``."""
 
@@ -3507,7 +3507,7 @@ class HilAveragePoolS16(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMaxPoolS16(Parameters):
     """The fields of ``struct hil_max_pool_s16``."""
 
@@ -3520,7 +3520,7 @@ class HilMaxPoolS16(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAveragePoolF32(Parameters):
     """The fields of ``struct hil_average_pool_f32``."""
 
@@ -3533,7 +3533,7 @@ class HilAveragePoolF32(Parameters):
     high: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilL2PoolF32(Parameters):
     """The fields of ``struct hil_l2_pool_f32``."""
 
@@ -3546,7 +3546,7 @@ class HilL2PoolF32(Parameters):
     high: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMaxPoolF32(Parameters):
     """The fields of ``struct hil_max_pool_f32``."""
 
@@ -3559,7 +3559,7 @@ class HilMaxPoolF32(Parameters):
     high: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilPreluF32(Parameters):
     """The fields of ``struct hil_prelu_f32``."""
 
@@ -3568,7 +3568,7 @@ class HilPreluF32(Parameters):
     binary: HilBinary
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilPreluS8(Parameters):
     """The fields of ``struct hil_prelu_s8``."""
 
@@ -3591,7 +3591,7 @@ class HilPreluS8(Parameters):
     product_shift: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilQuantizeF32S8(Parameters):
     """The fields of ``struct hil_quantize_f32_s8``."""
 
@@ -3607,7 +3607,7 @@ class HilQuantizeF32S8(Parameters):
     to_even: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilQuantizeF32U8(Parameters):
     """The fields of ``struct hil_quantize_f32_u8``."""
 
@@ -3623,7 +3623,7 @@ class HilQuantizeF32U8(Parameters):
     to_even: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilQuantizeF32S16(Parameters):
     """The fields of ``struct hil_quantize_f32_s16``."""
 
@@ -3639,7 +3639,7 @@ class HilQuantizeF32S16(Parameters):
     to_even: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDequantizeS8F32(Parameters):
     """The fields of ``struct hil_dequantize_s8_f32``."""
 
@@ -3653,7 +3653,7 @@ class HilDequantizeS8F32(Parameters):
     zero_point: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDequantizeU8F32(Parameters):
     """The fields of ``struct hil_dequantize_u8_f32``."""
 
@@ -3667,7 +3667,7 @@ class HilDequantizeU8F32(Parameters):
     zero_point: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDequantizeS16F32(Parameters):
     """The fields of ``struct hil_dequantize_s16_f32``."""
 
@@ -3681,7 +3681,7 @@ class HilDequantizeS16F32(Parameters):
     zero_point: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRequantizeWide(Parameters):
     """The fields of ``struct hil_requantize_wide``."""
 
@@ -3709,7 +3709,7 @@ class HilRequantizeWide(Parameters):
     out_zero_point: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRealFunction(Parameters):
     """The fields of ``struct hil_real_function``."""
 
@@ -3721,7 +3721,7 @@ class HilRealFunction(Parameters):
     function: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRealClass(Parameters):
     """The fields of ``struct hil_real_class``."""
 
@@ -3733,7 +3733,7 @@ class HilRealClass(Parameters):
     kind: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilGruF32(Parameters):
     """The fields of ``struct hil_gru_f32``."""
 
@@ -3744,7 +3744,7 @@ class HilGruF32(Parameters):
     linear_before_reset: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRnnF32(Parameters):
     """The fields of ``struct hil_rnn_f32``."""
 
@@ -3755,7 +3755,7 @@ class HilRnnF32(Parameters):
     activation: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilReduce(Parameters):
     """The fields of ``struct hil_reduce``."""
 
@@ -3768,7 +3768,7 @@ class HilReduce(Parameters):
     way: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilArg(Parameters):
     """The fields of ``struct hil_arg``."""
 
@@ -3788,7 +3788,7 @@ class HilArg(Parameters):
     wide: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilResizeS8(Parameters):
     """The fields of ``struct hil_resize_s8``."""
 
@@ -3801,7 +3801,7 @@ class HilResizeS8(Parameters):
     columns: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilResizeS16(Parameters):
     """The fields of ``struct hil_resize_s16``."""
 
@@ -3814,7 +3814,7 @@ class HilResizeS16(Parameters):
     columns: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilResizeF32(Parameters):
     """The fields of ``struct hil_resize_f32``."""
 
@@ -3827,7 +3827,7 @@ class HilResizeF32(Parameters):
     columns: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilRfft2d(Parameters):
     """The fields of ``struct hil_rfft2d``."""
 
@@ -3853,7 +3853,7 @@ class HilRfft2d(Parameters):
     factors: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilComplexAbs(Parameters):
     """The fields of ``struct hil_complex_abs``."""
 
@@ -3863,7 +3863,7 @@ class HilComplexAbs(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilScatter(Parameters):
     """The fields of ``struct hil_scatter``."""
 
@@ -3883,7 +3883,7 @@ class HilScatter(Parameters):
     type: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSelect(Parameters):
     """The fields of ``struct hil_select``."""
 
@@ -3911,7 +3911,7 @@ class HilSelect(Parameters):
     bytes: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalWindow(Parameters):
     """The fields of ``struct hil_signal_window``."""
 
@@ -3925,7 +3925,7 @@ class HilSignalWindow(Parameters):
     shift: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalAutoScale(Parameters):
     """The fields of ``struct hil_signal_auto_scale``."""
 
@@ -3935,7 +3935,7 @@ class HilSignalAutoScale(Parameters):
     length: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalEnergy(Parameters):
     """The fields of ``struct hil_signal_energy``."""
 
@@ -3949,7 +3949,7 @@ class HilSignalEnergy(Parameters):
     end: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalFilterBank(Parameters):
     """The fields of ``struct hil_signal_filter_bank``."""
 
@@ -3971,7 +3971,7 @@ class HilSignalFilterBank(Parameters):
     widths: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalSquareRoot(Parameters):
     """The fields of ``struct hil_signal_square_root``."""
 
@@ -3981,7 +3981,7 @@ class HilSignalSquareRoot(Parameters):
     length: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalLog(Parameters):
     """The fields of ``struct hil_signal_log``."""
 
@@ -3999,7 +3999,7 @@ class HilSignalLog(Parameters):
     table: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalPcan(Parameters):
     """The fields of ``struct hil_signal_pcan``."""
 
@@ -4013,7 +4013,7 @@ class HilSignalPcan(Parameters):
     gains: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSoftmaxS8(Parameters):
     """The fields of ``struct hil_softmax_s8``."""
 
@@ -4029,7 +4029,7 @@ class HilSoftmaxS8(Parameters):
     exponentials: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSoftmaxEvenS8(Parameters):
     """The fields of ``struct hil_softmax_even_s8``."""
 
@@ -4051,7 +4051,7 @@ class HilSoftmaxEvenS8(Parameters):
     exponentials: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSoftmaxF32(Parameters):
     """The fields of ``struct hil_softmax_f32``."""
 
@@ -4065,7 +4065,7 @@ class HilSoftmaxF32(Parameters):
     beta: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSoftmaxS16(Parameters):
     """The fields of ``struct hil_softmax_s16``."""
 
@@ -4085,7 +4085,7 @@ class HilSoftmaxS16(Parameters):
     reciprocals: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalDelay(Parameters):
     """The fields of ``struct hil_signal_delay``."""
 
@@ -4099,7 +4099,7 @@ class HilSignalDelay(Parameters):
     delay: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalFramer(Parameters):
     """The fields of ``struct hil_signal_framer``."""
 
@@ -4119,7 +4119,7 @@ class HilSignalFramer(Parameters):
     skipped: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalStacker(Parameters):
     """The fields of ``struct hil_signal_stacker``."""
 
@@ -4135,7 +4135,7 @@ class HilSignalStacker(Parameters):
     step: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilCircularBuffer(Parameters):
     """The fields of ``struct hil_circular_buffer``."""
 
@@ -4147,7 +4147,7 @@ class HilCircularBuffer(Parameters):
     row: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalOverlapS16(Parameters):
     """The fields of ``struct hil_signal_overlap_s16``."""
 
@@ -4156,7 +4156,7 @@ class HilSignalOverlapS16(Parameters):
     overlap: HilOverlap
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalOverlapF32(Parameters):
     """The fields of ``struct hil_signal_overlap_f32``."""
 
@@ -4165,7 +4165,7 @@ class HilSignalOverlapF32(Parameters):
     overlap: HilOverlap
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalSubtract(Parameters):
     """The fields of ``struct hil_signal_subtract``."""
 
@@ -4191,7 +4191,7 @@ class HilSignalSubtract(Parameters):
     clamping: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSvdfS8StateS16(Parameters):
     """The fields of ``struct hil_svdf_s8_state_s16``."""
 
@@ -4203,7 +4203,7 @@ class HilSvdfS8StateS16(Parameters):
     moments: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSvdfS8StateS8(Parameters):
     """The fields of ``struct hil_svdf_s8_state_s8``."""
 
@@ -4215,7 +4215,7 @@ class HilSvdfS8StateS8(Parameters):
     moments: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSvdfF32(Parameters):
     """The fields of ``struct hil_svdf_f32``."""
 
@@ -4234,7 +4234,7 @@ class HilSvdfF32(Parameters):
     bias: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilTransposeConv2dS8(Parameters):
     """The fields of ``struct hil_transpose_conv2d_s8``."""
 
@@ -4256,7 +4256,7 @@ class HilTransposeConv2dS8(Parameters):
     weights: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilTransposeConv2dS16(Parameters):
     """The fields of ``struct hil_transpose_conv2d_s16``."""
 
@@ -4279,7 +4279,7 @@ class HilTransposeConv2dS16(Parameters):
     weights: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilTransposeConv2dF32(Parameters):
     """The fields of ``struct hil_transpose_conv2d_f32``."""
 
@@ -4296,7 +4296,7 @@ class HilTransposeConv2dF32(Parameters):
     weights: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLutS8(Parameters):
     """The fields of ``struct hil_lut_s8``."""
 
@@ -4308,7 +4308,7 @@ class HilLutS8(Parameters):
     table: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilClampF32Each(Parameters):
     """The fields of ``struct hil_clamp_f32_each``."""
 
@@ -4322,7 +4322,7 @@ class HilClampF32Each(Parameters):
     high: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLeakyReluF32(Parameters):
     """The fields of ``struct hil_leaky_relu_f32``."""
 
@@ -4334,7 +4334,7 @@ class HilLeakyReluF32(Parameters):
     alpha: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLogisticF32(Parameters):
     """The fields of ``struct hil_logistic_f32``."""
 
@@ -4344,7 +4344,7 @@ class HilLogisticF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilTanhF32(Parameters):
     """The fields of ``struct hil_tanh_f32``."""
 
@@ -4354,7 +4354,7 @@ class HilTanhF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilHardSwishF32(Parameters):
     """The fields of ``struct hil_hard_swish_f32``."""
 
@@ -4364,7 +4364,7 @@ class HilHardSwishF32(Parameters):
     size: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLeakyReluS16(Parameters):
     """The fields of ``struct hil_leaky_relu_s16``."""
 
@@ -4386,7 +4386,7 @@ class HilLeakyReluS16(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilClampS16(Parameters):
     """The fields of ``struct hil_clamp_s16``."""
 
@@ -4400,7 +4400,7 @@ class HilClampS16(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLutS16(Parameters):
     """The fields of ``struct hil_lut_s16``."""
 
@@ -4412,7 +4412,7 @@ class HilLutS16(Parameters):
     table: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLogisticS16(Parameters):
     """The fields of ``struct hil_logistic_s16``."""
 
@@ -4421,7 +4421,7 @@ class HilLogisticS16(Parameters):
     sigmoid_s16: HilSigmoidS16
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilTanhS16(Parameters):
     """The fields of ``struct hil_tanh_s16``."""
 
@@ -4430,7 +4430,7 @@ class HilTanhS16(Parameters):
     sigmoid_s16: HilSigmoidS16
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBatchMatmulS8Mve(Parameters):
     """The fields of ``struct hil_batch_matmul_s8_mve``."""
 
@@ -4451,7 +4451,7 @@ class HilBatchMatmulS8Mve(Parameters):
     shift: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBatchMatmulF32Mve(Parameters):
     """The fields of ``struct hil_batch_matmul_f32_mve``."""
 
@@ -4464,7 +4464,7 @@ class HilBatchMatmulF32Mve(Parameters):
     group: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilBatchMatmulRowsF32Mve(Parameters):
     """The fields of ``struct hil_batch_matmul_rows_f32_mve``."""
 
@@ -4473,7 +4473,7 @@ class HilBatchMatmulRowsF32Mve(Parameters):
     batch_matmul: HilBatchMatmul
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSumS8Mve(Parameters):
     """The fields of ``struct hil_sum_s8_mve``."""
 
@@ -4507,7 +4507,7 @@ class HilSumS8Mve(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilScaledSumS8Mve(Parameters):
     """The fields of ``struct hil_scaled_sum_s8_mve``."""
 
@@ -4530,7 +4530,7 @@ class HilScaledSumS8Mve(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2d3x3S8Mve(Parameters):
     """The fields of ``struct hil_conv2d_3x3_s8_mve``."""
 
@@ -4557,7 +4557,7 @@ class HilConv2d3x3S8Mve(Parameters):
     stream: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2dF32Mve(Parameters):
     """The fields of ``struct hil_conv2d_f32_mve``."""
 
@@ -4568,7 +4568,7 @@ class HilConv2dF32Mve(Parameters):
     mve_columns_f32: HilMveColumnsF32
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2dRgbS8Mve(Parameters):
     """The fields of ``struct hil_conv2d_rgb_s8_mve``."""
 
@@ -4604,7 +4604,7 @@ class HilConv2dRgbS8Mve(Parameters):
     mve_pixels: HilMvePixels
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2dS16Mve(Parameters):
     """The fields of ``struct hil_conv2d_s16_mve``."""
 
@@ -4615,7 +4615,7 @@ class HilConv2dS16Mve(Parameters):
     mve_columns_s16: HilMveColumnsS16
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2dS8Mve(Parameters):
     """The fields of ``struct hil_conv2d_s8_mve``."""
 
@@ -4631,7 +4631,7 @@ class HilConv2dS8Mve(Parameters):
     mve_columns: HilMveColumns
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDepthwise3x3S16Mve(Parameters):
     """The fields of ``struct hil_depthwise_3x3_s16_mve``."""
 
@@ -4662,7 +4662,7 @@ class HilDepthwise3x3S16Mve(Parameters):
     scales: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDepthwiseConv2dF32Mve(Parameters):
     """The fields of ``struct hil_depthwise_conv2d_f32_mve``."""
 
@@ -4684,7 +4684,7 @@ class HilDepthwiseConv2dF32Mve(Parameters):
     stream: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilDepthwiseConv2dS8Mve(Parameters):
     """The fields of ``struct hil_depthwise_conv2d_s8_mve``."""
 
@@ -4738,7 +4738,7 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     stream: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLayerNormS8Mve(Parameters):
     """The fields of ``struct hil_layer_norm_s8_mve``."""
 
@@ -4747,7 +4747,7 @@ class HilLayerNormS8Mve(Parameters):
     layer_norm: HilLayerNorm
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLstmS8Mve(Parameters):
     """The fields of ``struct hil_lstm_s8_mve``."""
 
@@ -4756,7 +4756,7 @@ class HilLstmS8Mve(Parameters):
     mve_lstm: HilMveLstm
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilLstmS16Mve(Parameters):
     """The fields of ``struct hil_lstm_s16_mve``."""
 
@@ -4765,7 +4765,7 @@ class HilLstmS16Mve(Parameters):
     mve_lstm: HilMveLstm
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMatmulF32Mve(Parameters):
     """The fields of ``struct hil_matmul_f32_mve``."""
 
@@ -4778,7 +4778,7 @@ class HilMatmulF32Mve(Parameters):
     mve_columns_f32: HilMveColumnsF32
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilVectorF32Mve(Parameters):
     """The fields of ``struct hil_vector_f32_mve``."""
 
@@ -4798,7 +4798,7 @@ class HilVectorF32Mve(Parameters):
     stream: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMatmulS16Mve(Parameters):
     """The fields of ``struct hil_matmul_s16_mve``."""
 
@@ -4811,7 +4811,7 @@ class HilMatmulS16Mve(Parameters):
     mve_columns_s16: HilMveColumnsS16
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilVectorS16Mve(Parameters):
     """The fields of ``struct hil_vector_s16_mve``."""
 
@@ -4833,7 +4833,7 @@ class HilVectorS16Mve(Parameters):
     stream: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilMatmulS8Mve(Parameters):
     """The fields of ``struct hil_matmul_s8_mve``."""
 
@@ -4846,7 +4846,7 @@ class HilMatmulS8Mve(Parameters):
     mve_columns: HilMveColumns
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilVectorS8Mve(Parameters):
     """The fields of ``struct hil_vector_s8_mve``."""
 
@@ -4871,7 +4871,7 @@ class HilVectorS8Mve(Parameters):
     stream: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSwapAxesMve(Parameters):
     """The fields of ``struct hil_swap_axes_mve``."""
 
@@ -4885,7 +4885,7 @@ class HilSwapAxesMve(Parameters):
     columns: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilPixelsS8Mve(Parameters):
     """The fields of ``struct hil_pixels_s8_mve``."""
 
@@ -4902,7 +4902,7 @@ class HilPixelsS8Mve(Parameters):
     mve_pixels: HilMvePixels
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilPointsS8Mve(Parameters):
     """The fields of ``struct hil_points_s8_mve``."""
 
@@ -4918,7 +4918,7 @@ class HilPointsS8Mve(Parameters):
     mve_pixels: HilMvePixels
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilStripsS8Mve(Parameters):
     """The fields of ``struct hil_strips_s8_mve``."""
 
@@ -4952,7 +4952,7 @@ class HilStripsS8Mve(Parameters):
     mve_pixels: HilMvePixels
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilAveragePoolS8Mve(Parameters):
     """The fields of ``struct hil_average_pool_s8_mve``."""
 
@@ -4967,7 +4967,7 @@ class HilAveragePoolS8Mve(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilScaledPoolS8Mve(Parameters):
     """The fields of ``struct hil_scaled_pool_s8_mve``."""
 
@@ -4990,7 +4990,7 @@ class HilScaledPoolS8Mve(Parameters):
     high: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSvdfS8StateS16Mve(Parameters):
     """The fields of ``struct hil_svdf_s8_state_s16_mve``."""
 
@@ -5001,7 +5001,7 @@ class HilSvdfS8StateS16Mve(Parameters):
     moments: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilSvdfS8StateS8Mve(Parameters):
     """The fields of ``struct hil_svdf_s8_state_s8_mve``."""
 
@@ -5012,7 +5012,7 @@ class HilSvdfS8StateS8Mve(Parameters):
     moments: npt.NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilTransposeConv2dS16Mve(Parameters):
     """The fields of ``struct hil_transpose_conv2d_s16_mve``."""
 
@@ -5023,7 +5023,7 @@ class HilTransposeConv2dS16Mve(Parameters):
     mve_columns_s16: HilMveColumnsS16
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilTransposeConv2dS8Mve(Parameters):
     """The fields of ``struct hil_transpose_conv2d_s8_mve``."""
 
@@ -5036,7 +5036,7 @@ class HilTransposeConv2dS8Mve(Parameters):
     mve_columns: HilMveColumns
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNarrowMatmulS16(Parameters):
     """The fields of ``struct hil_narrow_matmul_s16``."""
 
@@ -5049,7 +5049,7 @@ class HilNarrowMatmulS16(Parameters):
     narrow_columns: HilNarrowColumns
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNarrowConv2dS16(Parameters):
     """The fields of ``struct hil_narrow_conv2d_s16``."""
 
@@ -5060,7 +5060,7 @@ class HilNarrowConv2dS16(Parameters):
     narrow_columns: HilNarrowColumns
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNarrowDepthwiseS16(Parameters):
     """The fields of ``struct hil_narrow_depthwise_s16``."""
 
@@ -5080,7 +5080,7 @@ class HilNarrowDepthwiseS16(Parameters):
     scales: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNarrowLstmS8(Parameters):
     """The fields of ``struct hil_narrow_lstm_s8``."""
 
@@ -5089,7 +5089,7 @@ class HilNarrowLstmS8(Parameters):
     narrow_lstm: HilNarrowLstm
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilNarrowLstmS16(Parameters):
     """The fields of ``struct hil_narrow_lstm_s16``."""
 
@@ -5098,7 +5098,7 @@ class HilNarrowLstmS16(Parameters):
     narrow_lstm: HilNarrowLstm
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilV7mConv2dS8(Parameters):
     """The fields of ``struct hil_v7m_conv2d_s8``."""
 
@@ -5113,7 +5113,7 @@ class HilV7mConv2dS8(Parameters):
     v7m_columns: HilV7mColumns
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilV7mDepthwise3x3S8(Parameters):
     """The fields of ``struct hil_v7m_depthwise_3x3_s8``."""
 
@@ -5143,7 +5143,7 @@ class HilV7mDepthwise3x3S8(Parameters):
     scales: npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilV7mMatmulS8(Parameters):
     """The fields of ``struct hil_v7m_matmul_s8``."""
 
@@ -5158,7 +5158,7 @@ class HilV7mMatmulS8(Parameters):
     v7m_columns: HilV7mColumns
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(frozen=True, eq=False, kw_only=True)
 class HilV7mMatvecS8(Parameters):
     """The fields of ``struct hil_v7m_matvec_s8``."""
 

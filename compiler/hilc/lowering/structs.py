@@ -155,13 +155,13 @@ Written by ``{command}`` from the structs in the C headers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hilc.lowering.kernels import FieldGroup, Parameters
+from hilc.lowering.records import record
 '''
 
 
@@ -204,7 +204,7 @@ def python_module(
 
 def _class(c_name: str, base: str, fields: Fields, meaning: str, kernel: str | None = None) -> str:
     lines = [
-        "@dataclass(frozen=True, eq=False, kw_only=True)",
+        "@record(frozen=True, eq=False, kw_only=True)",
         f"class {python_name(c_name)}({base}):",
         f'    """{meaning}"""',
         "",
