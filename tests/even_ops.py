@@ -19,7 +19,7 @@ from hilc.ops.operands import quantization
 KINDS = (
     ("ADD", "int8"), ("SUB", "int8"), ("MUL", "int8"), ("MEAN", "int8"), ("QUANTIZE", "int8"),
     ("QUANTIZE", "float32"), ("AVERAGE_POOL_2D", "int8"), ("SOFTMAX", "int8"),
-    ("BATCH_MATMUL", "int8"),
+    ("BATCH_MATMUL", "int8"), ("TRANSPOSE_CONV", "int8"),
 )  # fmt: skip
 
 

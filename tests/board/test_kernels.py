@@ -96,6 +96,7 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
         singles += [random_op(rng, op, "int8") for _ in range(80)]
     singles += [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "int16") for _ in range(40)]
     singles += [even_op(rng, "AVERAGE_POOL_2D", "int8") for _ in range(60)]
+    singles += [even_op(rng, "TRANSPOSE_CONV", "int8") for _ in range(20)]
     for dtype in ("int8", "int16", "float32"):
         singles += [random_op(rng, "TRANSPOSE_CONV", dtype) for _ in range(40)]
     singles += [swapped_axes(rng) for _ in range(40)]

@@ -87,6 +87,32 @@ def test_what_has_no_form_on_integers_is_refused_by_name_or_allowed():
     require_integers(graph, allow_float=True)
 
 
+@pytest.mark.parametrize("taps", [2, 3])
+def test_transposed_convolutions_are_on_integers(taps: int) -> None:
+    """Their weights have the outputs along the second axis."""
+    rng = np.random.default_rng(11)
+    b = QdqBuilder(rng)
+    x = b.input((1, 4, 5, 6), 0.0213, 3)
+    scales = rng.uniform(0.002, 0.006, 3).astype(np.float32)
+    weights = b.node(
+        "DequantizeLinear",
+        b.constant(rng.integers(-127, 128, (4, 3, taps, taps)).astype(np.int8)),
+        b.constant(scales),
+        b.constant(np.zeros(3, np.int8)),
+        axis=1,
+    )
+    bias = b.constant(rng.integers(-3000, 3000, 3).astype(np.int32))
+    units = b.constant(scales * np.float32(0.0213))
+    operands = (weights, b.node("DequantizeLinear", bias, units, axis=0))
+    y = b.node("ConvTranspose", x, *operands, strides=[2, 2], pads=[0, 1, 0, 0])
+    model = b.model(b.quantize(b.node("Relu", y), 0.0271, -128))
+    graph = fused(model)
+    assert not graph.float_layers
+    assert "TRANSPOSE_CONV" in [node.op for node in graph.nodes]
+    for _ in range(4):
+        assert differing(model, graph, random_input(rng, model)) == 0
+
+
 def test_moved_integers_take_another_scale():
     """As parts of a tensor do that PT2E observes each for itself."""
     b = QdqBuilder(np.random.default_rng(5))

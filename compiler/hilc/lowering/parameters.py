@@ -4244,6 +4244,8 @@ class HilTransposeConv2dS8(Parameters):
     #: what is added to each input: less its zero point
     in_offset: int
     output_range: HilOutputRange
+    #: of sums: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
     #: 1: each output channel has a multiplier and a shift; 0: one for all
     per_channel: int
     #: of each output channel

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hilc.ir import Array
+from hilc.lowering.channels import sum_ends
 from hilc.lowering.linear import MatrixProduct, WideRequantization
 from hilc.lowering.parameters import (
     HilImages,
@@ -21,7 +22,8 @@ from hilc.lowering.parameters import (
     HilRequantization,
 )
 from hilc.lowering.registry import Layer, once
-from hilc.lowering.rounds import Rounds
+from hilc.lowering.rounds import rounds
+from hilc.numerics.requantize import has_ties
 from hilc.ops import linear, transpose_conv
 from hilc.ops.geometry import Axis
 from hilc.ops.linear import Operands, accumulator_bound
@@ -135,16 +137,28 @@ def phase_outputs(layer: Layer, form: PhasesForm) -> list[HilRequantization]:
     """Return how the sums of each phase of an int8 layer become outputs."""
     requant = linear.channel_requantization(layer.node, form.ops, layer.out)
     zero_point = linear.pad_value(layer.node, form.ops)
+    biases = [
+        form.ops.bias_data - zero_point * phase.weights.astype(np.int64).sum(axis=1)
+        for phase in form.phases
+    ]
+    # All phases have one policy.
+    shifts = requant.shifts.astype(np.int32)
+    ties = any(
+        has_ties(
+            requant.multipliers, shifts, *(bias + end for end in sum_ends(phase.weights))
+        ).any()
+        for bias, phase in zip(biases, form.phases, strict=True)
+    )
+    rounding = rounds(requant.rounding, ties, narrow=False)
     found = []
-    for phase in form.phases:
-        folded = form.ops.bias_data - zero_point * phase.weights.astype(np.int64).sum(axis=1)
+    for folded in biases:
         found.append(
             HilRequantization(
                 output_range=HilOutputRange(
                     out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high
                 ),
                 per_channel=int(requant.multipliers.size > 1),
-                narrow=int(Rounds.TWICE),
+                narrow=int(rounding),
                 bias=folded.astype(np.int32),
                 multipliers=requant.multipliers,
                 shifts=requant.shifts,

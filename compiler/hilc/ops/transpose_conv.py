@@ -122,5 +122,5 @@ TRANSPOSE_CONV = OpDef(
     _reference,
     _check,
     attributes=TransposeConvAttributes,
-    roundings=frozenset({Rounding.DOUBLE, Rounding.SINGLE}),
+    roundings=frozenset(Rounding),
 )

@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,7 +42,7 @@ from hilc.ir import (
     Tensor,
 )
 from hilc.numerics.requantize import INT32_MAX
-from hilc.ops import OPS
+from hilc.ops import OPS, transpose_conv
 from hilc.ops.broadcast import broadcast_links
 from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.traits import SameRows, channelwise
@@ -84,6 +85,17 @@ def _without_origins(graph: Graph) -> Graph:
         return graph
     tensors = {name: replace(t, origin=None) for name, t in graph.tensors.items()}
     return graph.with_(tensors=tensors)
+
+
+class _Places(NamedTuple):
+    """Positions of a linear operator's operands, and the axis of its weights that its outputs lie
+    along.
+    """
+
+    image: int
+    weights: int
+    bias: int
+    axis: int
 
 
 @dataclass
@@ -446,33 +458,46 @@ class _Fusion:
     def _linear(self, node: Node, out: Tensor) -> str:
         weights_of = OPS[node.op].weights
         assert weights_of is not None
-        assert out.quant is not None
-        axis = weights_of.channel_axis
-        x, weights = self._image(node.inputs[0]), self.tensors[node.inputs[1]]
+        return self._weighted(node, out, _Places(0, 1, 2, weights_of.channel_axis))
+
+    def _transposed(self, node: Node, out: Tensor) -> str:
+        image, weights, bias = transpose_conv.IMAGE, transpose_conv.WEIGHTS, transpose_conv.BIAS
+        return self._weighted(node, out, _Places(image, weights, bias, 0))
+
+    def _weighted(self, node: Node, out: Tensor, places: _Places) -> str:
+        """Return an operator whose sums are of products with constant weights."""
+        x, weights = (
+            self._image(node.inputs[places.image]),
+            self.tensors[node.inputs[places.weights]],
+        )
         if weights.origin is None:
             raise _NoIntegersError(f"its weights {weights.name!r} are not quantized")
-        values, quant = _channel_quantization(weights, weights.origin, axis)
-        x_quant = self.tensors[x].quant
-        assert x_quant is not None
-        made = [x, self._constant(weights.name, values, quant)]
-        bias = self.tensors[node.inputs[2]] if len(node.inputs) > 2 and node.inputs[2] else None
-        if bias is not None:
-            if bias.data is None:
-                raise _NoIntegersError(f"its bias {bias.name!r} is computed")
+        values, quant = _channel_quantization(weights, weights.origin, places.axis)
+        made = list(node.inputs)
+        made[places.image] = x
+        made[places.weights] = self._constant(weights.name, values, quant)
+        if len(made) > places.bias and made[places.bias]:
+            x_quant = self.tensors[x].quant
+            assert x_quant is not None
             units = np.array(quant.scale) * x_quant.scale[0]
-            steps = np.rint(bias.data.astype(np.float64).reshape(-1) / units)
-            if np.abs(steps).max(initial=0) > INT32_MAX:
-                raise _NoIntegersError(f"its bias {bias.name!r} exceeds 32 bits")
-            lost = np.abs(bias.data.astype(np.float64).reshape(-1) - steps * units)
-            effect = float(lost.max(initial=0) / out.quant.scale[0])
-            self.biases[out.name] = RoundedBias(out.name, effect)
-            made.append(self._constant(bias.name, steps.astype(np.int32), None))
-        elif len(node.inputs) > 2:
-            made.append("")
+            made[places.bias] = self._bias(self.tensors[made[places.bias]], units, out)
         fused = replace(
             node, inputs=tuple(made), outputs=(out.name,), rounding=Rounding.NEAREST_EVEN
         )
         return self._add(fused)
+
+    def _bias(self, bias: Tensor, units: Array, out: Tensor) -> str:
+        """Return a bias in whole units of the sums, and note what of it is lost."""
+        assert out.quant is not None
+        if bias.data is None:
+            raise _NoIntegersError(f"its bias {bias.name!r} is computed")
+        steps = np.rint(bias.data.astype(np.float64).reshape(-1) / units)
+        if np.abs(steps).max(initial=0) > INT32_MAX:
+            raise _NoIntegersError(f"its bias {bias.name!r} exceeds 32 bits")
+        lost = np.abs(bias.data.astype(np.float64).reshape(-1) - steps * units)
+        effect = float(lost.max(initial=0) / out.quant.scale[0])
+        self.biases[out.name] = RoundedBias(out.name, effect)
+        return self._constant(bias.name, steps.astype(np.int32), None)
 
     def _first_operand(self, node: Node, out: Tensor) -> str:
         """Return an operator on integers whose other operands stay constants of floats."""
@@ -492,6 +517,7 @@ class _Fusion:
 #: How an operator on floats becomes one on integers, by its name.
 _FUSED: Mapping[str, Callable[[_Fusion, Node, Tensor], str]] = {
     **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), _Fusion._linear),
+    "TRANSPOSE_CONV": _Fusion._transposed,
     **dict.fromkeys(
         ("ADD", "SUB", "MUL", "MEAN", "AVERAGE_POOL_2D", "SOFTMAX", "BATCH_MATMUL"),
         _Fusion._operands,

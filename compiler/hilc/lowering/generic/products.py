@@ -8,7 +8,7 @@ import numpy as np
 
 from hilc.ir import Rounding
 from hilc.lowering.generic.wide import bias_words, multipliers, right_shifts
-from hilc.lowering.kernels import KernelCall
+from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import WideRequantization
 from hilc.lowering.matrices import matrices_form
 from hilc.lowering.parameters import (
@@ -32,22 +32,83 @@ from hilc.ops.operands import ARITHMETIC, float_range, quantization
 _BOTH = (Rounding.SINGLE, Rounding.DOUBLE)
 
 
-@lowers("TRANSPOSE_CONV", roundings=_BOTH)
+@lowers("TRANSPOSE_CONV", roundings=Rounding)
 def transposed(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of a transposed convolution on any core."""
-    node, out = layer.node, layer.out
-    ops, window = transpose_conv.layer_operands(node, layer.ins)
-    h, w = window.h, window.w
-    shape = HilTransposed(
-        images=HilImages(
-            batch=out.shape[0],
-            in_h=h.out_size,
-            in_w=w.out_size,
-            in_c=ops.x.shape[3],
-            out_h=out.shape[1],
-            out_w=out.shape[2],
+    ops, _ = transpose_conv.layer_operands(layer.node, layer.ins)
+    if not ops.x.element.quantized:
+        yield _transposed_call(layer, ops, _floats(layer, ops))
+    elif not ops.x.element.symmetric:
+        yield _transposed_call(layer, ops, _bytes(layer, ops))
+    elif layer.node.rounding is not Rounding.NEAREST_EVEN:
+        yield _transposed_call(layer, ops, _words(layer, ops))
+
+
+def _floats(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dF32:
+    low, high = float_range(layer.node, ActivationAttributes.of(layer.node).activation)
+    return HilTransposeConv2dF32(
+        transposed=_shape(layer),
+        out_min=low,
+        out_max=high,
+        bias=ops.bias_data,
+        weights=ops.weight_data.reshape(-1),
+    )
+
+
+def _words(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dS16:
+    requant = linear.channel_requantization(layer.node, ops, layer.out)
+    outputs = WideRequantization(requant, ops.bias_data, 0)
+    return HilTransposeConv2dS16(
+        transposed=_shape(layer),
+        out_min=requant.low,
+        out_max=requant.high,
+        per_channel=int(requant.multipliers.size > 1),
+        bias=bias_words(outputs),
+        multipliers=multipliers(outputs),
+        shifts=right_shifts(outputs),
+        weights=ops.weight_data.reshape(-1),
+    )
+
+
+def _bytes(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dS8:
+    node = layer.node
+    requant = linear.channel_requantization(node, ops, layer.out)
+    return HilTransposeConv2dS8(
+        transposed=_shape(layer),
+        in_offset=-quantization(node, ops.x)[1],
+        output_range=HilOutputRange(
+            out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high
         ),
-        out_c=out.shape[3],
+        rounding=int(rounds(node.rounding, ties=True, narrow=False)),
+        per_channel=int(requant.multipliers.size > 1),
+        bias=ops.bias_data.astype(np.int32),
+        multipliers=requant.multipliers,
+        shifts=requant.shifts,
+        weights=ops.weight_data.reshape(-1),
+    )
+
+
+def _transposed_call(layer: Layer, ops: linear.Operands, parameters: Parameters) -> KernelCall:
+    _, filter_h, filter_w, _ = ops.weights.shape
+    macs = ops.x.size * layer.out.shape[3] * filter_h * filter_w
+    return KernelCall(parameters, (transpose_conv.IMAGE,), macs)
+
+
+def _shape(layer: Layer) -> HilTransposed:
+    """Return the images and the window of a transposed convolution."""
+    ops, window = transpose_conv.layer_operands(layer.node, layer.ins)
+    h, w = window.h, window.w
+    images = HilImages(
+        batch=layer.out.shape[0],
+        in_h=h.out_size,
+        in_w=w.out_size,
+        in_c=ops.x.shape[3],
+        out_h=layer.out.shape[1],
+        out_w=layer.out.shape[2],
+    )
+    return HilTransposed(
+        images=images,
+        out_c=layer.out.shape[3],
         filter_h=h.filter_size,
         filter_w=w.filter_size,
         stride_h=h.stride,
@@ -55,45 +116,6 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
         pad_top=h.pad_before,
         pad_left=w.pad_before,
     )
-    macs = ops.x.size * out.shape[3] * h.filter_size * w.filter_size
-    inputs = (transpose_conv.IMAGE,)
-    weights = ops.weight_data.reshape(-1)
-    if not ops.x.element.quantized:
-        low, high = float_range(node, ActivationAttributes.of(node).activation)
-        floats = HilTransposeConv2dF32(
-            transposed=shape, out_min=low, out_max=high, bias=ops.bias_data, weights=weights
-        )
-        yield KernelCall(floats, inputs, macs)
-        return
-    requant = linear.channel_requantization(node, ops, out)
-    per_channel = int(requant.multipliers.size > 1)
-    if ops.x.element.symmetric:
-        outputs = WideRequantization(requant, ops.bias_data, 0)
-        wide = HilTransposeConv2dS16(
-            transposed=shape,
-            out_min=requant.low,
-            out_max=requant.high,
-            per_channel=per_channel,
-            bias=bias_words(outputs),
-            multipliers=multipliers(outputs),
-            shifts=right_shifts(outputs),
-            weights=weights,
-        )
-        yield KernelCall(wide, inputs, macs)
-        return
-    parameters = HilTransposeConv2dS8(
-        transposed=shape,
-        in_offset=-quantization(node, ops.x)[1],
-        output_range=HilOutputRange(
-            out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high
-        ),
-        per_channel=per_channel,
-        bias=ops.bias_data.astype(np.int32),
-        multipliers=requant.multipliers,
-        shifts=requant.shifts,
-        weights=weights,
-    )
-    yield KernelCall(parameters, inputs, macs)
 
 
 @lowers("BATCH_MATMUL", dtypes=ARITHMETIC, roundings=Rounding)

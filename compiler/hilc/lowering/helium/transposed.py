@@ -13,18 +13,19 @@ from hilc.lowering.helium.wide import rows_of_s16
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilTransposeConv2dS8Mve, HilTransposeConv2dS16Mve
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.rounds import rounding_of
 from hilc.lowering.transposed import phase_outputs, phases_form, wide_phases
 from hilc.ops import linear, transpose_conv
 
 
-@lowers("TRANSPOSE_CONV", requires={"mve"})
+@lowers("TRANSPOSE_CONV", requires={"mve"}, roundings=Rounding)
 def transposed(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel by rows of int8."""
     form = phases_form(layer, "int8")
     if form is None:
         return
     outputs = phase_outputs(layer, form)
-    if outputs[0].shifts.max() >= 0:
+    if outputs[0].shifts.max() >= 0 or rounding_of(outputs[0]) is Rounding.NEAREST_EVEN:
         return
     step = form.channels * form.strides[1]
     columns = [

@@ -199,14 +199,8 @@ def conv_transpose(n: Operation) -> Tensor:
         (*weights.shape[:2], *((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))),
         "float32",
     )
-    # A tap between which zeros lie: the operator has no dilation of its own.
-    spread = np.zeros(
-        (*weights.shape[:2], *((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))),
-        weights.dtype,
-    )
-    taps = tuple(slice(None, None, dilation) for dilation in dilations)
-    spread[(slice(None), slice(None), *taps)] = weights
-    weights, kernel = spread, spread.shape[2:]
+    weights = _spread(weights, dilations)
+    kernel = weights.shape[2:]
     sizes, pads = _transposed_sizes(n, x.shape[2:], kernel, strides)
     wanted = tuple(sizes)
     if rank == 1:
@@ -256,6 +250,20 @@ def conv_transpose(n: Operation) -> Tensor:
         made = padded(n, made, missing)
     result = channels_first(n, made)
     return n.reshape(result, (*result.shape[:2], *wanted))
+
+
+def _spread(weights: Array, dilations: Sequence[int]) -> Array:
+    """Return taps with zeros between them: the operator has no dilation of its own."""
+    if set(dilations) == {1}:
+        return weights
+    kernel = weights.shape[2:]
+    spread = np.zeros(
+        (*weights.shape[:2], *((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))),
+        weights.dtype,
+    )
+    taps = tuple(slice(None, None, dilation) for dilation in dilations)
+    spread[(slice(None), slice(None), *taps)] = weights
+    return spread
 
 
 def _transposed_sizes(

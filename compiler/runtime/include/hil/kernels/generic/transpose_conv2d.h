@@ -84,6 +84,7 @@ struct hil_transpose_conv2d_s8 {
     HIL_TRANSPOSED_FIELDS;
     int32_t in_offset; /* what is added to each input: less its zero point */
     HIL_OUTPUT_RANGE_FIELDS;
+    int32_t rounding;    /* of sums: HIL_ROUND_TWICE and others (quant.h) */
     int32_t per_channel; /* 1: each output channel has a multiplier and a shift; 0: one for all */
     const int32_t *bias; /* of each output channel */
     const int32_t *multipliers; /* in Q0.31 */
@@ -102,9 +103,10 @@ HIL_INLINE int32_t hil_transpose_conv2d_s8_add(const struct hil_transpose_conv2d
 HIL_INLINE int8_t hil_transpose_conv2d_s8_finish(const struct hil_transpose_conv2d_s8 *p,
                                                  int32_t sum, int32_t channel) {
     const int32_t factor = p->per_channel ? channel : 0;
-    const int32_t scaled =
-        hil_requantize(sum + p->bias[channel], p->multipliers[factor], p->shifts[factor]);
-    return (int8_t)hil_clamp(scaled + p->out_zero_point, p->out_min, p->out_max);
+    const int32_t value =
+        hil_requantize_by(p->rounding, sum + p->bias[channel], p->multipliers[factor],
+                          p->shifts[factor], p->out_zero_point);
+    return (int8_t)hil_clamp(value, p->out_min, p->out_max);
 }
 
 HIL_INLINE void hil_transpose_conv2d_s8(const struct hil_transpose_conv2d_s8 *p, const int8_t *in,
