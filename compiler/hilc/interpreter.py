@@ -10,6 +10,7 @@ import numpy.typing as npt
 from hilc.errors import InputError
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.ops import OPS
+from hilc.support.arguments import typed
 from hilc.support.numbers import numbers
 
 
@@ -19,6 +20,7 @@ class Interpreter:
     They begin with what a reset gives them.
     """
 
+    @typed
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._states: dict[str, Array] = {}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
@@ -18,6 +17,7 @@ from hilc.ir import Array, Numerics
 from hilc.lowering.choice import Choice
 from hilc.memory.program import Pin, PoolSpec
 from hilc.schedule.tuning import Tuning
+from hilc.support.arguments import check
 
 #: A file, its bytes, a graph, or an object of PyTorch's or ONNX's (:mod:`hilc.frontends.objects`).
 Model = Any
@@ -26,16 +26,6 @@ _DEFINITIONS = tuple(numerics.value for numerics in Numerics)
 
 _Keywords = ParamSpec("_Keywords")
 _Result = TypeVar("_Result", covariant=True)
-
-
-#: Options that hold several values, with what they are.
-_KINDS: Mapping[str, tuple[type, str]] = {
-    "pins": (Mapping, "a mapping of names to pins"),
-    "shapes": (Mapping, "a mapping of inputs to shapes"),
-    "inputs": (Mapping, "a mapping of inputs to arrays"),
-    "memory": (Iterable, "a list of pools"),
-    "externals": (Iterable, "a list of generators"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,25 +78,11 @@ class CompileOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for limit in ("ram", "flash"):
-            value = getattr(self, limit)
-            if value is not None and not isinstance(value, Integral):
-                raise InputError(
-                    f"the limit {limit}={value!r} is not a number of bytes",
-                    f"give an int: {limit}=32 * 1024",
-                )
         if self.reference not in (None, *_DEFINITIONS):
             raise InputError(
                 f"no code is compiled by the definition of {self.reference!r}",
                 f"choose one of {', '.join(_DEFINITIONS)}",
             )
-        for option, (kind, shown) in _KINDS.items():
-            value = getattr(self, option)
-            if not isinstance(value, kind):
-                raise InputError(
-                    f"{option}={value!r:.60} is of type {type(value).__name__}",
-                    f"give {shown} as {option}",
-                )
         # Copy, so that later changes by the caller have no effect.
         object.__setattr__(self, "pins", MappingProxyType(dict(self.pins)))
         object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))
@@ -154,6 +130,7 @@ def takes_options(
                     f"{function.__name__}() got options and {min(keywords)!r}: pass one value, "
                     "dataclasses.replace(options, ...), or keywords alone"
                 )
+            check("options", options, CompileOptions)
             return function(model, options)
 
         own = inspect.signature(function)

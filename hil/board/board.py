@@ -20,6 +20,7 @@ from hil.board.description import read_description, shipped_file
 from hil.board.ports import ROLES, Port, make_port, port_description, port_names
 from hil.errors import BoardError
 from hil.plugins import load_plugins
+from hilc.support.arguments import typed
 from hilc.support.inputs import check_regular
 from hilc.support.resources import data_dir
 from hilc.support.suggest import nearest
@@ -204,6 +205,7 @@ def own_board_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in boards_folder().glob("*.toml")))
 
 
+@typed
 def board_file(name: str) -> Path | None:
     """Return the description of the board ``name``: one that ships, ``./NAME.toml``, or one of the
     user's folder.
@@ -215,6 +217,7 @@ def board_file(name: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
+@typed
 def load_board(name_or_path: str | Path) -> Board:
     """Return the board ``name`` (:func:`board_file`), or the one described in the file ``path``.
 

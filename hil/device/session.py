@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from numbers import Real
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -33,6 +32,7 @@ from hil.runners import (
     start,
 )
 from hilc.artifact.library import ModelLibrary
+from hilc.support.arguments import typed
 
 if TYPE_CHECKING:
     from hil.lab import LabBoard
@@ -43,6 +43,7 @@ _DEFAULT_BAUDRATE = 115200
 _PORT_LIMIT_S, _PORT_LOOK_S = 10.0, 0.1
 
 
+@typed
 @contextlib.contextmanager
 def open(
     board: str | Path | Board,
@@ -83,7 +84,7 @@ def open(
     that does not answer is reset, programmed again and switched off and on, as far as possible
     (:mod:`hil.device.recovery`); the same applies to :meth:`Device.repeated`.
     """
-    _check_kinds({"runner": runner, "port": port, "probe": probe}, transport, run_timeout_s)
+    _check_values(transport, run_timeout_s)
     if isinstance(board, str) and (wanted := parse_selector(board)) is not None:
         # Not at the top: most sessions use no lab.
         from hil.lab import leased
@@ -104,11 +105,6 @@ def open(
         return
     if isinstance(board, str | Path):
         board = load_board(board)
-    if not isinstance(board, Board):
-        raise InputError(
-            f"{board!r:.60} of type {type(board).__name__} is not a board",
-            "give a name of `hil boards`, or the path of a description",
-        )
     if transport == "rtt":
         board = board.over_rtt()
     choice = Choice(probe, port, board.is_over_rtt, progress, flashed, lab, bulk)
@@ -121,17 +117,12 @@ def open(
         yield device
 
 
-def _check_kinds(words: Mapping[str, object], transport: object, run_timeout_s: object) -> None:
-    """Raise for arguments of another type, or beyond what they may be."""
-    for name, word in words.items():
-        if word is not None and not isinstance(word, str):
-            raise InputError(
-                f"{name}={word!r:.60} is of type {type(word).__name__}", f"give a text as {name}"
-            )
+def _check_values(transport: str, run_timeout_s: float) -> None:
+    """Raise for arguments beyond what they may be."""
     if transport not in ("uart", "rtt"):
         raise InputError(f"transport={transport!r:.60} is not available", "choose uart or rtt")
     # NaN is not above 0 either.
-    if not (isinstance(run_timeout_s, Real) and float(run_timeout_s) > 0):
+    if not run_timeout_s > 0:
         raise InputError(
             f"run_timeout_s={run_timeout_s!r:.60} is not a number of seconds above 0",
             "give a number above 0",

@@ -51,6 +51,7 @@ from hil.support.cache import (
     used,
 )
 from hilc.artifact.library import ModelLibrary, Module
+from hilc.support.arguments import typed
 from hilc.support.outputs import (
     OutputError,
     cannot_write,
@@ -187,6 +188,7 @@ class Firmware:
         return f"<Firmware of {models} for {self.board.name}: {self.elf}>"
 
 
+@typed
 def build(
     libraries: Sequence[ModelLibrary],
     board: Board,
@@ -274,6 +276,7 @@ def _build(
     return sizes
 
 
+@typed
 def create_project(
     libraries: Sequence[ModelLibrary],
     board: Board,

@@ -9,8 +9,10 @@ import hilc
 from hil.board import Board, load_board
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
+from hilc.support.arguments import typed
 
 
+@typed
 def compile(
     model: Any, samples: Any = None, *, board: str | Path | Board | None = None, **options: Any
 ) -> ModelLibrary:

@@ -19,6 +19,7 @@ from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import Module
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded
 from hilc.errors import InputError
+from hilc.support.arguments import check
 
 T = TypeVar("T")
 
@@ -107,6 +108,8 @@ def bench(
 
     The stack's peak is that since the firmware's start.
     """
+    check("runs", runs, int)
+    check("seed", seed, int)
     firmware = device.firmware
     if firmware is None:
         raise InputError(

@@ -24,6 +24,7 @@ from hilc.artifact.library import Layer, TensorInfo
 from hilc.errors import InputError
 from hilc.executor import Model as ExecutedModel
 from hilc.ir import Array
+from hilc.support.arguments import typed
 
 FLOAT_RTOL = 1e-5
 
@@ -255,6 +256,7 @@ class _Comparison:
         )
 
 
+@typed
 def verify(
     model: RunnableModel,
     samples: Iterable[Sample],

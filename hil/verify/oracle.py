@@ -25,6 +25,7 @@ from hilc.references import (
     numerics_of_reference,
     require_installed,
 )
+from hilc.support.arguments import typed
 from hilc.support.inputs import check_regular
 from hilc.target import get_cpu
 from hilc.transforms.float_sums import with_float_sums
@@ -62,6 +63,7 @@ def _first(names: Sequence[str], take: Callable[[str], _Taken]) -> tuple[_Taken,
     return take(names[-1]), fallback
 
 
+@typed
 def reference_of(
     library: ModelLibrary,
     module: Module,
@@ -119,6 +121,7 @@ def _model_file(library: ModelLibrary, module: Module) -> bytes | None:
     return next((data for data in kept if reader_of(data) is not None), None)
 
 
+@typed
 def expected_outputs(path: str | Path, module: Module, samples: int) -> Oracle:
     """Return the outputs of ``samples`` samples from an NPZ file."""
     expected = load_samples(path, module.outputs, "output")

@@ -17,6 +17,7 @@ from hilc.artifact.library import TensorInfo
 from hilc.errors import HilError, InputError
 from hilc.executor import conversion_hint
 from hilc.ir import ELEMENT_TYPES, Array
+from hilc.support.arguments import typed
 from hilc.support.inputs import check_regular
 from hilc.support.outputs import replacing
 
@@ -47,6 +48,7 @@ def random_sample(tensors: Sequence[TensorInfo], seed: int, index: int) -> dict[
 class RandomSamples(Sequence[Sample]):
     """The first ``count`` samples of the series ``seed``, computed on access."""
 
+    @typed
     def __init__(self, tensors: Sequence[TensorInfo], seed: int, count: int) -> None:
         self._tensors = tensors
         self._seed = seed
@@ -98,6 +100,7 @@ class ArraySamples(Sequence[Sample]):
         return ArraySamples(taken) if isinstance(index, slice) else taken
 
 
+@typed
 def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> Sequence[Sample]:
     """Return the samples of an NPZ file with one array per tensor, by name.
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy
 import pytest
@@ -261,6 +261,6 @@ def test_an_option_that_is_new_is_in_the_key_or_refused(model: Path) -> None:
         compiled_module._entry(model, CompileOptions(cpu=CPU, memory=(spec,))) for spec in specs
     }
     assert len(entries) == 2
-    options: dict[str, Any] = {"choice": object()}
+    options: dict[str, Any] = {"choice": Choice(kernels=cast(Any, {"layer": object()}))}
     with pytest.raises(AssertionError, match="options are"):
         compiled_module._entry(model, CompileOptions(cpu=CPU, **options))

@@ -164,7 +164,7 @@ def test_wrong_use_is_named() -> None:
 )
 def test_what_is_no_library_is_named(use: Callable[[Any], object], library: object) -> None:
     with pytest.raises(
-        InputError, match="is not a library: its type is|cannot read|there is no|does not exist"
+        InputError, match="^library=.* is of type|cannot read|there is no|does not exist"
     ):
         use(library)
 

@@ -759,8 +759,8 @@ def test_random_damage_is_refused_or_harmless(tmp_path: Path) -> None:
     [
         (None, {}, "None is not a model file: its type is NoneType"),
         (5, {}, "5 is not a model file: its type is int"),
-        ("graph", {"ram": "32K"}, r"ram='32K' is not a number of bytes\n\nhint: give an int"),
-        ("graph", {"flash": 1.5}, "flash=1.5 is not a number of bytes"),
+        ("graph", {"ram": "32K"}, r"ram='32K' is of type str\n\nhint: give ram as an int"),
+        ("graph", {"flash": 1.5}, "flash=1.5 is of type float"),
     ],
 )
 def test_wrong_arguments_of_compile_are_named(model: Any, options: Any, message: str) -> None:

@@ -20,6 +20,7 @@ from hilc.artifact.shipped import shipped_runtime
 from hilc.codegen.function_table import function_table
 from hilc.errors import InputError
 from hilc.lowering.choice import ChoiceReport
+from hilc.support.arguments import typed
 from hilc.support.jsondata import json_bytes, parse_json
 
 __all__ = [
@@ -63,6 +64,7 @@ class ModelLibrary:
         nbytes = sum(map(len, self.files.values()))
         return f"<ModelLibrary {models}: {len(self.files)} files, {nbytes:,} bytes>"
 
+    @typed
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the library as an archive if ``path`` ends in ``.tar``, else as a folder.
 
@@ -72,6 +74,7 @@ class ModelLibrary:
         write_files(self.files, path, force=force)
         return Path(path)
 
+    @typed
     def with_code(
         self, include_dirs: Sequence[str | Path] = (), sources: Sequence[str | Path] = ()
     ) -> ModelLibrary:
@@ -83,6 +86,7 @@ class ModelLibrary:
         return replace(self, files=own | extra_files(include_dirs, sources))
 
     @staticmethod
+    @typed
     def load(path: str | Path) -> ModelLibrary:
         """Read an archive or a folder; raise ``InputError`` if it is invalid. Both are
         untrusted.
@@ -91,6 +95,7 @@ class ModelLibrary:
         return _library(read_files(path), str(path))
 
 
+@typed
 def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
     """Return one library with the modules of all; their names and global symbols must differ."""
     modules = tuple(module for library in libraries for module in library.modules)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hilc.errors import InputError
 from hilc.plugins import Slot
+from hilc.support.arguments import check_fields
 
 #: Values of each option.
 CHOICES = {
@@ -58,6 +59,7 @@ class Options:
     system_lib: bool | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.runtime == "cpp":
             _SLOT.get("runtime=cpp", "or use runtime=crt")(self)
         elif (check := _SLOT.found()) is not None:

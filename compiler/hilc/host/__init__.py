@@ -45,6 +45,7 @@ from hilc.host.build import (
 from hilc.host.code import Code
 from hilc.host.model import Contexts, HostModel
 from hilc.ir import Array
+from hilc.support.arguments import typed
 from hilc.support.inputs import check_regular
 from hilc.support.outputs import cannot_write, replacing
 
@@ -66,6 +67,7 @@ __all__ = [
 DEFAULT = "default"
 
 
+@typed
 def load(
     library: ModelLibrary, name: str | None = None, *, devices: Contexts = MappingProxyType({})
 ) -> HostModel:
@@ -74,7 +76,6 @@ def load(
     ``devices`` gives the context (an address, or an array of its bytes) of each device that the
     module runs on; the others get a null pointer.
     """
-    _require_library(library)
     module = _module(library.modules, name)
     folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
     try:
@@ -85,12 +86,12 @@ def load(
         raise
 
 
+@typed
 def build(library: ModelLibrary, folder: str | Path) -> Path:
     """Build all of ``library`` in ``folder``; return the path of the shared object.
 
     The sources and all other files stay beside it, for a debugger.
     """
-    _require_library(library)
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,6 +100,7 @@ def build(library: ModelLibrary, folder: str | Path) -> Path:
         raise cannot_write(folder, error) from None
 
 
+@typed
 def export_library(
     library: ModelLibrary,
     path: str | Path,
@@ -112,6 +114,7 @@ def export_library(
     return AotExecutorFactory(library, name, params).export_library(path)
 
 
+@typed
 def load_module(path: str | Path) -> AotExecutorFactory:
     """Return the factory for the shared object ``path``.
 
@@ -175,6 +178,7 @@ class AotExecutorFactory:
     library.
     """
 
+    @typed
     def __init__(
         self,
         library: ModelLibrary | str | Path | _Exported,
@@ -182,8 +186,6 @@ class AotExecutorFactory:
         params: Mapping[str, npt.ArrayLike] = MappingProxyType({}),
     ) -> None:
         source = _open(library) if isinstance(library, (str, Path)) else library
-        if not isinstance(source, _Exported):
-            _require_library(source)
         modules: tuple[Module, ...]
         if isinstance(source, _Exported):
             modules = source.description.modules
@@ -376,14 +378,6 @@ def _elf_end(data: bytes) -> int:
     program_end: int = program_at + program_size * program_count
     section_end: int = section_at + section_size * section_count
     return max(program_end, section_end)
-
-
-def _require_library(library: object) -> None:
-    if not isinstance(library, ModelLibrary):
-        raise InputError(
-            f"{library!r:.60} is not a library: its type is {type(library).__name__}",
-            "pass the result of hilc.compile; hilc.ModelLibrary.load reads an archive",
-        )
 
 
 def _module(modules: tuple[Module, ...], name: str | None) -> Module:

@@ -14,6 +14,7 @@ from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
 from hilc.ir import Graph, Node
 from hilc.lowering.kernels import KernelCall
+from hilc.support.arguments import check_fields
 from hilc.target import Cpu
 
 
@@ -43,6 +44,9 @@ class PoolSpec:
     #: None: the build chooses.
     region: str | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True)
 class Pin:
@@ -51,6 +55,9 @@ class Pin:
     offset: int
     #: Index of the pool among those available to the plan.
     pool: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 #: The pool that holds the states of a model, the last of its pools.

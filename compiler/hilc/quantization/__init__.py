@@ -31,6 +31,7 @@ from hilc.quantization.report import (
 from hilc.quantization.samples import Samples, check_labels, named_arrays
 from hilc.quantization.settings import ACTIVATIONS, CALIBRATORS, Settings
 from hilc.quantization.source import Source
+from hilc.support.arguments import typed
 from hilc.support.outputs import write_file
 
 __all__ = [
@@ -87,6 +88,7 @@ class QuantizedModel(NamedFile):
         return self.report._repr_html_()
 
 
+@typed
 def quantize(
     model: Any,
     samples: Any,

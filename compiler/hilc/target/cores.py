@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hilc.errors import InputError
+from hilc.support.arguments import typed
 from hilc.support.inputs import check_regular
 from hilc.support.suggest import nearest
 from hilc.support.tables import Table
@@ -127,6 +128,7 @@ def _order(name: str) -> tuple[object, ...]:
     return (name != "host", *(int(p) if i % 2 else p for i, p in enumerate(parts)))
 
 
+@typed
 def load_cpu(name_or_path: str | Path) -> Cpu:
     """Return the core ``name`` (:func:`get_cpu`), or the one that the file ``path`` describes.
 
@@ -136,6 +138,7 @@ def load_cpu(name_or_path: str | Path) -> Cpu:
     return add_core(text) if text.endswith(".toml") else get_cpu(text)
 
 
+@typed
 def get_cpu(name: str) -> Cpu:
     """Return the core called ``name``; raise :class:`~hilc.errors.InputError` if it is unknown."""
     found = find_cpu(name)
@@ -148,6 +151,7 @@ def get_cpu(name: str) -> Cpu:
     return found
 
 
+@typed
 def find_cpu(name: str) -> Cpu | None:
     """Return the core called ``name``; None if it is unknown."""
     path = core_file(name)
@@ -164,6 +168,7 @@ def core_file(name: str) -> Path | None:
     return _listed().get(name)
 
 
+@typed
 def add_core(path: str | Path) -> Cpu:
     """Return the core that the file ``path`` describes, and make it known by name."""
     path = Path(path)
@@ -185,6 +190,7 @@ def add_core(path: str | Path) -> Cpu:
     return cpu
 
 
+@typed
 def add_cores(folder: str | Path) -> tuple[Cpu, ...]:
     """Return the cores that the files ``*.toml`` of ``folder`` describe, and make them known by
     name.

@@ -1,0 +1,168 @@
+"""Checks of arguments of the public interface against their annotations.
+
+A wrong type is the caller's mistake like any other, and named as such: which argument, what it is,
+what it may be. What an annotation leaves open (``Any``, arrays, protocols) is accepted here;
+whoever uses the value checks it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
+from numbers import Integral, Real
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from hilc.errors import InputError
+
+_Keywords = ParamSpec("_Keywords")
+_Result = TypeVar("_Result")
+
+#: What is accepted for a type beyond its own values, and how messages call it.
+_SCALARS: Mapping[Any, tuple[Callable[[object], bool], str]] = {
+    bool: (lambda x: isinstance(x, bool | np.bool_), "True or False"),
+    int: (lambda x: isinstance(x, Integral) and not isinstance(x, bool), "an int"),
+    float: (lambda x: isinstance(x, Real) and not isinstance(x, bool), "a number"),
+    str: (lambda x: isinstance(x, str), "a str"),
+    bytes: (lambda x: isinstance(x, bytes | bytearray | memoryview), "bytes"),
+    Path: (lambda x: isinstance(x, os.PathLike), "a path"),
+    NoneType: (lambda x: x is None, "None"),
+}
+_LISTS = (Iterable, Collection)
+_MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def typed(function: Callable[_Keywords, _Result]) -> Callable[_Keywords, _Result]:
+    """Let a function of the public interface refuse arguments that are not of their types.
+
+    :class:`~hilc.errors.InputError` names the argument. Arguments that it does not have, and those
+    that lack, stay Python's TypeError.
+    """
+    signature = inspect.signature(function)
+
+    @functools.cache
+    def hints() -> Mapping[str, Any]:
+        return {
+            name: _evaluated(annotation, function)
+            for name, annotation in function.__annotations__.items()
+        }
+
+    @functools.wraps(function)
+    def called(*args: _Keywords.args, **keywords: _Keywords.kwargs) -> _Result:
+        try:
+            given = signature.bind(*args, **keywords).arguments
+        except TypeError:
+            # Python's own words for it.
+            return function(*args, **keywords)
+        for name, value in given.items():
+            # Those of any number are looked at one by one, where they are used.
+            if name in hints() and signature.parameters[name].kind not in _MANY:
+                check(name, value, hints()[name])
+        return function(*args, **keywords)
+
+    return called
+
+
+class _Names(dict[str, Any]):
+    """What names mean in a function's annotations: anything, where type checkers alone know it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(vars(builtins) | inspect.unwrap(function).__globals__)
+
+    def __missing__(self, name: str) -> Any:
+        return Any
+
+
+def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
+    """Return the type that an annotation names."""
+    return eval(annotation, {}, _Names(function)) if isinstance(annotation, str) else annotation
+
+
+def check_fields(instance: Any) -> None:
+    """Raise :class:`~hilc.errors.InputError` for a field of a dataclass that is not of its type."""
+    kind: Any = type(instance)
+    hints = _hints(kind)
+    for field in fields(instance):
+        check(field.name, getattr(instance, field.name), hints[field.name])
+
+
+@functools.cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    return get_type_hints(kind)
+
+
+def check(name: str, value: object, accepted: Any) -> None:
+    """Raise :class:`~hilc.errors.InputError` where an argument is not of the accepted type."""
+    if not _accepts(accepted, value):
+        raise InputError(
+            f"{name}={value!r:.60} is of type {type(value).__name__}",
+            f"give {name} as {_described(accepted)}",
+        )
+
+
+def _accepts(accepted: Any, value: object) -> bool:
+    arguments, origin = get_args(accepted), get_origin(accepted)
+    if accepted is Any:
+        return True
+    if accepted in _SCALARS:
+        return _SCALARS[accepted][0](value)
+    if origin is Literal:
+        # Which words there are is said by whoever knows them.
+        return any(isinstance(value, type(word)) for word in arguments)
+    if origin in (Union, UnionType):
+        return any(_accepts(argument, value) for argument in arguments)
+    if origin is Callable or accepted is Callable:
+        return callable(value)
+    kind = origin or accepted
+    if not isinstance(kind, type) or kind is np.ndarray or _is_open(kind):
+        return True
+    if issubclass(kind, Mapping):
+        return isinstance(value, Mapping) and all(
+            _accepts(argument, each)
+            for pair in value.items()
+            for argument, each in zip(arguments, pair, strict=False)
+        )
+    if issubclass(kind, _LISTS):
+        # Any list serves, and none that can be read once only is read here.
+        is_list = isinstance(value, Iterable) and not isinstance(value, str | bytes)
+        known = value if is_list and isinstance(value, Collection) else ()
+        return is_list and all(_accepts(a, each) for a in arguments[:1] for each in known)
+    return isinstance(value, kind)
+
+
+def _is_open(kind: type) -> bool:
+    """Whether any value may be of this type: a protocol, which tells by attributes."""
+    return kind is object or bool(getattr(kind, "_is_protocol", False))
+
+
+def _described(accepted: Any) -> str:
+    arguments, origin = get_args(accepted), get_origin(accepted)
+    if accepted in _SCALARS:
+        return _SCALARS[accepted][1]
+    if origin is Literal:
+        return " or ".join(map(repr, arguments))
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_described, arguments)))
+    if origin is Callable or accepted is Callable:
+        return "a function"
+    kind = origin or accepted
+    if kind is np.ndarray:
+        return "an array"
+    if isinstance(kind, type) and issubclass(kind, Mapping):
+        return f"a mapping of {' to '.join(map(_in_list, arguments))}"
+    if isinstance(kind, type) and issubclass(kind, _LISTS):
+        return f"a list of {_in_list(arguments[0])}" if arguments else "a list"
+    return getattr(kind, "__name__", str(kind))
+
+
+def _in_list(accepted: Any) -> str:
+    """Return how messages call the elements of a list."""
+    return re.sub(r"\b(a|an) ", "", _described(accepted))
