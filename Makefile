@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks architectures evidence bench costs noise figures format clean distclean
+.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks architectures evidence frontends bench costs noise figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -26,6 +26,7 @@ help:
 	@echo '                memory of all networks beside its arena'
 	@echo 'make architectures  thirty architectures of PyTorch, in floats and int8, on emulated boards;'
 	@echo '                ARGS="--python PYTHON" names one that has PyTorch, torchvision and timm'
+	@echo 'make frontends  the MLPerf Tiny models through TFLite, ONNX and PyTorch, on two boards'
 	@echo 'make evidence   random cases of every operator, type and family of kernels, on two boards'
 	@echo 'make bench      what they cost on six cores, beside what others need, and by how much the'
 	@echo '                compiler was off in what each kernel would cost'
@@ -89,6 +90,9 @@ keras: setup
 graphs: setup
 	$(BIN)/python ci/random_graphs.py $(ARGS)
 	$(BIN)/python ci/random_graphs.py --onnx $(ARGS)
+
+frontends: setup
+	$(BIN)/python ci/front_ends.py $(ARGS)
 
 networks: setup
 	$(BIN)/python ci/networks.py $(ARGS)
