@@ -340,12 +340,16 @@ def to_even(layer: Layer) -> Layer:
 
 
 def with_ties(layer: Layer) -> Layer:
-    """The same with scales that are powers of two, so that sums lie between two outputs."""
+    """The same with scales of few bits, so that sums lie between two outputs: of weights small odd
+    numbers times powers of two, of other tensors powers of two.
+    """
 
     def coarse(tensor: Tensor) -> Tensor:
         if tensor.quant is None:
             return tensor
-        scale = tuple(2.0**-5 for _ in tensor.quant.scale)
+        count = len(tensor.quant.scale)
+        odd = [1 + 2 * (channel % 4) for channel in range(count)]
+        scale = tuple(n * 2.0**-9 if tensor.is_constant else 2.0**-5 for n in odd)
         return replace(tensor, quant=replace(tensor.quant, scale=scale))
 
     ins = tuple(tensor and coarse(tensor) for tensor in layer.ins)

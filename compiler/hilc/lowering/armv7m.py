@@ -52,8 +52,8 @@ _MAX_EVEN_SHIFT = 22
 _ANY = 2**62
 #: The largest shift to the right: a channel beyond it has an output that does not change.
 _MAX_SHIFT = 23
-#: In the place of a shift of all channels: HIL_V7M_OWN_SHIFTS, and _ONCE.
-_OWN_SHIFTS, _OWN_SHIFTS_ONCE = -1, -2
+#: In the place of a shift of all channels: HIL_V7M_OWN_SHIFTS, _ONCE and _TIES.
+_OWN_SHIFTS = {Rounding.DOUBLE: -1, Rounding.SINGLE: -2, Rounding.NEAREST_EVEN: -3}
 #: What sums of a single row stay below.
 _VECTOR_LIMIT = 2**23
 #: Rows below which a kernel for single rows is better than one for three at a time.
@@ -74,6 +74,11 @@ _BAND_BYTES = (448, 0)
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mul32"}, lacks={"dsp"}, roundings=Rounding)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer."""
+    return by_words(layer)
+
+
+def by_words(layer: Layer) -> Iterator[KernelCall]:
+    """Return the family's kernels on any core: they round ties to even, which others do not."""
     return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
 
 
@@ -93,10 +98,7 @@ def _matvec(form: MatrixProduct) -> list[Parameters]:
     largest = 128 * np.abs(weights.astype(np.int64)).sum(axis=1).max()
     if len(weights) > _VECTOR_PADDING * form.channels or largest >= _VECTOR_LIMIT:
         return []
-    scaled = _scales(channels)
-    if scaled is None:
-        return []
-    even_shift, scales = scaled
+    even_shift, scales = _scales(channels)
     parameters = HilV7mMatvecS8(
         rows=form.rows,
         depth=form.depth,
@@ -142,10 +144,7 @@ def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     if channels is None:
         return []
     line = (images.out_w - 1) * stride + 3
-    scaled = _scales(channels)
-    if scaled is None:
-        return []
-    even_shift, scales = scaled
+    even_shift, scales = _scales(channels)
 
     def parameters(band: int) -> HilV7mDepthwise3x3S8:
         return HilV7mDepthwise3x3S8(
@@ -167,15 +166,12 @@ def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     return [parameters(band) for band in bands]
 
 
-def _scales(channels: _Channels) -> tuple[int, Array] | None:
+def _scales(channels: _Channels) -> tuple[int, Array]:
     """Return the shift of all channels, or that each has its own, and how the sums of each become
-    outputs: with one shift for all where that is exact. None where no shift rounds ties to even.
+    outputs: with one shift for all where that is exact.
     """
-    even = channels.even_scales()
-    if even is None and channels.rounding is Rounding.NEAREST_EVEN:
-        return None
-    own = _OWN_SHIFTS if channels.rounding is Rounding.DOUBLE else _OWN_SHIFTS_ONCE
-    scales, shift = (channels.scales(), own) if even is None else even
+    own = channels.scales(), _OWN_SHIFTS[channels.rounding]
+    scales, shift = channels.even_scales() or own
     return shift, padded(scales, _BLOCK).reshape(-1)
 
 
@@ -206,10 +202,9 @@ def _columns(form: LinearForm) -> list[HilV7mColumns]:
     found = []
     for wide, raised in ((2, 0), (1, _RAISED)):
         channels = _channels(form.weights, outputs, raised)
-        scaled = None if channels is None else _scales(channels)
-        if channels is not None and scaled is not None:
+        if channels is not None:
             weights = padded(channels.weights, _BLOCK)
-            even_shift, scales = scaled
+            even_shift, scales = _scales(channels)
             columns = HilV7mColumns(
                 part=_part(weights, raised),
                 wide=wide,
@@ -239,10 +234,10 @@ class _Channels(Channels):
         return self.range.out_min >= self.range.out_zero_point
 
     def scales(self) -> npt.NDArray[np.int32]:
-        """``[channels, 4]`` as ``hil_v7m_output`` or ``hil_v7m_once_output`` takes them."""
+        """``[channels, 4]`` as ``hil_v7m_output`` and the others for own shifts take them."""
         bias, shifts = self.bias, self.right
         units = 2 * self.range.out_zero_point + 1
-        if self.rounding is Rounding.SINGLE:
+        if self.rounding is not Rounding.DOUBLE:
             added = bias * self.multipliers + (units << (shifts + 30))
             first, second, moves = added, added >> 32, shifts - 1
         elif self.rectified:

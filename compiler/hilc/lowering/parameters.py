@@ -827,8 +827,8 @@ class HilMveColumns(FieldGroup):
     row_step: int
     #: from the first output of a pair to its second
     column_step: int
-    #: 1: values below the zero point remain after the clamp; HIL_MVE_LINEAR_ONCE: sums are rounded
-    #: once
+    #: 1: values below the zero point remain after the clamp; HIL_MVE_LINEAR_ONCE, _TIES: sums are
+    #: rounded once
     linear: int
     output_range: HilOutputRange
     #: blocks_s8.h draws it; an odd column is a pair with itself
@@ -920,7 +920,7 @@ class HilV7mColumns(FieldGroup):
     #: words of widened rows an element of depth: 2 or 1
     wide: int
     output_range: HilOutputRange
-    #: of all columns, or HIL_V7M_OWN_SHIFTS, or _ONCE
+    #: of all columns, or HIL_V7M_OWN_SHIFTS and others (v7m.h)
     even_shift: int
     #: HIL_V7M_SCALE_WORDS a column, of whole blocks
     scales: npt.NDArray[np.int32]
@@ -5137,7 +5137,7 @@ class HilV7mDepthwise3x3S8(Parameters):
     #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     output_range: HilOutputRange
-    #: of all channels, or HIL_V7M_OWN_SHIFTS, or _ONCE
+    #: of all channels, or HIL_V7M_OWN_SHIFTS and others (v7m.h)
     even_shift: int
     #: [in_c][3][3]
     weights: npt.NDArray[np.int8]

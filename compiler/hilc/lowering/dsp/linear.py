@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from hilc.ir import Rounding
+from hilc.lowering.armv7m import by_words
 from hilc.lowering.channels import padded
 from hilc.lowering.dsp.affine import affine_of, right_channels
 from hilc.lowering.dsp.convolution import conv2d
@@ -27,6 +28,7 @@ from hilc.lowering.linear import (
     LINEAR,
     MatrixProduct,
     linear_calls,
+    linear_form,
 )
 from hilc.lowering.parameters import (
     HilDspMatmulPairsS8,
@@ -35,6 +37,7 @@ from hilc.lowering.parameters import (
     HilDspMatvecS8,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.rounds import rounding_of
 
 #: Rows below which a kernel for single rows is better than one for three at a time.
 _FEW_ROWS = 3
@@ -43,7 +46,10 @@ _FEW_ROWS = 3
 @lowers(*LINEAR, dtypes={"int8"}, requires={"dsp"}, lacks={"mve"}, roundings=Rounding)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer."""
-    return linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
+    yield from linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
+    if rounding_of(linear_form(layer).requantization) is Rounding.NEAREST_EVEN:
+        # No line rounds ties to even.
+        yield from by_words(layer)
 
 
 def _rows(form: MatrixProduct) -> Iterable[Parameters]:

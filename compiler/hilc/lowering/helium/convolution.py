@@ -13,6 +13,7 @@ from hilc.lowering.helium.packing import (
     is_full,
     linear_of,
     pixels_of,
+    ties,
 )
 from hilc.lowering.kernels import Parameters
 from hilc.lowering.linear import (
@@ -32,11 +33,13 @@ GATHERED, _SHORTEST_STRIP, _LONGEST_STRIP = 256, 4, 32
 
 def conv2d(form: Convolution) -> list[Parameters]:
     """Return a window at every place of an image."""
+    gathered = _gathered(form)
+    if ties(form.requantization):
+        return [] if gathered is None else [gathered]
     made = [make(form) for make in (_points, _three_by_three)]
     calls = [call for call in made if call is not None]
     if not calls:
         calls = [*_rgb(form), *_strips(form)]
-    gathered = _gathered(form)
     return [*calls, *([] if gathered is None else [gathered])]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hilc.lowering.helium.convolution import GATHERED
-from hilc.lowering.helium.packing import CHUNK, FARTHEST, any_of, bytes_of
+from hilc.lowering.helium.packing import CHUNK, FARTHEST, any_of, bytes_of, ties
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     DepthwiseConvolution,
@@ -32,7 +32,7 @@ _ENTRY, _PART, _CALL = 31, 8, 40
 
 def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
     """Lower filters of one channel each."""
-    if form.multiplier > 1:
+    if form.multiplier > 1 or ties(form.requantization):
         return []
     shape = form.shape
     found: list[HilDepthwiseConv2dS8Mve] = []

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Rounding
+from hilc.lowering.armv7m import by_words
 from hilc.lowering.helium.convolution import conv2d
 from hilc.lowering.helium.depthwise import depthwise
 from hilc.lowering.helium.packing import (
@@ -20,6 +21,8 @@ from hilc.lowering.helium.packing import (
     in_vectors,
     linear_of,
     pixels_of,
+    ties,
+    ties_of,
     vector_weights,
 )
 from hilc.lowering.kernels import KernelCall, Parameters
@@ -35,7 +38,6 @@ from hilc.lowering.parameters import (
     HilVectorS8Mve,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.rounds import rounding_of
 
 #: With fewer rows a vector at a time is quicker than four of which some are repeated.
 _FEW_ROWS = 2
@@ -44,11 +46,12 @@ _FEW_ROWS = 2
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mve"}, roundings=Rounding)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer."""
-    # The blocks requantize as the specification does where all shifts are to the right, and no ties
-    # go to even.
+    # The blocks requantize as the specification does where all shifts are to the right.
     outputs = linear_form(layer).requantization
-    if outputs.shifts.max() < 0 and rounding_of(outputs) is not Rounding.NEAREST_EVEN:
+    if outputs.shifts.max() < 0:
         yield from linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
+    if ties(outputs):
+        yield from by_words(layer)
 
 
 def _rows(form: MatrixProduct) -> Iterable[Parameters]:
@@ -60,7 +63,7 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
     depth, rows, outputs = form.depth, form.rows, form.requantization
     ways: list[Parameters] = []
     chunks = -(-depth // CHUNK)
-    if chunks <= DEEPEST:
+    if chunks <= DEEPEST and not ties(outputs):
         # Chunks of the last rows reach behind the input: these are copied, and an even number goes
         # before them.
         copied = min(rows, -(-(chunks * CHUNK - depth) // depth))
@@ -81,7 +84,7 @@ def _vector(form: MatrixProduct) -> list[Parameters]:
     """Return a row at a time."""
     count, depth, outputs = form.channels, form.depth, form.requantization
     groups = -(-count // VECTOR_COLUMNS)
-    uniform = not outputs.per_channel
+    uniform = not outputs.per_channel and not ties(outputs)
 
     def each(of_channels: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return in_vectors(np.broadcast_to(of_channels, (count,)))
@@ -90,6 +93,10 @@ def _vector(form: MatrixProduct) -> list[Parameters]:
         np.full((groups, 1), values[0]) if uniform else each(values)
         for values in (outputs.multipliers, outputs.shifts)
     ]
+    if ties(outputs):
+        places, patterns = map(each, ties_of(outputs))
+        fours = [part[:, at : at + 4] for at in (0, 4) for part in (places, patterns)]
+        scale = [*fours, *scale]
     words = bytes_of(np.hstack([each(outputs.bias), *scale]))
     parameters = HilVectorS8Mve(
         rows=form.rows,

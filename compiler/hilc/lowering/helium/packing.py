@@ -42,13 +42,46 @@ def below_zero_point(outputs: HilRequantization) -> int:
 
 #: Values of ``linear``, and a bit of ``any``, where sums are rounded once (``blocks_s8.h``).
 _LINEAR_ONCE = _ANY_ONCE = 2
+_LINEAR_TIES = 3
 
 
 def linear_of(outputs: HilRequantization) -> int:
-    """Return which blocks requantize: those that correct signs, or round once, or neither."""
-    if rounding_of(outputs) is Rounding.SINGLE:
-        return _LINEAR_ONCE
+    """Return which blocks requantize: those that correct signs, or round once, half up or with ties
+    to even, or neither.
+    """
+    match rounding_of(outputs):
+        case Rounding.SINGLE:
+            return _LINEAR_ONCE
+        case Rounding.NEAREST_EVEN:
+            return _LINEAR_TIES
     return below_zero_point(outputs)
+
+
+def ties(outputs: HilRequantization) -> bool:
+    """Return whether sums of the layer tie, which few blocks bring to even outputs."""
+    return rounding_of(outputs) is Rounding.NEAREST_EVEN
+
+
+def ties_of(outputs: HilRequantization) -> list[npt.NDArray[np.int64]]:
+    """Return by how much the sums of each channel are moved up, and what they are then, where they
+    lie half-way below an odd output.
+
+    With a factor ``odd * 2**zeros / 2**right`` sums tie that are ``n * 2**lowest`` for an odd n,
+    ``lowest = right - 1 - zeros``. Half-way up lies ``(n * odd + 1) / 2``, which is odd where n and
+    ``odd`` leave the same by 4. So the lowest ``lowest + 2`` bits of such a sum decide.
+    """
+    count = len(outputs.bias)
+    factors, shifts = (
+        np.broadcast_to(each.astype(np.int64), (count,))
+        for each in (outputs.multipliers, outputs.shifts)
+    )
+    unit = np.maximum(factors & -factors, 1)
+    lowest = 30 - shifts - np.round(np.log2(unit)).astype(np.int64)
+    reached = (factors > 0) & (lowest <= 30)
+    # By 4 an odd number leaves 1 or 3, which is 1 or -1 as the two upper bits of a word.
+    tie = np.where(factors // unit % 4 == 1, 1 << 30, -(1 << 30))
+    # No sum is the least word.
+    return [np.where(reached, 30 - lowest, 0), np.where(reached, tie, -(1 << 31))]
 
 
 def any_of(outputs: HilRequantization) -> int:
@@ -151,6 +184,8 @@ def columns_of(
         for each in (outputs.bias, outputs.multipliers, outputs.shifts)
     ]
     values.append(np.full((pairs.shape[0], 1), step))
+    if ties(outputs):
+        values.append(np.stack(ties_of(outputs), axis=1)[order].reshape(-1, 4))
     stream = np.hstack([pairs, bytes_of(np.hstack(values))])
     return HilMveColumns(
         chunks=chunks,

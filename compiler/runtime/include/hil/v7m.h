@@ -67,6 +67,20 @@ HIL_INLINE int8_t hil_v7m_once_output(const struct hil_v7m_scale *scale, int32_t
     return hil_clamp_s8((int32_t)(scaled >> 32) >> scale->shift, low, high);
 }
 
+/* hil_v7m_once_output, ties to even: a sum that lies half-way between two outputs gives a whole
+ * number of units once half of one is added, and loses one where it is odd above the zero point. */
+HIL_INLINE int8_t hil_v7m_ties_output(const struct hil_v7m_scale *scale, int32_t sum,
+                                      int32_t zero_point, int32_t low, int32_t high) {
+    const uint64_t addend = (uint64_t)(uint32_t)scale->second << 32 | (uint32_t)scale->first;
+    const int64_t scaled = (int64_t)addend + (int64_t)sum * scale->multiplier;
+    const int32_t upper = (int32_t)(scaled >> 32);
+    int32_t output = upper >> scale->shift;
+    if ((uint32_t)scaled == 0 && (int32_t)((uint32_t)output << scale->shift) == upper) {
+        output -= (output ^ zero_point) & 1;
+    }
+    return hil_clamp_s8(output, low, high);
+}
+
 /* hil_v7m_output with one shift for all channels, for those of which the compiler has proven that
  * it gives the same result for every sum that there can be: first and second are the lower and the
  * upper word of what is added to the product. */
@@ -82,9 +96,10 @@ HIL_INLINE int8_t hil_v7m_even_output(const struct hil_v7m_scale *scale, int32_t
 }
 
 /* The shifts of channels that have their own, in the place of one for all: sums are rounded twice,
- * or once. */
+ * once half up, or once with ties to even. */
 #define HIL_V7M_OWN_SHIFTS (-1)
 #define HIL_V7M_OWN_SHIFTS_ONCE (-2)
+#define HIL_V7M_OWN_SHIFTS_TIES (-3)
 
 /* The output of a sum by the layer's shift for all channels, or by the channel's own. */
 HIL_INLINE int8_t hil_v7m_output_by(int32_t even_shift, const struct hil_v7m_scale *scale,
@@ -92,9 +107,14 @@ HIL_INLINE int8_t hil_v7m_output_by(int32_t even_shift, const struct hil_v7m_sca
     if (even_shift >= 0) {
         return hil_v7m_even_output(scale, sum, even_shift, low, high);
     }
-    return even_shift == HIL_V7M_OWN_SHIFTS_ONCE
-               ? hil_v7m_once_output(scale, sum, low, high)
-               : hil_v7m_output(scale, sum, zero_point, low, high);
+    switch (even_shift) {
+    case HIL_V7M_OWN_SHIFTS_ONCE:
+        return hil_v7m_once_output(scale, sum, low, high);
+    case HIL_V7M_OWN_SHIFTS_TIES:
+        return hil_v7m_ties_output(scale, sum, zero_point, low, high);
+    default:
+        return hil_v7m_output(scale, sum, zero_point, low, high);
+    }
 }
 
 #endif

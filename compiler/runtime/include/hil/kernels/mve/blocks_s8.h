@@ -20,11 +20,13 @@
  *   x        int8 [n][4][16] of four rows, [n][16] of one
  *   rows     per pair of columns, 32n + 28 bytes: int8 [n][2][16] weights, then int32 +32n bias 0,
  *            bias 1, multiplier 0, multiplier 1, shift 0, shift 1, bytes to the next outputs;
- *            an odd column is a pair with itself
+ *            an odd column is a pair with itself; ties: 32n + 44, then place 0, tie 0, place 1,
+ *            tie 1
  *   vector   per 8 columns, 128n + 96 bytes: int8 [n][8][16] weights, then int32[8] biases,
  *            multipliers, shifts, all of columns 0 2 4 6 1 3 5 7; uniform: 128n + 40, a multiplier
  *            and a shift behind the biases; wide: 128n + 48, a multiplier, a shift, what is added
- * to sums below 0, a shift to the left
+ *            to sums below 0, a shift to the left; ties: 128n + 160, int32[4] places, int32[4] ties
+ *            of columns 0 2 4 6, then of 1 3 5 7, between biases and multipliers
  *
  * The first chunk starts the sums; further ones are slots of code, 8 in a round, of which the first
  * jump skips those that a depth does not have: their size is checked by the assembler.
@@ -39,7 +41,9 @@
  * up instead of away from zero. Where such values remain after the clamp (`linear`,
  * `below_zero_point()`), one is taken from negative products first: exact for shifts below 0
  * (`linear()`). Then saturation to 16 bits, the zero point, the clamp: what saturates lies beyond
- * int8 anyway. The functions `_once` round once, half up, with vqdmulh instead of vqrdmulh. Wide:
+ * int8 anyway. The functions `_once` round once, half up, with vqdmulh instead of vqrdmulh. Those
+ * of ties do the same once each sum that lies half-way below an odd output has lost one: its bits
+ * from `place` on, moved to the upper end of a word, are `tie` (`ties_of()`). Wide:
  * outputs are saturated to 16 bits. A shift to the left (`wide_groups()`) comes before the product,
  * as the reference has it, and takes nothing from negative ones.
  *
@@ -184,14 +188,38 @@ HIL_INLINE int32_t hil_mve_skip(int32_t chunks, int32_t slot_bytes) {
 #define HIL_MVE_TWICE "vqrdmulh"
 #define HIL_MVE_ONCE "vqdmulh"
 
-/* The value of `linear` where sums are rounded once, whose signs need no correction. */
+/* The value of `linear` where sums are rounded once, whose signs need no correction, and where ties
+ * among them go to even. */
 #define HIL_MVE_LINEAR_ONCE 2
+#define HIL_MVE_LINEAR_TIES 3
+/* Bytes of a pair of columns behind its weights. */
+#define HIL_MVE_PAIR_BYTES(linear) ((linear) == HIL_MVE_LINEAR_TIES ? 44 : 28)
 /* The same as a bit of `any`, whose lowest one says that outputs may be any. */
 #define HIL_MVE_ANY_ONCE 2
 
 #define HIL_MVE_AWAY_FROM_ZERO(q, one)                                                             \
     "vpt.s32 lt, " q ", zr\n"                                                                      \
     "vsubt.i32 " q ", " q ", " one "\n"
+
+/* The sums in q0, and in q1, of which the lower bits moved up by `place` are the tie lose one. */
+#define HIL_MVE_ROWS_TIES                                                                          \
+    "ldmia r9!, {r0, r1, r2, lr}\n"                                                                \
+    "vmov q2, q0\n"                                                                                \
+    "vmov q3, q1\n"                                                                                \
+    "vshl.s32 q2, r0\n"                                                                            \
+    "vshl.s32 q3, r2\n"                                                                            \
+    "mov r0, #1\n"                                                                                 \
+    "vpt.i32 eq, q2, r1\n"                                                                         \
+    "vsubt.i32 q0, q0, r0\n"                                                                       \
+    "vpt.i32 eq, q3, lr\n"                                                                         \
+    "vsubt.i32 q1, q1, r0\n"
+#define HIL_MVE_VECTOR_TIES_OF(q)                                                                  \
+    "vldrw.32 q2, [r9], #16\n"                                                                     \
+    "vldrw.32 q3, [r9], #16\n"                                                                     \
+    "vshl.s32 q2, " q ", q2\n"                                                                     \
+    "vpt.i32 eq, q2, q3\n"                                                                         \
+    "vsubt.i32 " q ", " q ", r0\n"
+#define HIL_MVE_VECTOR_TIES "mov r0, #1\n" HIL_MVE_VECTOR_TIES_OF("q0") HIL_MVE_VECTOR_TIES_OF("q1")
 
 /* Four rows by two columns: a chunk, the first of them with its own sums. */
 #define HIL_MVE_ROWS_CHUNK(multiply)                                                               \
@@ -235,6 +263,10 @@ HIL_MVE_FUNCTION(hil_mve_rows_s8) { __asm__(HIL_MVE_ROWS(HIL_MVE_TWICE, "")); }
 
 HIL_MVE_FUNCTION(hil_mve_rows_s8_once) { __asm__(HIL_MVE_ROWS(HIL_MVE_ONCE, "")); }
 
+HIL_MVE_FUNCTION(hil_mve_rows_s8_ties) {
+    __asm__(HIL_MVE_ROWS_OF(HIL_MVE_ENTER, HIL_MVE_ROWS_TIES, HIL_MVE_ONCE, "", HIL_MVE_STORE));
+}
+
 #define HIL_MVE_ROWS_LINEAR                                                                        \
     "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0") HIL_MVE_AWAY_FROM_ZERO("q1", "r0")
 
@@ -245,9 +277,10 @@ HIL_MVE_FUNCTION(hil_mve_rows_s8_linear) {
 /* Four rows of x by pairs of columns. */
 HIL_INLINE void hil_mve_rows(int32_t linear, const int8_t *x, const int8_t *stream, int8_t *out,
                              const struct hil_mve_block *block) {
-    (linear == HIL_MVE_LINEAR_ONCE ? hil_mve_rows_s8_once
-     : linear                      ? hil_mve_rows_s8_linear
-                                   : hil_mve_rows_s8)(x, stream, out, block);
+    (linear == HIL_MVE_LINEAR_TIES   ? hil_mve_rows_s8_ties
+     : linear == HIL_MVE_LINEAR_ONCE ? hil_mve_rows_s8_once
+     : linear                        ? hil_mve_rows_s8_linear
+                                     : hil_mve_rows_s8)(x, stream, out, block);
 }
 
 /* Where rows add something to their sums, and outputs have the whole range of int8: the block is
@@ -297,13 +330,14 @@ HIL_MVE_FUNCTION(hil_mve_rows_s8_matrix) {
 
 /* clang-format on */
 
-#define HIL_MVE_VECTOR(multiply, correct)                                                          \
-    HIL_MVE_VECTOR_SUMS                                                                            \
-    "vldrw.32 q2, [r9], #16\n"                                                                     \
-    "vldrw.32 q3, [r9], #16\n" multiply ".s32 q0, q0, q2\n" multiply ".s32 q1, q1, q3\n"           \
-    "vldrw.32 q2, [r9], #16\n"                                                                     \
-    "vldrw.32 q3, [r9], #16\n" correct "vrshl.s32 q0, q0, q2\n"                                    \
-    "vrshl.s32 q1, q1, q3\n" HIL_MVE_STORE "adds r11, #8\n" HIL_MVE_NEXT
+#define HIL_MVE_VECTOR(multiply, correct) HIL_MVE_VECTOR_OF("", multiply, correct)
+#define HIL_MVE_VECTOR_OF(add, multiply, correct)                                                  \
+    HIL_MVE_VECTOR_SUMS add "vldrw.32 q2, [r9], #16\n"                                             \
+                            "vldrw.32 q3, [r9], #16\n" multiply ".s32 q0, q0, q2\n" multiply       \
+                            ".s32 q1, q1, q3\n"                                                    \
+                            "vldrw.32 q2, [r9], #16\n"                                             \
+                            "vldrw.32 q3, [r9], #16\n" correct "vrshl.s32 q0, q0, q2\n"            \
+                            "vrshl.s32 q1, q1, q3\n" HIL_MVE_STORE "adds r11, #8\n" HIL_MVE_NEXT
 
 /* The same with one multiplier and one shift behind the biases. */
 #define HIL_MVE_VECTOR_UNIFORM(multiply, correct)                                                  \
@@ -338,6 +372,10 @@ HIL_MVE_FUNCTION(hil_mve_vector_s8) { __asm__(HIL_MVE_VECTOR(HIL_MVE_TWICE, ""))
 
 HIL_MVE_FUNCTION(hil_mve_vector_s8_once) { __asm__(HIL_MVE_VECTOR(HIL_MVE_ONCE, "")); }
 
+HIL_MVE_FUNCTION(hil_mve_vector_s8_ties) {
+    __asm__(HIL_MVE_VECTOR_OF(HIL_MVE_VECTOR_TIES, HIL_MVE_ONCE, ""));
+}
+
 HIL_MVE_FUNCTION(hil_mve_vector_s8_linear) {
     __asm__(HIL_MVE_VECTOR(HIL_MVE_TWICE, HIL_MVE_VECTOR_CORRECT));
 }
@@ -363,9 +401,10 @@ HIL_INLINE void hil_mve_vector(int32_t uniform, int32_t linear, const int8_t *x,
          : linear                      ? hil_mve_vector_s8_uniform_linear
                                        : hil_mve_vector_s8_uniform)(x, stream, out, block);
     } else {
-        (linear == HIL_MVE_LINEAR_ONCE ? hil_mve_vector_s8_once
-         : linear                      ? hil_mve_vector_s8_linear
-                                       : hil_mve_vector_s8)(x, stream, out, block);
+        (linear == HIL_MVE_LINEAR_TIES   ? hil_mve_vector_s8_ties
+         : linear == HIL_MVE_LINEAR_ONCE ? hil_mve_vector_s8_once
+         : linear                        ? hil_mve_vector_s8_linear
+                                         : hil_mve_vector_s8)(x, stream, out, block);
     }
 }
 

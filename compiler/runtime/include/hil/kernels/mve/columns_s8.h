@@ -45,7 +45,7 @@
     int32_t row_step;    /* from a row's outputs to the next row's */                              \
     int32_t column_step; /* from the first output of a pair to its second */                       \
     int32_t linear;      /* 1: values below the zero point remain after the clamp;                 \
-                          * HIL_MVE_LINEAR_ONCE: sums are rounded once */                          \
+                          * HIL_MVE_LINEAR_ONCE, _TIES: sums are rounded once */                   \
     HIL_OUTPUT_RANGE_FIELDS;                                                                       \
     const int8_t *stream /* blocks_s8.h draws it; an odd column is a pair with itself */
 
@@ -74,8 +74,9 @@ HIL_INLINE void hil_mve_columns_rows(struct hil_mve_columns *c, int32_t rows) {
 #define HIL_MVE_COLUMNS(p)                                                                         \
     {                                                                                              \
         .stream = (p)->stream,                                                                     \
-        .odd_stream =                                                                              \
-            (p)->odd ? (p)->stream + (p)->pairs * (2 * HIL_MVE_CHUNK * (p)->chunks + 28) : NULL,   \
+        .odd_stream = (p)->odd ? (p)->stream + (p)->pairs * (2 * HIL_MVE_CHUNK * (p)->chunks +     \
+                                                             HIL_MVE_PAIR_BYTES((p)->linear))      \
+                               : NULL,                                                             \
         .odd_at = 2 * (p)->pairs, .row_step = (p)->row_step, .column_step = (p)->column_step,      \
         .linear = (p)->linear, .pairs = HIL_MVE_COLUMNS_BLOCK((p), (p)->pairs),                    \
         .odd = HIL_MVE_COLUMNS_BLOCK((p), 1),                                                      \

@@ -94,7 +94,10 @@ HIL_INLINE void hil_vector_s8_mve(const struct hil_vector_s8_mve *p, const int8_
     int8_t *const last = p->copied ? copy + HIL_MVE_CHUNK * p->chunks : copy;
     const int32_t whole = p->columns / 8;
     const int32_t rest = p->columns % 8;
-    const int32_t group_bytes = 8 * HIL_MVE_CHUNK * p->chunks + (p->uniform ? 40 : 96);
+    const int32_t group_bytes =
+        8 * HIL_MVE_CHUNK * p->chunks + (p->uniform                         ? 40
+                                         : p->linear == HIL_MVE_LINEAR_TIES ? 160
+                                                                            : 96);
     struct hil_mve_block block = {
         .steps = whole,
         .skipped = hil_mve_skip(p->chunks, HIL_MVE_VECTOR_SLOT_BYTES),

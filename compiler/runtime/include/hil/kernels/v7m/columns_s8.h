@@ -36,9 +36,9 @@
  * The sums of parts add up in int32; the whole, bias included, is below 2^30 (`_channels()`), the
  * 128 * sum of weights that raised values add is in the bias.
  *
- * Output: hil_v7m_output rounds twice as TensorFlow Lite does, hil_v7m_once_output once, half up;
- * hil_v7m_even_output has one shift for all channels, where `even_scales()` has proven for each
- * channel that each output begins at the same sum.
+ * Output: hil_v7m_output rounds twice as TensorFlow Lite does, hil_v7m_once_output once, half up,
+ * hil_v7m_ties_output with ties to even; hil_v7m_even_output has one shift for all channels, where
+ * `even_scales()` has proven for each channel that each output begins at the same sum.
  *
  * Scratch: 8 or 4 bytes an element of depth.
  *
@@ -61,7 +61,7 @@
     int32_t part; /* elements of depth after which sums are taken out of their words */            \
     int32_t wide; /* words of widened rows an element of depth: 2 or 1 */                          \
     HIL_OUTPUT_RANGE_FIELDS;                                                                       \
-    int32_t even_shift;    /* of all columns, or HIL_V7M_OWN_SHIFTS, or _ONCE */                   \
+    int32_t even_shift;    /* of all columns, or HIL_V7M_OWN_SHIFTS and others (v7m.h) */          \
     const int32_t *scales; /* HIL_V7M_SCALE_WORDS a column, of whole blocks */                     \
     const int8_t *weights  /* [blocks of four columns][depth][4] */
 

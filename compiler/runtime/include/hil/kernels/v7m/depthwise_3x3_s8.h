@@ -85,7 +85,7 @@ struct hil_v7m_depthwise_3x3_s8 {
     int32_t block;         /* outputs at a time, 1 to 6; at most out_w */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_OUTPUT_RANGE_FIELDS;
-    int32_t even_shift;    /* of all channels, or HIL_V7M_OWN_SHIFTS, or _ONCE */
+    int32_t even_shift;    /* of all channels, or HIL_V7M_OWN_SHIFTS and others (v7m.h) */
     const int8_t *weights; /* [in_c][3][3] */
     const int32_t *scales; /* HIL_V7M_SCALE_WORDS a channel */
 };
