@@ -80,14 +80,14 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-code = 300
+code = 400
 [cost.counts]
 row = "rows"
 element = "rows * depth"
 [cost.on.cortex-m3]
 call = 50
-row = 50
-element = 120
+row = 150
+element = 32
 [cost.on.cortex-m0]
 factor = 4
 @*/
@@ -101,8 +101,24 @@ struct hil_softmax_even_s8 {
     const int32_t *exponentials; /* of minus the distance, in Q1.30; of others nothing is left */
 };
 
+/* The share of an exponential, rounded once, ties to even. */
+HIL_INLINE int32_t hil_softmax_even_share(const struct hil_softmax_even_s8 *p, uint32_t power,
+                                          uint64_t sum) {
+    const uint64_t divisor = sum << p->left;
+    const uint64_t product = (uint64_t)power * (uint32_t)p->multiplier;
+    const uint64_t quotient = product / divisor;
+    const uint64_t twice = 2 * (product - quotient * divisor);
+    const uint64_t up = twice > divisor || (twice == divisor && quotient % 2 != 0);
+    return hil_saturate_31((int64_t)(quotient + up));
+}
+
 /* The exponential over the sum, times one over the output's scale, is rounded once, ties to even.
- */
+ *
+ * A product with the sum's reciprocal, rounded down, is a share with left - 1 bits behind the
+ * point, which the true one exceeds by less than 1.25 units: the reciprocal lacks less than a unit,
+ * a quarter of which an exponential of at most 2^30 makes. As the multiplier is below 2^31 and a
+ * sum has the exponential of its maximum, 2^30, the reciprocal is below 2^32 and the share below
+ * 2^30. Only a share that may be half a step is divided. */
 HIL_INLINE void hil_softmax_even_s8(const struct hil_softmax_even_s8 *p, const int8_t *in,
                                     int8_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
@@ -115,17 +131,20 @@ HIL_INLINE void hil_softmax_even_s8(const struct hil_softmax_even_s8 *p, const i
             const int32_t distance = max - in[i];
             sum += distance < p->near ? (uint32_t)p->exponentials[distance] : 0;
         }
-        const uint64_t divisor = sum << p->left;
+        const int with_reciprocal = p->left >= 4 && p->left <= 31;
+        const int32_t bits = with_reciprocal ? p->left - 1 : 3;
+        const uint32_t half = 1U << (bits - 1);
+        const uint32_t reciprocal =
+            (uint32_t)((((uint64_t)(uint32_t)p->multiplier << 32) / sum) >> 1);
         for (int32_t i = 0; i < p->depth; i++) {
             const int32_t distance = max - in[i];
             int32_t steps = 0;
             if (distance < p->near) {
-                const uint64_t product =
-                    (uint64_t)(uint32_t)p->exponentials[distance] * (uint32_t)p->multiplier;
-                const uint64_t quotient = product / divisor;
-                const uint64_t twice = 2 * (product - quotient * divisor);
-                const uint64_t up = twice > divisor || (twice == divisor && quotient % 2 != 0);
-                steps = hil_saturate_31((int64_t)(quotient + up));
+                const uint32_t power = (uint32_t)p->exponentials[distance];
+                const uint32_t share = (uint32_t)(((uint64_t)power * reciprocal) >> 32);
+                const uint32_t beyond = (share - (half - 2)) & (2 * half - 1);
+                steps = with_reciprocal && beyond > 2 ? (int32_t)((share + half) >> bits)
+                                                      : hil_softmax_even_share(p, power, sum);
             }
             out[i] = hil_clamp_s8(steps + p->out_zero_point, INT8_MIN, INT8_MAX);
         }
