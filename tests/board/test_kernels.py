@@ -105,6 +105,8 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     singles += products + [
         replace(one, node=replace(one.node, rounding=Rounding.SINGLE)) for one in products
     ]
+    for op in ("BATCH_MATMUL", "SOFTMAX"):
+        singles += [even_op(rng, op, "int8", bool(i % 2)) for i in range(40)]
     return singles
 
 

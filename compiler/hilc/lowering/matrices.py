@@ -8,7 +8,9 @@ from hilc.ir import Tensor
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import HilBatchMatmul
 from hilc.lowering.registry import Layer, once
+from hilc.lowering.rounds import Rounds, rounds
 from hilc.lowering.strides import broadcast_strides, contiguous_strides, nest, walk
+from hilc.numerics.requantize import has_ties
 from hilc.ops import batch_matmul
 from hilc.ops.operands import quantization
 
@@ -24,6 +26,12 @@ class MatricesForm:
     #: The largest magnitude of a sum of products of int8, less the zero points.
     bound: int
     macs: int
+
+    def rounds(self, layer: Layer) -> Rounds:
+        """Return how a layer of int8 rounds its sums."""
+        scale = batch_matmul.scale(layer.node, layer.ins, layer.out)
+        ties = bool(has_ties(*scale, -self.bound, self.bound))
+        return rounds(layer.node.rounding, ties, narrow=False)
 
     def call(self, parameters: Parameters) -> KernelCall:
         """Return the call of a kernel of both matrices."""

@@ -1056,6 +1056,8 @@ class HilDspBatchMatmulS8(Parameters):
     multiplier: int
     #: of the products, to the right, at least 1
     shift: int
+    #: 1: sums are rounded once, half up; 0: twice
+    once: int
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -4451,6 +4453,8 @@ class HilBatchMatmulS8Mve(Parameters):
     multiplier: int
     #: of the products, to the left; below 0
     shift: int
+    #: 1: sums are rounded once, half up; 0: twice
+    once: int
 
 
 @record(frozen=True, eq=False, kw_only=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hilc.ir import Rounding
 from hilc.lowering.dsp.affine import MAX_SHIFT
 from hilc.lowering.dsp.packing import UNIT
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.matrices import matrices_form
 from hilc.lowering.parameters import HilDspBatchMatmulS8
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.rounds import Rounds
 from hilc.ops import batch_matmul
 
 #: Of sums, so that twice a sum and what is added to its product fit.
@@ -19,11 +21,14 @@ _LIMIT = 2**29
 _GROUPS = (2**30, 8)
 
 
-@lowers("BATCH_MATMUL", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
+@lowers("BATCH_MATMUL", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"}, roundings=Rounding)
 def products(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for int8."""
     form = matrices_form(layer)
     multiplier, shift = batch_matmul.scale(layer.node, layer.ins, layer.out)
+    rounds = form.rounds(layer)
+    if rounds is Rounds.EVEN:
+        return
     if form.bound >= _LIMIT or not 1 <= -shift <= MAX_SHIFT:
         return
     rows = form.shape.rows + form.shape.rows % 2
@@ -38,5 +43,6 @@ def products(layer: Layer) -> Iterator[KernelCall]:
                 out_zero_point=form.out_zero_point,
                 multiplier=multiplier,
                 shift=-shift,
+                once=int(rounds is Rounds.HALF_UP),
             )
         )

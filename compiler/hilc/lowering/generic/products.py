@@ -144,6 +144,6 @@ def batches(layer: Layer) -> Iterator[KernelCall]:
         output_range=HilOutputRange(out_zero_point=form.out_zero_point, out_min=low, out_max=high),
         multiplier=multiplier,
         shift=shift,
-        rounding=int(rounds(layer.node.rounding, ties=True, narrow=False)),
+        rounding=int(form.rounds(layer)),
     )
     yield form.call(parameters)

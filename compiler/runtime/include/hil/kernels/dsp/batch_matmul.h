@@ -135,6 +135,7 @@ struct hil_dsp_batch_matmul_s8 {
     int32_t out_zero_point; /* of the output */
     int32_t multiplier;     /* in Q0.31 */
     int32_t shift;          /* of the products, to the right, at least 1 */
+    int32_t once;           /* 1: sums are rounded once, half up; 0: twice */
 };
 
 /* Pairs of rows by a pair of columns, whose outputs lie `step` apart from row to row. */
@@ -156,7 +157,7 @@ HIL_INLINE void hil_dsp_matrix_outputs(const struct hil_dsp_batch_matmul_s8 *p,
         .shift = p->shift,
         .rounding = (int32_t)((uint32_t)(2 * p->out_zero_point + 1) << (p->shift - 1)),
     };
-    hil_dsp_columns_s16_bytes(&block, p->units);
+    hil_dsp_columns_s16_bytes(&block, p->units, p->once);
 }
 
 /* `count` widened rows by a pair of columns, of which the second may be none. */

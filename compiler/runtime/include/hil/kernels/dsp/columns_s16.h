@@ -29,7 +29,8 @@
  *
  * Output: hil_dsp_s16_scaled: smmulr(sum, m << (32 - s)) is sum * m / 2^s, half up, for a
  * multiplier m below 2^15 and 16 <= s <= 32: the single rounding itself. The product is below 2^30.
- * Of int8: that of columns_s8.h, for sums below 2^29 (`products()`).
+ * Of int8: that of columns_s8.h, for sums below 2^29 (`products()`); rounded once, the product is
+ * rounded down before the half is added.
  *
  * Scratch: 4 bytes an element of depth and pair of rows; where weights are narrow 4 more an
  * element.
@@ -197,10 +198,15 @@ _Static_assert(offsetof(struct hil_dsp_s16_block, shift) == 52, "columns_s16.h")
     "smmlar " sum ", " sum ", r1, r7\n\t"                                                          \
     "asr " sum ", " sum ", r2\n\t"                                                                 \
     "ssat " sum ", #8, " sum "\n\t"
-#define HIL_DSP_S16_BYTES                                                                          \
+/* Rounded once, half up: the product is rounded down. */
+#define HIL_DSP_S16_ONCE(sum)                                                                      \
+    "lsl " sum ", " sum ", #1\n\t"                                                                 \
+    "smmla " sum ", " sum ", r1, r3\n\t"                                                           \
+    "asr " sum ", " sum ", r2\n\t"                                                                 \
+    "ssat " sum ", #8, " sum "\n\t"
+#define HIL_DSP_S16_BYTES(rounded)                                                                 \
     "ldr r1, [r0, #44]\n\t"                                                                        \
-    "ldrd r2, r3, [r0, #52]\n\t" HIL_DSP_S16_TWICE("r4") HIL_DSP_S16_TWICE("r5")                   \
-    HIL_DSP_S16_TWICE("r6") HIL_DSP_S16_TWICE("r8")                                                \
+    "ldrd r2, r3, [r0, #52]\n\t" rounded("r4") rounded("r5") rounded("r6") rounded("r8")           \
     "ldrd r1, r2, [r0, #20]\n\t"                                                                   \
     "ldr r3, [r0, #4]\n\t"                                                                         \
     "strb r4, [r1]\n\t"                                                                            \
@@ -256,9 +262,14 @@ HIL_INLINE void hil_dsp_columns_s16_rows(struct hil_dsp_s16_block *block, int32_
 }
 
 /* The same with outputs of int8, for the whole range. */
-HIL_INLINE void hil_dsp_columns_s16_bytes(struct hil_dsp_s16_block *block, int32_t units) {
+HIL_INLINE void hil_dsp_columns_s16_bytes(struct hil_dsp_s16_block *block, int32_t units,
+                                          int32_t once) {
     register struct hil_dsp_s16_block *at __asm__("r0") = block;
-    HIL_DSP_S16_DEPTHS(HIL_DSP_S16_BYTES)
+    if (once) {
+        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_BYTES(HIL_DSP_S16_ONCE))
+    } else {
+        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_BYTES(HIL_DSP_S16_TWICE))
+    }
 }
 
 /* Widens a pair of columns: six instructions a unit. */
@@ -315,7 +326,8 @@ HIL_INLINE void hil_dsp_columns_s16_rows(struct hil_dsp_s16_block *block, int32_
     }
 }
 
-HIL_INLINE void hil_dsp_columns_s16_bytes(struct hil_dsp_s16_block *block, int32_t units) {
+HIL_INLINE void hil_dsp_columns_s16_bytes(struct hil_dsp_s16_block *block, int32_t units,
+                                          int32_t once) {
     const uint32_t *rows = block->rows;
     int8_t *to = (int8_t *)block->out;
     while (rows != block->rows_end) {
@@ -323,9 +335,11 @@ HIL_INLINE void hil_dsp_columns_s16_bytes(struct hil_dsp_s16_block *block, int32
         rows = hil_dsp_s16_sums(block, rows, units, sums);
         for (int32_t i = 0; i < 4; i++) {
             const int32_t twice = (int32_t)(2 * sums[i]);
-            const int32_t addend = block->rounding - (twice < 0 ? 1 : 0);
-            const int32_t scaled =
-                hil_dsp_high_mul_add(twice, block->multipliers[0], addend) >> block->shift;
+            const int32_t addend = block->rounding - (twice < 0 && !once ? 1 : 0);
+            const int64_t product = (int64_t)twice * block->multipliers[0];
+            const int32_t high = once ? (int32_t)(product >> 32) + addend
+                                      : hil_dsp_high_mul_add(twice, block->multipliers[0], addend);
+            const int32_t scaled = high >> block->shift;
             to[(i / 2) * block->step + i % 2] = hil_clamp_s8(scaled, INT8_MIN, INT8_MAX);
         }
         to += 2 * block->step;

@@ -36,6 +36,7 @@ struct hil_batch_matmul_s8_mve {
     int32_t out_zero_point; /* of the output */
     int32_t multiplier;     /* in Q0.31 */
     int32_t shift;          /* of the products, to the left; below 0 */
+    int32_t once;           /* 1: sums are rounded once, half up; 0: twice */
 };
 
 /* Copies a vector of any step to whole chunks, `apart` bytes from one to the next, of which zeros
@@ -112,6 +113,13 @@ HIL_INLINE void hil_mve_matrix_offsets(struct hil_mve_block *block, int32_t rows
     }
 }
 
+/* Four rows by pairs of columns, rounded as the product says. */
+HIL_INLINE void hil_mve_matrix_rows(const struct hil_batch_matmul_s8_mve *p, const int8_t *x,
+                                    const int8_t *stream, int8_t *out,
+                                    const struct hil_mve_block *block) {
+    (p->once ? hil_mve_rows_s8_matrix_once : hil_mve_rows_s8_matrix)(x, stream, out, block);
+}
+
 HIL_INLINE void hil_mve_matrix_product(const struct hil_batch_matmul_s8_mve *p, const int8_t *a,
                                        const int8_t *b, int8_t *out, int8_t *scratch) {
     int8_t *const stream = scratch + HIL_MVE_GROUP_BYTES * p->chunks;
@@ -146,13 +154,13 @@ HIL_INLINE void hil_mve_matrix_product(const struct hil_batch_matmul_s8_mve *p, 
         if (pairs > 0) {
             rows.block.steps = pairs;
             hil_mve_matrix_offsets(&rows.block, left, p->columns, 1);
-            hil_mve_rows_s8_matrix(scratch, stream, at, &rows.block);
+            hil_mve_matrix_rows(p, scratch, stream, at, &rows.block);
         }
         if (p->columns % 2 != 0) {
             rows.block.steps = 1;
             hil_mve_matrix_offsets(&rows.block, left, p->columns, 0);
-            hil_mve_rows_s8_matrix(scratch, stream + pairs * (2 * HIL_MVE_CHUNK * p->chunks + 28),
-                                   at + 2 * pairs, &rows.block);
+            hil_mve_matrix_rows(p, scratch, stream + pairs * (2 * HIL_MVE_CHUNK * p->chunks + 28),
+                                at + 2 * pairs, &rows.block);
         }
     }
 }

@@ -285,17 +285,22 @@ HIL_INLINE void hil_mve_rows(int32_t linear, const int8_t *x, const int8_t *stre
 
 /* Where rows add something to their sums, and outputs have the whole range of int8: the block is
  * the first part of struct hil_mve_matrix_block. */
+#define HIL_MVE_ROWS_MATRIX(multiply, correct)                                                     \
+    HIL_MVE_ROWS_OF(HIL_MVE_ENTER_WITH("vldrw.32 q6, [r3, #40]\n"),                                \
+                    "vadd.i32 q0, q0, q6\n"                                                        \
+                    "vadd.i32 q1, q1, q6\n",                                                       \
+                    multiply, correct,                                                             \
+                    "vqmovnb.s32 q0, q0\n"                                                         \
+                    "vqmovnt.s32 q0, q1\n"                                                         \
+                    "vqadd.s16 q0, q0, q5\n"                                                       \
+                    "vqmovnb.s16 q0, q0\n"                                                         \
+                    "vstrb.16 q0, [r11, q4]\n")
+
 HIL_MVE_FUNCTION(hil_mve_rows_s8_matrix) {
-    __asm__(HIL_MVE_ROWS_OF(HIL_MVE_ENTER_WITH("vldrw.32 q6, [r3, #40]\n"),
-                            "vadd.i32 q0, q0, q6\n"
-                            "vadd.i32 q1, q1, q6\n",
-                            HIL_MVE_TWICE, HIL_MVE_ROWS_LINEAR,
-                            "vqmovnb.s32 q0, q0\n"
-                            "vqmovnt.s32 q0, q1\n"
-                            "vqadd.s16 q0, q0, q5\n"
-                            "vqmovnb.s16 q0, q0\n"
-                            "vstrb.16 q0, [r11, q4]\n"));
+    __asm__(HIL_MVE_ROWS_MATRIX(HIL_MVE_TWICE, HIL_MVE_ROWS_LINEAR));
 }
+
+HIL_MVE_FUNCTION(hil_mve_rows_s8_matrix_once) { __asm__(HIL_MVE_ROWS_MATRIX(HIL_MVE_ONCE, "")); }
 
 #define HIL_MVE_VECTOR_COLUMN(multiply, sum, q)                                                    \
     "vldrb.8 " q ", [r9], #16\n" multiply " " sum ", q0, " q "\n"
