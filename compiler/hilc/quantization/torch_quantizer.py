@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -33,6 +34,8 @@ from hilc.support.suggest import nearest
 
 #: Operators with weights as argument 1, whose output channels lie along axis 0.
 _LAYERS = frozenset(("conv1d", "conv2d", "linear"))
+#: Those whose weights have their channels along axis 1.
+_TRANSPOSED = frozenset(("conv_transpose1d", "conv_transpose2d"))
 #: Sums and products: of two tensors, which become operands on integers, or of one and a number.
 _ARITHMETIC = frozenset(("add", "sub", "mul"))
 _PRODUCTS = frozenset(("matmul", "bmm"))
@@ -189,7 +192,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
             return self._part(node)
         if not _is_float(node):
             return None
-        if kind in _LAYERS:
+        if kind in _LAYERS | _TRANSPOSED:
             return self._layer(node)
         if kind in _MOVES:
             return self._moved([_operand(node, 0)], node)
@@ -213,6 +216,11 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         if x is None or weights is None or weights.op != "get_attr":
             return None
         inputs = {x: self._activation, weights: self._weights}
+        if _kind(node) in _TRANSPOSED:
+            if _groups(node) != 1:
+                return None
+            axis = None if self._weights.ch_axis is None else 1
+            inputs[weights] = replace(self._weights, ch_axis=axis)
         bias = _operand(node, 2)
         if bias is not None and bias.op == "get_attr":
             inputs[bias] = self._bias(x, weights, node)
@@ -257,7 +265,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         return _is_function(node) or (_kind(user) in _CLAMPS and self._may_be_clamped(node))
 
     def _may_be_clamped(self, node: Node) -> bool:
-        is_computed = _kind(node) in _LAYERS | _AVERAGES | _PRODUCTS | _ARITHMETIC
+        is_computed = _kind(node) in _LAYERS | _TRANSPOSED | _AVERAGES | _PRODUCTS | _ARITHMETIC
         return is_computed and self._annotation(node) is not None
 
     def _moved(self, sources: Sequence[Node | None], node: Node) -> QuantizationAnnotation | None:
@@ -321,6 +329,11 @@ def _kind(node: Node) -> str:
         return ""
     name: str = schema.name.removeprefix("aten::")
     return name if name.endswith("__") else name.removesuffix("_")
+
+
+def _groups(node: Node) -> Any:
+    """Return the groups of a transposed convolution."""
+    return node.args[6] if len(node.args) > 6 else node.kwargs.get("groups", 1)
 
 
 def _names(node: Node) -> set[str]:
