@@ -145,12 +145,13 @@ def _step(path: Path) -> float:
     return quant.scale[0]
 
 
-def export(folder: Path, names: Sequence[str], python: str) -> list[Path]:
+def export(folder: Path, names: Sequence[str], kinds: Sequence[str], python: str) -> list[Path]:
     """Return the files of the networks, made where they are missing."""
-    missing = [n for n in names if not all((folder / f"{n}.{k}.npz").exists() for k in KINDS)]
-    if missing:
-        subprocess.run([python, str(MAKER), str(folder), *missing], check=True)
-    return [folder / f"{name}.{kind}.pt2" for name in names for kind in KINDS]
+    for kind in kinds:
+        missing = [name for name in names if not (folder / f"{name}.{kind}.npz").exists()]
+        if missing:
+            subprocess.run([python, str(MAKER), str(folder), *missing, "--kind", kind], check=True)
+    return [folder / f"{name}.{kind}.pt2" for name in names for kind in kinds]
 
 
 def names_of(python: str, folder: Path) -> list[str]:
@@ -189,9 +190,8 @@ def main() -> int:
     listed = names_of(args.python, args.exports)
     rows: list[Row] = []
     failed: list[str] = []
-    for path in export(args.exports, args.names or listed, args.python):
-        if args.kind not in (None, path.stem.split(".")[1]):
-            continue
+    kinds = [args.kind] if args.kind else list(KINDS)
+    for path in export(args.exports, args.names or listed, kinds, args.python):
         try:
             rows.append(measured(path, args.runs, args.board))
         except HilError as error:

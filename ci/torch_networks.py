@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pt2e_quantizer import Int8Quantizer
 from torch import nn
 from torchao.quantization.pt2e import allow_exported_model_train_eval
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -39,6 +38,8 @@ for _name in ("nms", "qnms"):
 
 import timm  # noqa: E402
 import torchvision  # noqa: E402
+
+from hilc.quantization.torch_quantizer import TorchQuantizer  # noqa: E402
 
 CALIBRATION = 8
 SAMPLES = 10
@@ -153,6 +154,15 @@ def of_timm(name: str, **options: Any) -> Callable[[], nn.Module]:
     return lambda: timm.create_model(name, num_classes=CLASSES, **options)
 
 
+def mlp_mixer() -> nn.Module:
+    return timm.models.mlp_mixer.MlpMixer(CLASSES, 64, patch_size=8, num_blocks=4, embed_dim=96)
+
+
+def deployed(name: str) -> Callable[[], nn.Module]:
+    """Return a maker of a network whose branches are one convolution each, as it is deployed."""
+    return lambda: timm.utils.reparameterize_model(of_timm(name)().eval())
+
+
 def densenet() -> nn.Module:
     return torchvision.models.DenseNet(12, (6, 6, 6), 24, num_classes=CLASSES)
 
@@ -176,15 +186,13 @@ add("resnext", of_timm("resnext26ts"), 3, 64, 64, samples=BIG)
 add("ghostnet", of_timm("ghostnet_050"), 3, 64, 64, samples=BIG)
 add("lcnet", of_timm("lcnet_050"), 3, 64, 64, samples=BIG)
 add("tinynet", of_timm("tinynet_e"), 3, 64, 64, samples=BIG)
-add("mobileone", of_timm("mobileone_s0"), 3, 64, 64, samples=BIG)
-add("repvgg", of_timm("repvgg_a0"), 3, 32, 32, samples=BIG)
+add("mobileone", deployed("mobileone_s0"), 3, 64, 64, samples=BIG)
+add("repvgg", deployed("repvgg_a0"), 3, 32, 32, samples=BIG)
 add("dla", of_timm("dla46x_c"), 3, 64, 64, samples=BIG)
 add("mobilevit", of_timm("mobilevit_xxs"), 3, 64, 64, samples=BIG)
-add("edgenext", of_timm("edgenext_xx_small"), 3, 64, 64, samples=BIG)
 add("convnext", of_timm("convnext_atto"), 3, 64, 64, samples=BIG)
 add("vit_tiny", of_timm("vit_tiny_patch16_224", img_size=64, depth=6), 3, 64, 64, samples=BIG)
-add("mlp_mixer", of_timm("mixer_s32_224", img_size=64, patch_size=16, num_blocks=4, embed_dim=96),
-    3, 64, 64, samples=BIG)  # fmt: skip
+add("mlp_mixer", mlp_mixer, 3, 64, 64, samples=BIG)
 
 
 class Segmentation(nn.Module):  # type: ignore[misc]
@@ -353,21 +361,9 @@ def made(network: Network) -> nn.Module:
     return module.eval()
 
 
-def attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None = None
-) -> torch.Tensor:
-    """Return attention as products and a softmax, each of which can be quantized."""
-    factor = q.shape[-1] ** -0.5 if scale is None else scale
-    return torch.softmax(q @ k.transpose(-2, -1) * factor, -1) @ v
-
-
 aten = torch.ops.aten
 #: What is quantized in its parts.
-WHOLE = (aten.lstm.input, aten.gru.input)
-DECOMPOSED = {
-    **torch._decomp.get_decompositions(WHOLE),
-    aten.scaled_dot_product_attention.default: attention,
-}
+DECOMPOSED = torch._decomp.get_decompositions((aten.lstm.input, aten.gru.input))
 
 
 def quantized(network: Network, module: nn.Module) -> torch.fx.GraphModule:
@@ -376,7 +372,7 @@ def quantized(network: Network, module: nn.Module) -> torch.fx.GraphModule:
     program = torch.export.export(module, (x,))
     if any(node.target in DECOMPOSED for node in program.graph.nodes):
         program = program.run_decompositions(DECOMPOSED)
-    prepared = prepare_pt2e(program.module(), Int8Quantizer())
+    prepared = prepare_pt2e(program.module(), TorchQuantizer())
     with torch.no_grad():
         for x in inputs(network, CALIBRATION, 2):
             prepared(x)
@@ -403,6 +399,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NETWORKS))
     parser.add_argument("--list", action="store_true", help="print the names of all networks")
+    parser.add_argument("--kind", choices=("float", "int8"), help="one type only")
     args = parser.parse_args(arguments)
     if unknown := set(args.names) - set(NETWORKS):
         parser.error(f"unknown network {min(unknown)!r}: choose of {', '.join(NETWORKS)}")
@@ -419,8 +416,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         start = time.monotonic()
         try:
             module = made(network)
-            write(network, "float", module, args.folder)
-            write(network, "int8", quantized(network, copy.deepcopy(module)), args.folder)
+            if args.kind != "int8":
+                write(network, "float", module, args.folder)
+            if args.kind != "float":
+                write(network, "int8", quantized(network, copy.deepcopy(module)), args.folder)
         except Exception as error:
             failed.append(network.name)
             print(f"{network.name}: {type(error).__name__}: {str(error)[:600]}", file=sys.stderr)
