@@ -90,7 +90,7 @@ def linear_layers(rng: np.random.Generator) -> list[Layer]:
 
 def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     singles = [random_op(rng, *kind) for kind in KINDS for _ in range(8)]
-    for op in ("ADD", "SUB", "AVERAGE_POOL_2D"):
+    for op in ("ADD", "SUB", "AVERAGE_POOL_2D", "MAX_POOL_2D"):
         singles += [random_op(rng, op, "int8") for _ in range(100)]
     for op in ("UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF", "BATCH_MATMUL"):
         singles += [random_op(rng, op, "int8") for _ in range(80)]

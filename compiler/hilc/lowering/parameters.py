@@ -4997,6 +4997,19 @@ class HilScaledPoolS8Mve(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilMaxPoolS8Mve(Parameters):
+    """The fields of ``struct hil_max_pool_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_max_pool_s8_mve"
+
+    pool: HilPool
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilSvdfS8StateS16Mve(Parameters):
     """The fields of ``struct hil_svdf_s8_state_s16_mve``."""
 
@@ -5016,6 +5029,18 @@ class HilSvdfS8StateS8Mve(Parameters):
     mve_svdf: HilMveSvdf
     #: weights of features, [filters][memory]
     moments: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilLutS8Mve(Parameters):
+    """The fields of ``struct hil_lut_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_lut_s8_mve"
+
+    #: elements
+    size: int
+    #: the values for the bytes 0x00 to 0xff
+    table: npt.NDArray[np.int8]
 
 
 @record(frozen=True, eq=False, kw_only=True)

@@ -70,7 +70,11 @@ _KERNELS: Mapping[tuple[str, str], Callable[..., Parameters]] = {
 }
 
 
-@lowers(*(op for op in DTYPES if op != "ZEROS_LIKE"))
+#: Operators whose result depends on what their operand holds.
+OPERATORS = tuple(op for op in DTYPES if op != "ZEROS_LIKE")
+
+
+@lowers(*OPERATORS)
 def portable(layer: Layer) -> KernelCall:
     """Return a table of all bytes, or the function of an element."""
     node, x = layer.node, layer.operand(0)

@@ -24,6 +24,12 @@ from hilc.numerics.interpolate import SIGMOID
 from hilc.ops.operands import ACTIVATION_RANGES, ARITHMETIC, float_range
 from hilc.ops.unary import LeakyReluAttributes, Sigmoid, integer_function, table
 
+#: Operators of one operand that have attributes at most, and a table of int8.
+OPERATORS = (
+    *("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1"),
+    *("LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU"),
+)
+
 _FLOATS = {"LOGISTIC": HilLogisticF32, "TANH": HilTanhF32, "HARD_SWISH": HilHardSwishF32}
 
 
@@ -55,11 +61,7 @@ def table_call(values: Array, size: int) -> KernelCall:
     return KernelCall(HilLutS8(size=size, table=values))
 
 
-@lowers(
-    *("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1"),
-    *("LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU"),
-    dtypes=ARITHMETIC,
-)
+@lowers(*OPERATORS, dtypes=ARITHMETIC)
 def portable(layer: Layer) -> KernelCall:
     """Return a table of all bytes, or the function of a float."""
     node = layer.node

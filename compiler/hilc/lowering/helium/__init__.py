@@ -14,6 +14,7 @@ from hilc.lowering.helium import (
     matrices,
     pooling,
     svdf,
+    tables,
     transposed,
     wide,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "matrices",
     "pooling",
     "svdf",
+    "tables",
     "transposed",
     "wide",
 ]

@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D."""
+"""AVERAGE_POOL_2D and MAX_POOL_2D."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from hilc.lowering.generic.pooling import pool_windows, scaled_average
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilAveragePoolS8Mve,
+    HilMaxPoolS8Mve,
+    HilPool,
     HilScaledPoolS8Mve,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.pooling import pooling_clamp, pooling_window
 
 #: The average pooling kernel's: sums fit their shift to the left, the reciprocal's point.
@@ -65,3 +68,17 @@ def scaled_pool(layer: Layer) -> Iterator[KernelCall]:
                 high=found.high,
             )
         )
+
+
+@lowers("MAX_POOL_2D", dtypes={"int8"}, requires={"mve"}, roundings=TWICE_OR_EVEN)
+def max_pool(layer: Layer) -> KernelCall:
+    """Maxima over windows, which may reach beyond the image."""
+    x = layer.operand(0)
+    window = pooling_window(layer.node, x)
+    low, high = pooling_clamp(layer.node, layer.out)
+    pool = HilPool(
+        pool_windows=pool_windows(x, window),
+        pad_top=window.h.pad_before,
+        pad_left=window.w.pad_before,
+    )
+    return KernelCall(HilMaxPoolS8Mve(pool=pool, low=int(low), high=int(high)))
