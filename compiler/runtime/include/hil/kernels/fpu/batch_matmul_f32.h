@@ -25,14 +25,11 @@ four = "chunk * ((rows + 3) // 4)"
 block = "batch * ((columns + 3) // 4) * ((rows + 3) // 4)"
 unit = "block * units"
 [cost.on.cortex-m4]
-batch = 30
-packed = 3
-chunk = 40
-row = 30
-copied = 1.2
-four = 60
-block = 50
-unit = 34.6
+packed = 8.462
+copied = 6.251
+four = 28.92
+block = 233.4
+unit = 12.32
 @*/
 struct hil_fpu_batch_matmul_f32 {
     HIL_BATCH_MATMUL_FIELDS;

@@ -75,13 +75,34 @@ HIL_INLINE void hil_windows_next(const struct hil_windows *p, struct hil_windows
     }
 }
 
+/* Four floats that are next to each other, to be moved as one. */
+struct hil_lanes_four {
+    float lanes[4];
+};
+
+/* Copies four columns of a matrix that are next to each other, and returns what follows. */
+HIL_INLINE float *hil_lanes_copy_columns(const float *from, int32_t step, int32_t depth,
+                                         float *to) {
+#pragma GCC unroll 4
+    for (int32_t k = depth; k > 0; k--) {
+        *(struct hil_lanes_four *)to = *(const struct hil_lanes_four *)from;
+        from += step;
+        to += 4;
+    }
+    return to;
+}
+
 /* Packs `count` columns of a matrix as weights are, four after four, without biases: columns, and
  * an odd depth, are filled up with zeros. */
 HIL_INLINE void hil_lanes_pack_columns(const float *from, int32_t column_step, int32_t step,
                                        int32_t depth, int32_t count, float *to) {
     for (; count > 0; count -= 4) {
         const float *at = from;
-        for (int32_t k = 0; k < depth; k++) {
+        const int adjacent = count >= 4 && column_step == 1;
+        if (adjacent) {
+            to = hil_lanes_copy_columns(from, step, depth, to);
+        }
+        for (int32_t k = adjacent ? depth : 0; k < depth; k++) {
             if (count >= 4) {
                 to[0] = at[0];
                 to[1] = at[column_step];

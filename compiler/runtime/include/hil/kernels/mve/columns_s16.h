@@ -51,7 +51,7 @@ HIL_INLINE void hil_mve_columns_s16(const struct hil_mve_columns_s16 *p, const i
     const int32_t step = rows > 1 ? p->columns : 0;
     struct hil_mve_block_s16 block = {
         .steps = whole,
-        .skipped = hil_mve_skip(p->chunks, HIL_MVE_ROWS_SLOT_BYTES),
+        .skipped = hil_mve_skip(p->chunks, HIL_MVE_S16_ROWS_SLOT_BYTES),
         .x_bytes = 2 * HIL_MVE_S16_PAIR * p->chunks,
         .low = p->out_min,
         .high = p->out_max,

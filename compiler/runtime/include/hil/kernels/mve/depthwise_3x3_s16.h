@@ -3,14 +3,15 @@
  * multiplication with a scalar. Outputs next to each other lie along a row, or, where that fills
  * vectors better, along a column: lines are then columns.
  *
- * Tile: 4 outputs x 4 lines x 1 channel, or 2 lines.
+ * Tile: 4 outputs x 6 lines x 1 channel, or 5, 4 or 2 lines.
  *
- *   line of inputs   0      1      2      3      4      5         q0 to q3: sums of the lines
- *   sums             q0     q0 q1  q0-q2  q1-q3  q2 q3  q3        q4: four inputs
+ *   line of inputs   0      1      2      3      4      5      6      7
+ *   sums             q0     q0 q1  q0-q2  q1-q3  q2-q4  q3-q5  q4 q5  q5     q6: four inputs
  *
- * Registers, at the top of a tile: r0 inputs, two lines below the tile's first; r1 outputs; r2 r3
- * r4, r5 r6 r8, r9 r10 r11 weights line by line; r12 multiplier; lr tiles left; q5 bias, q6 low, q7
- * high. On the stack: +0 places of the outputs of the first two lines, +16 of the last two.
+ * Registers, at the top of a tile: r0 inputs, three lines below the tile's first; r1 outputs; r2 r3
+ * r4, r5 r6 r8, r9 r10 r11 weights line by line; r7 places of the outputs two lines by two, of a
+ * fifth line twice, bounds, bias (struct hil_mve_lines_s16_places); r12 multiplier; lr tiles left;
+ * q7 low; behind the inputs q6 is high, and places take the sums' registers.
  *
  * Data: by the Helium family's `_depthwise()`: int8 [channels][3 lines][3] weights, int32
  * [channels][2] bias and multiplier; planes in scratch, int16 [lines][line], zeros around.
@@ -18,13 +19,15 @@
  * Order: of `rows` rows of outputs, channel by channel, the inputs are read, then outputs written.
  *
  * Bounds: vmla adds modulo 2^32; sums, bias included, are below 2^31 (`narrow_sums()`). Loads reach
- * 254 bytes: 2 * (3 * 40 + 2) = 244. Places are 16 bits, which `_depthwise()` checks.
+ * 254 bytes: 2 * (3 * 40 + 2) = 244, of six lines 2 * (4 * 31 + 2) = 252. Places are 16 bits, which
+ * `_depthwise()` checks.
  *
  * Output: that of blocks_s16.h.
  *
  * Scratch: the plane of one channel; `rows` trades it for instructions.
  *
- * Cost: 79 instructions for 144 MACs, 43 for 72; about 6 for eight elements of the plane. Measured
+ * Cost: 112 instructions for 216 MACs, 97 for 180, 78 for 144, 44 for 72, 15 before each line of
+ * tiles; about 6 for eight elements of the plane. Measured
  * by `python ci/wide.py` (docs/reference/wide.md).
  *
  * Tests: no twin in C; the same tile in C, hil_mve_lines_s16_tile, serves other distances, and the
@@ -47,18 +50,18 @@ scratch = "2 * (line * lines + 16)"
 order = ["rows rows", "channels 1"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
-code = 900
+code = 1500
 [cost.counts]
 band = "batch * ((out_h + rows - 1) // rows)"
 plane = "band * in_c"
 copied = "plane * lines * ((line + 7) // 8)"
 tile = "plane * ((lines - 3 + 2 * stride) // (2 * stride)) * ((line // stride + 3) // 4)"
 [cost.on.cortex-m55]
-call = 1126.0
-band = 724.1
-plane = 44.73
-copied = 3.898
-tile = 34.87
+call = 354.3
+band = 638.8
+plane = 52.9
+copied = 7.533
+tile = 26.59
 @*/
 struct hil_depthwise_3x3_s16_mve {
     HIL_IMAGES_FIELDS;
@@ -121,17 +124,18 @@ HIL_INLINE void hil_mve_lines_s16_tile(const struct hil_depthwise_3x3_s16_mve *p
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 
 /* What the assembly reads beside its registers: the places of a tile's outputs, in elements, of its
- * first two lines and of its last two, and the vectors of a line. */
+ * lines two by two, and of a fifth line twice, the bounds, and the bias, which is the channel's. */
 struct hil_mve_lines_s16_places {
-    uint16_t pairs[2][8];
+    uint16_t pairs[4][8];
     int16_t bounds[2][8];
+    int32_t bias[4];
 };
 
 /* clang-format off */
 
 /* A tap of four inputs: line `y` counted from that at r0, and what it is multiplied with. */
-#define HIL_MVE_TAP_S16(y, x) "vldrh.s32 q4, [r0, #2 * (" #y " * %c[line] + " #x ")]\n\t"
-#define HIL_MVE_MUL_S16(sum, w) "vmla.s32 " sum ", q4, " w "\n\t"
+#define HIL_MVE_TAP_S16(y, x) "vldrh.s32 q6, [r0, #2 * (" #y " * %c[line] + " #x ")]\n\t"
+#define HIL_MVE_MUL_S16(sum, w) "vmla.s32 " sum ", q6, " w "\n\t"
 
 /* A line of inputs into one, two or three lines of sums. */
 #define HIL_MVE_ONE_S16(y, a, w0, w1, w2)                                                          \
@@ -147,49 +151,79 @@ struct hil_mve_lines_s16_places {
     HIL_MVE_TAP_S16(y, 1) HIL_MVE_MUL_S16(a, "r10") HIL_MVE_MUL_S16(b, "r6") HIL_MVE_MUL_S16(c, "r3") \
     HIL_MVE_TAP_S16(y, 2) HIL_MVE_MUL_S16(a, "r11") HIL_MVE_MUL_S16(b, "r8") HIL_MVE_MUL_S16(c, "r4")
 
-/* Two lines of sums to outputs; q4 has their places. */
+/* Two lines of sums to outputs: q6 has the largest one, q7 the least; the second's register takes
+ * the places. */
 #define HIL_MVE_OUT_S16(a, b, at)                                                                  \
     "vqrdmulh.s32 " a ", " a ", r12\n\t"                                                           \
     "vqrdmulh.s32 " b ", " b ", r12\n\t"                                                           \
-    "vldrh.u16 q4, [sp, #" at "]\n\t"                                                              \
     "vqmovnb.s32 " a ", " a "\n\t"                                                                 \
     "vqmovnt.s32 " a ", " b "\n\t"                                                                 \
-    "vmax.s16 " a ", " a ", q6\n\t"                                                                \
-    "vmin.s16 " a ", " a ", q7\n\t"                                                                \
-    "vstrh.16 " a ", [r1, q4, uxtw #1]\n\t"
+    HIL_MVE_STORE_S16(a, b, at)
+#define HIL_MVE_STORE_S16(a, places, at)                                                           \
+    "vldrh.u16 " places ", [r7, #" at "]\n\t"                                                      \
+    "vmax.s16 " a ", " a ", q7\n\t"                                                                \
+    "vmin.s16 " a ", " a ", q6\n\t"                                                                \
+    "vstrh.16 " a ", [r1, " places ", uxtw #1]\n\t"
+#define HIL_MVE_BIAS_S16(sum) "vldrw.32 " sum ", [r7, #96]\n\t"
+#define HIL_MVE_HIGH_S16 "vldrh.u16 q6, [r7, #80]\n\t"
+
+#define HIL_MVE_SIX_LINES_S16                                                                      \
+    HIL_MVE_BIAS_S16("q0") HIL_MVE_BIAS_S16("q1") HIL_MVE_BIAS_S16("q2")                           \
+    HIL_MVE_BIAS_S16("q3") HIL_MVE_BIAS_S16("q4") HIL_MVE_BIAS_S16("q5")                           \
+    HIL_MVE_ONE_S16(-3, "q0", "r2", "r3", "r4")                                                    \
+    HIL_MVE_TWO_S16(-2, "q0", "r5", "r6", "r8", "q1", "r2", "r3", "r4")                            \
+    HIL_MVE_THREE_S16(-1, "q0", "q1", "q2")                                                        \
+    HIL_MVE_THREE_S16(0, "q1", "q2", "q3")                                                         \
+    HIL_MVE_THREE_S16(1, "q2", "q3", "q4")                                                         \
+    HIL_MVE_THREE_S16(2, "q3", "q4", "q5")                                                         \
+    HIL_MVE_TWO_S16(3, "q4", "r9", "r10", "r11", "q5", "r5", "r6", "r8")                           \
+    HIL_MVE_ONE_S16(4, "q5", "r9", "r10", "r11")                                                   \
+    HIL_MVE_HIGH_S16                                                                               \
+    HIL_MVE_OUT_S16("q0", "q1", "0") HIL_MVE_OUT_S16("q2", "q3", "16")                             \
+    HIL_MVE_OUT_S16("q4", "q5", "32")
+
+#define HIL_MVE_FIVE_LINES_S16                                                                     \
+    HIL_MVE_BIAS_S16("q0") HIL_MVE_BIAS_S16("q1") HIL_MVE_BIAS_S16("q2")                           \
+    HIL_MVE_BIAS_S16("q3") HIL_MVE_BIAS_S16("q4")                                                  \
+    HIL_MVE_ONE_S16(-3, "q0", "r2", "r3", "r4")                                                    \
+    HIL_MVE_TWO_S16(-2, "q0", "r5", "r6", "r8", "q1", "r2", "r3", "r4")                            \
+    HIL_MVE_THREE_S16(-1, "q0", "q1", "q2")                                                        \
+    HIL_MVE_THREE_S16(0, "q1", "q2", "q3")                                                         \
+    HIL_MVE_THREE_S16(1, "q2", "q3", "q4")                                                         \
+    HIL_MVE_TWO_S16(2, "q3", "r9", "r10", "r11", "q4", "r5", "r6", "r8")                           \
+    HIL_MVE_ONE_S16(3, "q4", "r9", "r10", "r11")                                                   \
+    HIL_MVE_HIGH_S16                                                                               \
+    HIL_MVE_OUT_S16("q0", "q1", "0") HIL_MVE_OUT_S16("q2", "q3", "16")                             \
+    "vqrdmulh.s32 q4, q4, r12\n\t"                                                                 \
+    "vqmovnb.s32 q5, q4\n\t"                                                                       \
+    "vqmovnt.s32 q5, q4\n\t"                                                                       \
+    HIL_MVE_STORE_S16("q5", "q4", "48")
 
 #define HIL_MVE_FOUR_LINES_S16                                                                     \
-    "vmov q0, q5\n\t"                                                                              \
-    "vmov q1, q5\n\t"                                                                              \
-    "vmov q2, q5\n\t"                                                                              \
-    "vmov q3, q5\n\t"                                                                              \
-    HIL_MVE_ONE_S16(-2, "q0", "r2", "r3", "r4")                                                    \
-    HIL_MVE_TWO_S16(-1, "q0", "r5", "r6", "r8", "q1", "r2", "r3", "r4")                            \
-    HIL_MVE_THREE_S16(0, "q0", "q1", "q2")                                                         \
-    HIL_MVE_THREE_S16(1, "q1", "q2", "q3")                                                         \
-    HIL_MVE_TWO_S16(2, "q2", "r9", "r10", "r11", "q3", "r5", "r6", "r8")                           \
-    HIL_MVE_ONE_S16(3, "q3", "r9", "r10", "r11")                                                   \
+    HIL_MVE_BIAS_S16("q0") HIL_MVE_BIAS_S16("q1") HIL_MVE_BIAS_S16("q2") HIL_MVE_BIAS_S16("q3")    \
+    HIL_MVE_ONE_S16(-3, "q0", "r2", "r3", "r4")                                                    \
+    HIL_MVE_TWO_S16(-2, "q0", "r5", "r6", "r8", "q1", "r2", "r3", "r4")                            \
+    HIL_MVE_THREE_S16(-1, "q0", "q1", "q2")                                                        \
+    HIL_MVE_THREE_S16(0, "q1", "q2", "q3")                                                         \
+    HIL_MVE_TWO_S16(1, "q2", "r9", "r10", "r11", "q3", "r5", "r6", "r8")                           \
+    HIL_MVE_ONE_S16(2, "q3", "r9", "r10", "r11")                                                   \
+    HIL_MVE_HIGH_S16                                                                               \
     HIL_MVE_OUT_S16("q0", "q1", "0") HIL_MVE_OUT_S16("q2", "q3", "16")
 
 #define HIL_MVE_TWO_LINES_S16                                                                      \
-    "vmov q0, q5\n\t"                                                                              \
-    "vmov q1, q5\n\t"                                                                              \
-    HIL_MVE_ONE_S16(-2, "q0", "r2", "r3", "r4")                                                    \
-    HIL_MVE_TWO_S16(-1, "q0", "r5", "r6", "r8", "q1", "r2", "r3", "r4")                            \
-    HIL_MVE_TWO_S16(0, "q0", "r9", "r10", "r11", "q1", "r5", "r6", "r8")                           \
-    HIL_MVE_ONE_S16(1, "q1", "r9", "r10", "r11")                                                   \
+    HIL_MVE_BIAS_S16("q0") HIL_MVE_BIAS_S16("q1")                                                  \
+    HIL_MVE_ONE_S16(-3, "q0", "r2", "r3", "r4")                                                    \
+    HIL_MVE_TWO_S16(-2, "q0", "r5", "r6", "r8", "q1", "r2", "r3", "r4")                            \
+    HIL_MVE_TWO_S16(-1, "q0", "r9", "r10", "r11", "q1", "r5", "r6", "r8")                          \
+    HIL_MVE_ONE_S16(0, "q1", "r9", "r10", "r11")                                                   \
+    HIL_MVE_HIGH_S16                                                                               \
     HIL_MVE_OUT_S16("q0", "q1", "0")
 
-/* Tiles next to each other. r7, in which a compiler may keep its frame, is not touched. */
+/* Tiles next to each other. r7, in which a compiler may keep its frame, is given back. */
 #define HIL_MVE_LINES_S16_LOOP(TILE)                                                               \
-    __asm__ volatile("sub sp, sp, #64\n\t"                                                         \
-                     "vldrh.u16 q0, [%[places]]\n\t"                                               \
-                     "vldrh.u16 q1, [%[places], #16]\n\t"                                          \
-                     "vldrh.u16 q6, [%[places], #32]\n\t"                                          \
-                     "vldrh.u16 q7, [%[places], #48]\n\t"                                          \
-                     "vstrh.u16 q0, [sp]\n\t"                                                      \
-                     "vstrh.u16 q1, [sp, #16]\n\t"                                                 \
-                     "vdup.32 q5, r12\n\t"                                                         \
+    __asm__ volatile("push {r7, lr}\n\t"                                                           \
+                     "mov r7, r2\n\t"                                                              \
+                     "vldrh.u16 q7, [r7, #64]\n\t"                                                 \
                      "ldrsb r2, [r3]\n\t"                                                          \
                      "ldrsb r4, [r3, #2]\n\t"                                                      \
                      "ldrsb r5, [r3, #3]\n\t"                                                      \
@@ -197,7 +231,6 @@ struct hil_mve_lines_s16_places {
                      "ldrsb r8, [r3, #5]\n\t"                                                      \
                      "ldrsb r9, [r3, #6]\n\t"                                                      \
                      "ldrsb r10, [r3, #7]\n\t"                                                     \
-                     "mov r12, r11\n\t"                                                            \
                      "ldrsb r11, [r3, #8]\n\t"                                                     \
                      "ldrsb r3, [r3, #1]\n\t"                                                      \
                      "dls lr, lr\n\t"                                                              \
@@ -205,14 +238,16 @@ struct hil_mve_lines_s16_places {
                      "adds r0, #8\n\t"                                                             \
                      "addw r1, r1, #%c[step]\n\t"                                                  \
                      "le lr, 1b\n\t"                                                               \
-                     "add sp, sp, #64\n\t"                                                         \
-                     : "+r"(at), "+r"(to), "+r"(weights), "+r"(bias), "+r"(multiplier),            \
-                       "+r"(turns), [places] "+r"(places)                                          \
-                     : [line] "i"(p->line), [step] "i"(8 * step)                                   \
-                     : "r4", "r5", "r6", "r8", "r9", "r10", "q0", "q1", "q2", "q3", "q4", "q5",    \
-                       "q6", "q7", "cc", "memory")
+                     "pop {r7, lr}\n\t"                                                            \
+                     : "+r"(at), "+r"(to), "+r"(places), "+r"(weights), "+r"(turns)                \
+                     : "r"(multiplier), [line] "i"(p->line), [step] "i"(8 * step)                  \
+                     : "r4", "r5", "r6", "r8", "r9", "r10", "r11", "q0", "q1", "q2", "q3", "q4",   \
+                       "q5", "q6", "q7", "cc", "memory")
 
 /* clang-format on */
+
+/* The longest line of which an instruction reaches the first of six lines' inputs and the last. */
+#define HIL_MVE_S16_SIX_LINE 31
 
 /* Whether instructions can hold all distances; they are constants, as in a body for one layer. */
 HIL_INLINE int hil_mve_lines_s16_fit(const struct hil_depthwise_3x3_s16_mve *p) {
@@ -221,45 +256,94 @@ HIL_INLINE int hil_mve_lines_s16_fit(const struct hil_depthwise_3x3_s16_mve *p) 
            p->line <= 40 && 8 * (p->upright ? p->out_w * p->in_c : p->in_c) <= 4095;
 }
 
-/* Four outputs, `vectors` times, of four lines or of two. */
+/* How many tiles of six lines, of five, of four and of two make so many lines in few instructions;
+ * the last one of two may have a line of the one before it. */
+struct hil_mve_lines_s16_tiles {
+    int32_t sixes;
+    int32_t fives;
+    int32_t fours;
+    int32_t twos;
+};
+
+HIL_INLINE struct hil_mve_lines_s16_tiles hil_mve_lines_s16_split(int32_t lines, int32_t line) {
+    const int32_t most = line <= HIL_MVE_S16_SIX_LINE ? 6 : 5;
+    const int32_t whole = lines / most;
+    const int32_t left = lines % most;
+    /* One line, or three, go with a tile that is a line or two smaller. */
+    const int32_t odd = whole > 0 && (left == 1 || left == 3);
+    const int32_t large = whole - odd;
+    const int32_t rest = lines - large * most;
+    const int32_t five = most == 6 && (rest == 5 || rest == 7 || rest == 9);
+    const int32_t behind = rest - 5 * five;
+    struct hil_mve_lines_s16_tiles tiles = {0, five, behind / 4, (behind % 4 + 1) / 2};
+    if (most == 6) {
+        tiles.sixes = large;
+    } else {
+        tiles.fives = large;
+    }
+    return tiles;
+}
+
+/* Four outputs, `vectors` times, of some lines. */
 HIL_INLINE void hil_mve_lines_s16_vectors(const struct hil_depthwise_3x3_s16_mve *p,
-                                          const struct hil_mve_lines_s16_places *tile, int32_t four,
-                                          int32_t channel, const int16_t *from, int32_t vectors,
-                                          int16_t *out) {
+                                          const struct hil_mve_lines_s16_places *tile,
+                                          int32_t lines, int32_t channel, const int16_t *from,
+                                          int32_t vectors, int16_t *out) {
     const int32_t step = p->upright ? p->out_w * p->in_c : p->in_c;
-    register const int16_t *at __asm__("r0") = from + 2 * p->line;
+    register const int16_t *at __asm__("r0") = from + 3 * p->line;
     register int16_t *to __asm__("r1") = out;
     register const struct hil_mve_lines_s16_places *places __asm__("r2") = tile;
     register const int8_t *weights __asm__("r3") = p->weights + 9 * channel;
-    register int32_t multiplier __asm__("r11") = p->scales[2 * channel + 1];
-    register int32_t bias __asm__("r12") = p->scales[2 * channel];
+    register int32_t multiplier __asm__("r12") = p->scales[2 * channel + 1];
     register int32_t turns __asm__("lr") = vectors;
-    if (four) {
+    if (lines == 6) {
+        HIL_MVE_LINES_S16_LOOP(HIL_MVE_SIX_LINES_S16);
+    } else if (lines == 5) {
+        HIL_MVE_LINES_S16_LOOP(HIL_MVE_FIVE_LINES_S16);
+    } else if (lines == 4) {
         HIL_MVE_LINES_S16_LOOP(HIL_MVE_FOUR_LINES_S16);
     } else {
         HIL_MVE_LINES_S16_LOOP(HIL_MVE_TWO_LINES_S16);
     }
 }
 
-/* All outputs of a channel, of which there are four at least in each of two lines at least: the
- * last ones of a line, and the last lines, may be computed twice. */
+/* Some tiles of `lines` lines below each other, from line `first` on: all outputs of them, the last
+ * ones of which may be computed twice. */
+HIL_INLINE int32_t hil_mve_lines_s16_below(const struct hil_depthwise_3x3_s16_mve *p,
+                                           const struct hil_mve_lines_s16 *all,
+                                           const struct hil_mve_lines_s16_places *tile,
+                                           int32_t lines, int32_t tiles, int32_t first,
+                                           int32_t channel, const int16_t *plane, int16_t *out) {
+    for (; tiles > 0; tiles--) {
+        /* Behind the last but one. */
+        const int32_t line = first + lines <= all->lines ? first : all->lines - lines;
+        const int32_t last = all->outputs % 4 != 0 ? all->outputs - 4 : 0;
+        int32_t vectors = all->outputs / 4;
+        for (int32_t x = 0; x <= last; x += last) {
+            hil_mve_lines_s16_vectors(p, tile, lines, channel, plane + line * p->line + x, vectors,
+                                      out + line * all->line_step + x * all->step);
+            if (x == last) {
+                break;
+            }
+            vectors = 1;
+        }
+        first = line + lines;
+    }
+    return first;
+}
+
+/* All outputs of a channel, of which there are four at least in each of two lines at least. */
 HIL_INLINE void hil_mve_lines_s16_all(const struct hil_depthwise_3x3_s16_mve *p,
                                       const struct hil_mve_lines_s16 *all,
-                                      const struct hil_mve_lines_s16_places *tile, int32_t channel,
+                                      struct hil_mve_lines_s16_places *tile, int32_t channel,
                                       const int16_t *plane, int16_t *out) {
-    for (int32_t line = 0; line < all->lines;) {
-        const int32_t left = all->lines - line;
-        const int32_t four = left >= 4;
-        line = left == 1 ? line - 1 : line;
-        const int16_t *const from = plane + line * p->line;
-        int16_t *const to = out + line * all->line_step;
-        hil_mve_lines_s16_vectors(p, tile, four, channel, from, all->outputs / 4, to);
-        if (all->outputs % 4 != 0) {
-            const int32_t x = all->outputs - 4;
-            hil_mve_lines_s16_vectors(p, tile, four, channel, from + x, 1, to + x * all->step);
-        }
-        line += four ? 4 : 2;
-    }
+    const struct hil_mve_lines_s16_tiles tiles = hil_mve_lines_s16_split(all->lines, p->line);
+    vstrwq_s32(tile->bias, vdupq_n_s32(p->scales[2 * channel]));
+    int32_t line = 0;
+    line = hil_mve_lines_s16_below(p, all, tile, 6, tiles.sixes, line, channel, plane, out);
+    line = hil_mve_lines_s16_below(p, all, tile, 5, tiles.fives, line, channel, plane, out);
+    line = hil_mve_lines_s16_below(p, all, tile, 4, tiles.fours, line, channel, plane, out);
+    hil_mve_lines_s16_below(p, all, tile, 2, tiles.twos, line, channel, plane, out);
 }
 
 #endif
@@ -334,6 +418,8 @@ HIL_INLINE void hil_depthwise_3x3_s16_mve(const struct hil_depthwise_3x3_s16_mve
                 const int32_t place = i / 2 * all.step + i % 2 * all.line_step;
                 tile.pairs[0][i] = (uint16_t)place;
                 tile.pairs[1][i] = (uint16_t)(place + 2 * all.line_step);
+                tile.pairs[2][i] = (uint16_t)(place + 4 * all.line_step);
+                tile.pairs[3][i] = (uint16_t)(i / 2 * all.step + 4 * all.line_step);
                 tile.bounds[0][i] = (int16_t)p->out_min;
                 tile.bounds[1][i] = (int16_t)p->out_max;
             }
@@ -345,6 +431,7 @@ HIL_INLINE void hil_depthwise_3x3_s16_mve(const struct hil_depthwise_3x3_s16_mve
                     const int16_t *element = from;
                     int16_t *place = to;
                     int32_t left = count;
+#pragma GCC unroll 4
                     for (; left >= 8; left -= 8) {
                         vstrhq_s16(place, vldrhq_gather_shifted_offset_s16(element, places));
                         element += 8 * step;
