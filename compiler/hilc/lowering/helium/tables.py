@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hilc.ir import Rounding
 from hilc.lowering.generic import functions, quantize, unary
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilLutS8, HilLutS8Mve
-from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.registry import Call, Layer, lowers
 from hilc.ops.opdef import TWICE_OR_EVEN
 
 
-def _by_gathers(portable: KernelCall) -> Iterator[KernelCall]:
+def _by_gathers(portable: Call | Iterable[Call]) -> Iterator[KernelCall]:
     """Yield the call with the same table; none where the portable kernel computes."""
-    if isinstance(found := portable.parameters, HilLutS8):
+    if isinstance(portable, KernelCall) and isinstance(found := portable.parameters, HilLutS8):
         yield KernelCall(HilLutS8Mve(size=found.size, table=found.table))
 
 
