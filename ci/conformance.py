@@ -44,6 +44,7 @@ from hil.board import load_board
 from hil.errors import InputError
 from hil.firmware.fit import FitError
 from hilc.errors import HilError
+from hilc.frontends.onnx.storage import packed, unpacked
 from hilc.interpreter import run
 from hilc.ir import Array, Graph
 from hilc.onnx_backend import specialized
@@ -168,7 +169,7 @@ def interpret(case: Case) -> None:
             if any(not np.array_equal(values[name], first[name]) for name in case.fixed):
                 case.end(HOST, "refused", "an operand that must be constant changes between runs")
                 return
-            given = {name: np.asarray(values[name]) for name in case.graph.inputs}
+            given = {name: packed(np.asarray(values[name])) for name in case.graph.inputs}
             results = run(case.graph, given)
             outputs = [results[name] for name in case.graph.outputs]
             difference = compared(case, outputs, expected)
@@ -188,8 +189,10 @@ def compared(case: Case, outputs: Sequence[Array], expected: Sequence[Any]) -> s
     """Return in what the outputs differ from the expected ones, by the suite's own comparison."""
     rtol = max(case.rtol, HALF_BOUND) if _is_half(expected) else case.rtol
     atol = max(case.atol, BOUNDS.get(case.name, 0.0))
+    codes = [value.type.tensor_type.elem_type for value in case.model.graph.output]
+    real = [unpacked(output, code) for output, code in zip(outputs, codes, strict=True)]
     try:
-        Runner.assert_similar_outputs(expected, outputs, rtol, atol)
+        Runner.assert_similar_outputs(expected, real, rtol, atol)
     except (AssertionError, TypeError) as error:
         return " ".join(str(error).split())[:200]
     return ""
@@ -297,7 +300,7 @@ def _differences(bulk: Sequence[Case], model: Any) -> list[str]:
             names = [value.name for value in case.model.graph.input]
             values = dict(zip(names, inputs, strict=False))
             for name in graph.inputs:
-                model.set_input(f"{case.prefix}{name}", np.asarray(values[name]))
+                model.set_input(f"{case.prefix}{name}", packed(np.asarray(values[name])))
         model.run()
         for i, case in enumerate(bulk):
             assert case.graph is not None

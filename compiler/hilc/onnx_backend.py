@@ -28,6 +28,7 @@ import hilc.host
 from hilc.errors import InputError
 from hilc.frontends import Specialization, read_model
 from hilc.frontends.onnx.operation import UnknownOperandError
+from hilc.frontends.onnx.storage import packed, unpacked
 from hilc.interpreter import Interpreter
 from hilc.ir import Array, Graph
 
@@ -61,6 +62,8 @@ class HilRep(BackendRep):  # type: ignore[misc]
         constants = {tensor.name for tensor in model.graph.initializer}
         #: The inputs that a run is given, in order.
         self.inputs = [v.name for v in model.graph.input if v.name not in constants]
+        #: ONNX's types of the outputs.
+        self._outputs = {v.name: v.type.tensor_type.elem_type for v in model.graph.output}
         self._in_c = in_c
         self._graph: Graph | None = None
         self._stated: dict[str, Array] = {}
@@ -84,9 +87,9 @@ class HilRep(BackendRep):  # type: ignore[misc]
                     f"the input {name!r} has other values than in the first run",
                     "the compiler had to know it: prepare the model again for other values",
                 )
-        given = {name: values[name] for name in graph.inputs}
+        given = {name: packed(values[name]) for name in graph.inputs}
         results = self._computes(given)
-        return tuple(results[name] for name in graph.outputs)
+        return tuple(unpacked(results[name], code) for name, code in self._outputs.items())
 
     def _values(self, inputs: Any) -> dict[str, Array]:
         if isinstance(inputs, Mapping):

@@ -84,7 +84,7 @@ from hilc.ops.streams import (
 from hilc.ops.svdf import SVDF
 from hilc.ops.transpose_conv import TRANSPOSE_CONV
 from hilc.ops.unary import LEAKY_RELU, RELU, RELU6, RELU_N1_TO_1, UNARY
-from hilc.ops.views import COPY, EXPAND_DIMS, RESHAPE, SQUEEZE
+from hilc.ops.views import BIT_CAST, COPY, EXPAND_DIMS, RESHAPE, SQUEEZE
 
 _OPS: dict[str, OpDef] = {
     "CONV_2D": CONV_2D,
@@ -166,6 +166,7 @@ _OPS: dict[str, OpDef] = {
     "QUANTIZE": QUANTIZE,
     "DEQUANTIZE": DEQUANTIZE,
     "RESHAPE": RESHAPE,
+    "BIT_CAST": BIT_CAST,
     "SQUEEZE": SQUEEZE,
     "EXPAND_DIMS": EXPAND_DIMS,
     "PAD": PAD,

@@ -1,5 +1,5 @@
-"""RESHAPE, SQUEEZE and EXPAND_DIMS: the input's bytes under another shape. COPY: at a place of
-their own.
+"""RESHAPE, SQUEEZE and EXPAND_DIMS: the input's bytes under another shape. BIT_CAST: in another
+type. COPY: at a place of their own.
 
 Inputs: the tensor and, constant, the shape (RESHAPE) or axis (EXPAND_DIMS).
 """
@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
 from hilc.ops import permuting
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -23,6 +23,7 @@ from hilc.ops.operands import (
     require_counts,
     require_same_quantization,
     resolve_axis,
+    unsupported,
 )
 from hilc.ops.traits import Link, Narrowed, always, ascending
 
@@ -146,6 +147,36 @@ SQUEEZE = replace(
 EXPAND_DIMS = replace(
     RESHAPE, infer=_infer_expand_dims, attributes=Attributes, narrowed=None, permuted=None
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitCastAttributes(Attributes):
+    #: The type of the output, of as many bytes as that of the input.
+    dtype: str
+
+
+def _infer_bit_cast(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=1)
+    x, target = operand(node, ins, 0), BitCastAttributes.of(node).dtype
+    known = target in ELEMENT_TYPES and target != "bool"
+    if not known or ELEMENT_TYPES[target].itemsize != x.element.itemsize:
+        unsupported(node, f"takes {x.dtype} for {target}", "state a type of as many bytes")
+    return [(x.shape, target)]
+
+
+def _reference_bit_cast(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    x = values[0]
+    assert x is not None
+    return [np.ascontiguousarray(x).reshape(x.shape).view(outs[0].dtype)]
+
+
+#: The same bytes as elements of another type.
+BIT_CAST = OpDef(_infer_bit_cast, _reference_bit_cast, attributes=BitCastAttributes, view=True)
 
 
 def _infer_copy(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:

@@ -34,6 +34,14 @@ class OnnxReference:
         self._outputs: list[str] = list(self._evaluator.output_names)
         self.description = f"onnx: onnx.reference {_version()}, numpy {np.__version__}"
         self._needed = set(self._evaluator.input_names)
+        # What a model is given of types that only ONNX has is what they are stored in.
+        self._storage = import_module("hilc.frontends.onnx.storage")
+        self._codes = {
+            name: kind.tensor_type.elem_type
+            for name, kind in zip(
+                self._evaluator.input_names, self._evaluator.input_types, strict=True
+            )
+        }
         self._states: dict[str, Array] = {}
         self.reset_state()
 
@@ -42,6 +50,7 @@ class OnnxReference:
         check_inputs(self._graph, inputs)
         given = {name: value for name, value in inputs.items() if name in self._needed}
         given.update(self._states)
+        given = {n: self._storage.unpacked(v, self._codes.get(n, 0)) for n, v in given.items()}
         for name in self._needed - set(given):
             tensor = self._graph.tensors.get(name)
             if tensor is not None and tensor.data is not None:
@@ -54,7 +63,11 @@ class OnnxReference:
                 f"onnx.reference cannot run this model: {' '.join(str(error).split())}",
                 "choose the reference hilc",
             ) from error
-        found = {name: np.asarray(value) for name, value in values.items() if _is_tensor(value)}
+        found = {
+            name: self._storage.packed(np.asarray(value))
+            for name, value in values.items()
+            if _is_tensor(value)
+        }
         self._states = {state.name: found[state.after] for state in self._graph.states}
         # An output that no operator computes is called after its position, too.
         for node in self._graph.nodes:

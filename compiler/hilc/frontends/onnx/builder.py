@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.onnx.storage import Stored, packed, stored_as
 from hilc.interpreter import run_node
 from hilc.ir import DTYPES, Array, Dequantized, Graph, Node, Numerics, Quant, Tensor
 from hilc.ops import OPS
@@ -81,6 +82,8 @@ class Builder:
         #: What all constants together hold.
         self._constant_bytes = 0
         self._count = 0
+        #: What tensors stand for whose type the intermediate representation does not have.
+        self.kinds: dict[str, Stored] = {}
         #: Names that the model does not know.
         self._fresh: set[str] = set()
 
@@ -109,6 +112,16 @@ class Builder:
         self._depends[tensor.name] = frozenset((tensor.name,))
         return tensor
 
+    def kind(self, tensor: Tensor | None) -> Stored | None:
+        """Return what a tensor stands for; None where its type says that."""
+        return None if tensor is None else self.kinds.get(tensor.name)
+
+    def named(self, tensor: Tensor, kind: Stored | None) -> Tensor:
+        """Return a tensor that stands for elements of this type from here on."""
+        if kind is not None:
+            self.kinds[tensor.name] = kind
+        return tensor
+
     def depends_on(self, tensor: Tensor) -> frozenset[str]:
         """Return the inputs of the model that a tensor depends on."""
         return self._depends.get(tensor.name, frozenset())
@@ -119,6 +132,8 @@ class Builder:
 
     def named_constant(self, name: str, value: Array, quant: Quant | None = None) -> Tensor:
         """Add a constant under this name."""
+        kind = stored_as(value.dtype)
+        value = packed(value)
         if value.dtype.name not in DTYPES:
             raise UnsupportedError(
                 f"the constant {name!r} has type {value.dtype.name}, which is not supported",
@@ -137,7 +152,7 @@ class Builder:
         check_tensor(tensor)
         self.tensors[name] = tensor
         self._taken.add(name)
-        return tensor
+        return self.named(tensor, kind)
 
     def dequantized(self, base: str, value: Array, origin: Dequantized) -> Tensor:
         """Add a constant of floats that was made of integers.
@@ -264,6 +279,7 @@ class Builder:
         self.tensors[name] = renamed
         self._fresh.discard(old)
         self._depends[name] = self._depends.pop(old, frozenset())
+        self.named(renamed, self.kinds.pop(old, None))
 
         def new(names: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(name if other == old else other for other in names)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -29,6 +30,7 @@ from hilc.frontends.onnx.operation import (
     translator_of,
 )
 from hilc.frontends.onnx.states import states_of, with_states
+from hilc.frontends.onnx.storage import STORED, Stored, StoredFloat, code_of
 from hilc.ir import Array, Graph, Tensor
 from hilc.support.suggest import operators_hint
 
@@ -74,6 +76,8 @@ _ANY_TYPE = frozenset(
         "Where",
     }
 )
+#: Operators that convert types which nothing computes.
+_CONVERTING = frozenset({"DequantizeLinear", "QuantizeLinear", "BitCast"})
 #: Other names of ONNX's own domain.
 _DOMAINS = {"ai.onnx": DEFAULT_DOMAIN}
 
@@ -157,6 +161,7 @@ class Scope:
                 if known
                 else self.builder.input(tensor)
             )
+            self.builder.named(tensor, STORED.get(value.type.tensor_type.elem_type))
         self.walk(graph.node)
         outputs = [self._output(value.name) for value in graph.output]
         for value in graph.output:
@@ -242,14 +247,40 @@ class Scope:
         if translator is None:
             return self._body(node, inputs, version)
         operation = Operation(node, inputs, self.builder, version.since_version, self)
-        narrow = [i for i, x in enumerate(inputs) if x is not None and x.dtype == "float16"]
-        if narrow and node.op_type not in _ANY_TYPE:
-            return self._widened(operation, translator, version, narrow)
+        kinds = self._kinds(inputs, version)
+        if node.op_type not in _ANY_TYPE | _CONVERTING:
+            for kind in kinds.values():
+                if not _is_computed(kind):
+                    operation.refuse(f"computes {kind.name}", "cast it to a wider type before")
+        if node.op_type not in _ANY_TYPE:
+            narrow = [i for i, x in enumerate(inputs) if self._is_narrow(x)]
+            if narrow:
+                return self._widened(operation, translator, version, narrow)
         made = translator(operation)
         results: list[Tensor | None] = [made] if isinstance(made, Tensor) else list(made)
+        for i, tensor in enumerate(results):
+            meant = kinds.get(_formal(version.outputs, i).type_str)
+            if tensor is not None and meant is not None and tensor.dtype == meant.dtype:
+                results[i] = self.builder.named(tensor, meant)
         while len(results) < len(node.output):
             results.append(None)
         return results
+
+    def _kinds(
+        self, inputs: Sequence[Tensor | None], schema: onnx.defs.OpSchema
+    ) -> dict[str, Stored]:
+        """Return what the type variables of a node stand for that are no type of a tensor."""
+        kinds = {
+            _formal(schema.inputs, i).type_str: self.builder.kind(x) for i, x in enumerate(inputs)
+        }
+        return {variable: kind for variable, kind in kinds.items() if kind is not None}
+
+    def _is_narrow(self, x: Tensor | None) -> bool:
+        """Return whether a tensor is of floats that are widened before they are computed."""
+        if x is None:
+            return False
+        kind = self.builder.kind(x)
+        return x.dtype == "float16" if kind is None else _is_computed(kind)
 
     def _widened(
         self,
@@ -258,18 +289,24 @@ class Scope:
         schema: onnx.defs.OpSchema,
         narrow: Sequence[int],
     ) -> list[Tensor | None]:
-        """Return the outputs of a node on float16, which is computed in float32 and rounded."""
+        """Return the outputs of a node on narrow floats, computed in float32 and rounded."""
+        variables = {
+            _formal(schema.inputs, i).type_str: self.builder.kind(operation.input(i))
+            for i in narrow
+        }
         for i in narrow:
-            operation.inputs[i] = operation.cast(operation.input(i), "float32")
+            operation.inputs[i] = operation.as_float(operation.input(i))
         made = translator(operation)
         results: list[Tensor | None] = [made] if isinstance(made, Tensor) else list(made)
-        given, last = list(schema.inputs), len(schema.inputs) - 1
-        kinds = {given[min(i, last)].type_str for i in narrow}
-        outputs, end = list(schema.outputs), len(schema.outputs) - 1
         for i, tensor in enumerate(results):
-            is_of_kind = outputs[min(i, end)].type_str in kinds
-            if tensor is not None and is_real(tensor) and is_of_kind:
-                results[i] = operation.cast(tensor, "float16")
+            variable = _formal(schema.outputs, i).type_str
+            if tensor is not None and is_real(tensor) and variable in variables:
+                kind = variables[variable]
+                results[i] = (
+                    operation.narrowed(tensor, kind)
+                    if isinstance(kind, StoredFloat)
+                    else operation.cast(tensor, "float16")
+                )
         while len(results) < len(operation.output_names):
             results.append(None)
         return results
@@ -293,7 +330,7 @@ class Scope:
         schema: onnx.defs.OpSchema,
     ) -> list[Tensor | None]:
         """Return the outputs of an operator that ONNX defines by a function."""
-        function = _function_body(node, inputs, schema, self.opset)
+        function = _function_body(node, inputs, schema, self.opset, self.builder)
         if function is None:
             raise UnsupportedError(
                 f"the operator {node.op_type} is not supported",
@@ -321,6 +358,15 @@ class Scope:
         defaults = {attribute.name: attribute for attribute in function.attribute_proto}
         inner.walk([_bound(n, {**defaults, **stated}, inner.values) for n in function.node])
         return [inner.values.get(name) for name in function.output[: len(node.output)]]
+
+
+def _formal(formals: Sequence[Any], index: int) -> Any:
+    """Return the formal parameter of an operand or result; the last one may stand for several."""
+    return formals[min(index, len(formals) - 1)]
+
+
+def _is_computed(kind: Stored) -> bool:
+    return isinstance(kind, StoredFloat) and kind.computed
 
 
 def _names(graph: onnx.GraphProto) -> list[str]:
@@ -353,12 +399,17 @@ def _input(value: onnx.ValueInfoProto) -> Tensor:
             f"the input {value.name!r} has the shape {list(shape)}", "sizes are 0 or more"
         )
     try:
-        dtype = dtype_name(tensor.elem_type)
+        dtype = _stored_in(tensor.elem_type)
     except UnsupportedError as error:
         raise UnsupportedError(f"the input {value.name!r}: {error.fact}", error.hint) from None
     if 0 in shape:
         return Tensor(value.name, shape, dtype, data=np.zeros(shape, dtype))
     return Tensor(value.name, shape, dtype)
+
+
+def _stored_in(code: int) -> str:
+    """Return the type of a tensor that holds elements of an ONNX type."""
+    return STORED[code].dtype if code in STORED else dtype_name(code)
 
 
 def _check_declared(value: onnx.ValueInfoProto, made: Tensor) -> None:
@@ -372,7 +423,7 @@ def _check_declared(value: onnx.ValueInfoProto, made: Tensor) -> None:
         and all(size in (None, own) for size, own in zip(sizes, made.shape, strict=True))
     )
     is_typed = declared.elem_type != onnx.TensorProto.UNDEFINED
-    if (is_typed and dtype_name(declared.elem_type) != made.dtype) or not fits:
+    if (is_typed and _stored_in(declared.elem_type) != made.dtype) or not fits:
         shown = ", ".join("?" if size is None else str(size) for size in sizes)
         dtype = onnx.TensorProto.DataType.Name(declared.elem_type).lower()
         raise ModelError(
@@ -420,6 +471,7 @@ def _function_body(
     inputs: Sequence[Tensor | None],
     schema: onnx.defs.OpSchema,
     opset: int,
+    builder: Builder,
 ) -> onnx.FunctionProto | None:
     """Return the function that defines an operator in an opset; None where ONNX has none."""
     serialized: bytes | None = None
@@ -430,7 +482,7 @@ def _function_body(
         serialized = schema.get_context_dependent_function_with_opset_version(
             _nearest(schema.context_dependent_function_opset_versions, opset),
             node.SerializeToString(),
-            [_type(tensor) for tensor in inputs],
+            [_type(tensor, builder.kind(tensor)) for tensor in inputs],
         )
     if not serialized:
         return None
@@ -454,10 +506,11 @@ def _nearest(versions: Sequence[int], opset: int) -> int:
     return max((version for version in versions if version <= opset), default=min(versions))
 
 
-def _type(tensor: Tensor | None) -> bytes:
+def _type(tensor: Tensor | None, kind: Stored | None) -> bytes:
     proto = onnx.TypeProto()
     if tensor is not None:
-        code = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+        own = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+        code = own if kind is None else code_of(kind)
         proto = helper.make_tensor_type_proto(code, tensor.shape)
     serialized: bytes = proto.SerializeToString()
     return serialized

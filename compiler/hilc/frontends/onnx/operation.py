@@ -24,14 +24,16 @@ from onnx import helper
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.onnx.builder import Builder, array_of, dtype_name
+from hilc.frontends.onnx.storage import FLOAT32_BIAS, STORED, StoredFloat, StoredInteger
 from hilc.ir import Array, Attributes, Node, Quant, Rounding, Tensor
 from hilc.ops import OPS
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.cast import CastAttributes
 from hilc.ops.doubles import DOUBLES, DoubleCastAttributes
 from hilc.ops.doubles import PREFIX as DOUBLE
+from hilc.ops.gather import GatherAttributes
 from hilc.ops.verify import check_tensor
-from hilc.ops.views import ReshapeAttributes
+from hilc.ops.views import BitCastAttributes, ReshapeAttributes
 
 #: What a translator returns: the node's outputs in order; None for one that nothing may read.
 Outputs = Tensor | Sequence[Tensor | None]
@@ -344,6 +346,113 @@ class Operation:
         if "float64" in (x.dtype, dtype):
             return self.emit("DOUBLE_CAST", x, attrs=DoubleCastAttributes(dtype=dtype))
         return self.emit("CAST", x, attrs=CastAttributes(dtype=dtype))
+
+    def cast_to(self, x: Tensor, code: int, *, saturate: bool = True) -> Tensor:
+        """Return the same numbers in the ONNX type with a number; ``saturate`` says what becomes of
+        floats beyond a narrow float type: the largest number, or infinity or what is no number.
+        """
+        kind, target = self.builder.kind(x), STORED.get(code)
+        if kind is not None and kind is target:
+            return x
+        if isinstance(kind, StoredFloat):
+            x = self.as_float(x)
+        if target is None:
+            return self.cast(x, dtype_name(code))
+        if isinstance(target, StoredFloat):
+            return self.narrowed(self.cast(x, "float32"), target, saturate=saturate)
+        return self._narrow_integer(x, target)
+
+    def _narrow_integer(self, x: Tensor, target: StoredInteger) -> Tensor:
+        """Return the lowest bits of integers; floats lose their fraction before."""
+        wide = self.cast(x, "int32")
+        places = self.constant(32 - target.bits, "int32")
+        if target.dtype[0] == "u":
+            mask = self.constant(target.bounds[1], "int32")
+            lowest = self.emit("INTEGER_AND", wide, mask)
+        else:
+            raised = self.emit("INTEGER_SHIFT_LEFT", wide, places)
+            lowest = self.emit("INTEGER_SHIFT_RIGHT", raised, places)
+        return self.builder.named(self.cast(lowest, target.dtype), target)
+
+    def bit_cast(self, x: Tensor, dtype: str) -> Tensor:
+        """Return the same bits as another type."""
+        return self.emit("BIT_CAST", x, attrs=BitCastAttributes(dtype=dtype))
+
+    def as_float(self, x: Tensor) -> Tensor:
+        """Return float32 for narrow floats."""
+        kind = self.builder.kind(x)
+        if not isinstance(kind, StoredFloat):
+            return self.cast(x, "float32")
+        if x.data is not None:
+            return self.constant(kind.values[x.data])
+        if kind.is_cut_off:
+            raised = self.emit(
+                "INTEGER_SHIFT_LEFT", self.cast(x, "uint32"), self.constant(16, "uint32")
+            )
+            return self.bit_cast(raised, "float32")
+        places = self.cast(self.reshape(x, (x.size,)), "int32")
+        table = self.constant(kind.values.reshape(-1, 1))
+        rows = self.emit("GATHER", table, places, attrs=GatherAttributes())
+        return self.reshape(rows, x.shape)
+
+    def narrowed(self, x: Tensor, kind: StoredFloat, *, saturate: bool = True) -> Tensor:
+        """Return the bits of float32 rounded to a narrower type, ties to even.
+
+        Above the least normal number the bits of a float32 are rounded where the mantissa ends;
+        below it a number is a multiple of the least one.
+        """
+
+        def number(value: int) -> Tensor:
+            return self.constant(value, "uint32")
+
+        def of(op: str, a: Tensor, b: Tensor) -> Tensor:
+            return self.emit(f"INTEGER_{op}", a, b)
+
+        bits = self.bit_cast(x, "uint32")
+        magnitude = of("AND", bits, number(0x7FFFFFFF))
+        dropped = 23 - kind.mantissa
+        odd = of("AND", of("SHIFT_RIGHT", magnitude, number(dropped)), number(1))
+        rounded = of("ADD", of("ADD", magnitude, odd), number((1 << (dropped - 1)) - 1))
+        code = of("SHIFT_RIGHT", rounded, number(dropped))
+        if not kind.is_cut_off:
+            code = of("SUB", code, number((FLOAT32_BIAS - kind.bias) << kind.mantissa))
+            least = 2.0 ** (1 - kind.bias)
+            steps = self.emit(
+                "MUL",
+                self.emit("ABS", x),
+                self.constant(2.0 ** (kind.mantissa - 1 + kind.bias), "float32"),
+                attrs=ActivationAttributes(),
+            )
+            small = self.emit("LESS", self.emit("ABS", x), self.constant(least, "float32"))
+            near = self.emit("SELECT_V2", small, steps, self.constant(0, "float32"))
+            multiple = self.cast(self.emit("ROUND", near), "uint32")
+            code = self.emit("SELECT_V2", small, multiple, code)
+        code = self._ended(code, magnitude, kind, saturate=saturate)
+        sign = of("SHIFT_RIGHT", of("AND", bits, number(1 << 31)), number(32 - kind.bits))
+        signed = of("OR", code, sign)
+        if kind.one_zero:
+            zero = self.emit("INTEGER_EQUAL", code, number(0))
+            signed = self.emit("SELECT_V2", zero, code, signed)
+        none = of("LESS", number(0x7F800000), magnitude)
+        with_sign = number(kind.nan) if kind.one_zero else of("OR", number(kind.nan), sign)
+        signed = self.emit("SELECT_V2", none, with_sign, signed)
+        if kind.one_zero and not saturate:
+            beyond = of("LESS", number(kind.largest), code)
+            signed = self.emit("SELECT_V2", beyond, number(kind.nan), signed)
+        return self.builder.named(self.cast(signed, kind.dtype), kind)
+
+    def _ended(
+        self, code: Tensor, magnitude: Tensor, kind: StoredFloat, *, saturate: bool
+    ) -> Tensor:
+        """Return the bits of magnitudes, with what becomes of those beyond the largest number."""
+        if kind.is_cut_off:
+            # What is beyond has become infinity.
+            return code
+        if saturate:
+            largest = self.constant(kind.largest, "uint32")
+            return self.emit("INTEGER_MIN", code, largest)
+        end = kind.largest + 1 if kind.one_zero else (kind.infinity or kind.nan)
+        return self.emit("INTEGER_MIN", code, self.constant(end, "uint32"))
 
     def single(self, kind: str, *inputs: Tensor | None, **attributes: Any) -> Tensor:
         """Translate another ONNX operator, as :meth:`run` does, and return its first output."""

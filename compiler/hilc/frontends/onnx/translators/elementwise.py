@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial, reduce
 
 import numpy as np
+from onnx import helper
 
 from hilc.frontends.onnx.operation import Operation, is_real, translates
+from hilc.frontends.onnx.storage import code_of
 from hilc.ir import Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.ops.attributes import ActivationAttributes
@@ -246,12 +248,20 @@ def where(n: Operation) -> Tensor:
 
 @translates("Cast")
 def cast(n: Operation) -> Tensor:
-    return n.cast(n.input(0), n.dtype("to"))
+    return n.cast_to(n.input(0), n.integer("to"), saturate=bool(n.integer("saturate", 1)))
 
 
 @translates("CastLike")
 def cast_like(n: Operation) -> Tensor:
-    return n.cast(n.input(0), n.input(1).dtype)
+    kind = n.builder.kind(n.input(1))
+    own = helper.np_dtype_to_tensor_dtype(np.dtype(n.input(1).dtype))
+    code = own if kind is None else code_of(kind)
+    return n.cast_to(n.input(0), code, saturate=bool(n.integer("saturate", 1)))
+
+
+@translates("BitCast")
+def bit_cast(n: Operation) -> Tensor:
+    return n.bit_cast(n.input(0), n.dtype("to"))
 
 
 @translates("PRelu")

@@ -234,13 +234,15 @@ def blocks(n: Operation) -> Tensor:
         if size < 1 or height % size or width % size:
             n.invalid(f"takes blocks of {size} from images of {height} x {width}")
         parts = (batch, channels, height // size, size, width // size, size)
-        split_up = n.transpose(n.reshape(x, parts), (0, 3, 5, 1, 2, 4))
+        order = (0, 3, 5, 1, 2, 4) if n.text("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+        split_up = n.transpose(n.reshape(x, parts), order)
         shape = (batch, channels * size * size, height // size, width // size)
         return n.reshape(split_up, shape)
     if size < 1 or channels % (size * size):
         n.invalid(f"makes blocks of {size} from {channels} channels")
     kept = channels // (size * size)
     if n.text("mode", "DCR") == "DCR":
+        # The block is the outer part of the channels here, the inner one with CRD.
         parts, order = (batch, size, size, kept, height, width), (0, 3, 4, 1, 5, 2)
     else:
         parts, order = (batch, kept, size, size, height, width), (0, 1, 4, 2, 5, 3)

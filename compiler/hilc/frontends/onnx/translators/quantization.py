@@ -14,6 +14,7 @@ import numpy as np
 
 from hilc.frontends.onnx.builder import dtype_name
 from hilc.frontends.onnx.operation import Operation, translates
+from hilc.frontends.onnx.storage import STORED, StoredFloat
 from hilc.ir import ELEMENT_TYPES, Array, Dequantized, Quant, Rounding, Tensor
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.quantize import QuantizeAttributes
@@ -55,14 +56,17 @@ def _scale(n: Operation) -> Array:
 def quantize(n: Operation) -> Tensor:
     x, scale = n.input(0), _scale(n)
     dtype = n.input(2).dtype if n.has(2) else "uint8"
+    kind = n.builder.kind(n.optional(2))
     if n.has_attribute("output_dtype") and n.integer("output_dtype"):
-        dtype = dtype_name(n.integer("output_dtype"))
+        code = n.integer("output_dtype")
+        kind = STORED.get(code)
+        dtype = dtype_name(code) if kind is None else kind.dtype
     zero_point = _zero_points(n, scale, dtype)
     if n.has_attribute("precision") and n.integer("precision"):
         n.refuse("divides in another precision than that of its input", "leave out 'precision'")
     if not x.element.is_computed_real:
         n.refuse(f"quantizes {x.dtype}", "cast it to float32 before")
-    if _is_whole(scale, zero_point, dtype):
+    if kind is None and _is_whole(scale, zero_point, dtype):
         return n.emit(
             "QUANTIZE",
             x,
@@ -70,13 +74,15 @@ def quantize(n: Operation) -> Tensor:
             quant=_quant(scale, zero_point),
             rounding=Rounding.NEAREST_EVEN,
         )
-    low, high = ELEMENT_TYPES[dtype].bounds
     steps = n.emit("DIV", x, n.constant(_along(n, scale, x), "float32"), attrs=_NONE)
+    if isinstance(kind, StoredFloat):
+        return n.narrowed(steps, kind, saturate=bool(n.integer("saturate", 1)))
+    low, high = ELEMENT_TYPES[dtype].bounds if kind is None else kind.bounds
     offset = n.constant(_along(n, zero_point.astype(np.float32), x), "float32")
     placed = n.emit("ADD", n.emit("ROUND", steps), offset, attrs=_NONE)
     for op, end in (("MAXIMUM", low), ("MINIMUM", high)):
         placed = n.emit(op, placed, n.constant(end, "float32"))
-    return n.cast(placed, dtype)
+    return n.builder.named(n.cast(placed, dtype), kind)
 
 
 def _is_whole(scale: Array, zero_point: Array, dtype: str) -> bool:
@@ -94,9 +100,14 @@ def _quant(scale: Array, zero_point: Array) -> Quant:
 @translates("DequantizeLinear")
 def dequantize(n: Operation) -> Tensor:
     x, scale = n.input(0), _scale(n)
-    zero_point = _zero_points(n, scale, x.dtype)
     if scale.dtype != np.float32:
         n.refuse(f"dequantizes to {scale.dtype}", "give it a scale of float32")
+    kind = n.builder.kind(x)
+    if isinstance(kind, StoredFloat):
+        # Its zero point is 0.
+        factors = n.constant(_along(n, scale, x), "float32")
+        return n.emit("MUL", n.as_float(x), factors, attrs=_NONE)
+    zero_point = _zero_points(n, scale, x.dtype)
     scales, zero_points = (_along(n, value, x) for value in (scale, zero_point))
     if x.data is not None:
         integers = x.data
@@ -104,7 +115,7 @@ def dequantize(n: Operation) -> Tensor:
         shown = (np.broadcast_to(value, x.shape) for value in (scales, zero_points))
         origin = Dequantized(integers, *shown)
         return n.builder.dequantized(n.output_names[0], real.astype(np.float32), origin)
-    if _is_whole(scale, zero_point, x.dtype):
+    if kind is None and _is_whole(scale, zero_point, x.dtype):
         meant = n.builder.quantized(x, _quant(scale, zero_point))
         if meant is not None:
             return n.emit("DEQUANTIZE", meant, rounding=Rounding.NEAREST_EVEN)
