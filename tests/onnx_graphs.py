@@ -1100,6 +1100,20 @@ def _einsum(d: Draft, op: str) -> None:
     d.node(op, operands, equation=equation)
 
 
+@draws("MatMulInteger", "ConvInteger")
+def _of_integers(d: Draft, op: str) -> None:
+    kinds = d.among(("int8", "uint8")), d.among(("int8", "uint8"))
+    if op == "MatMulInteger":
+        m, k, n = (d.number(1, 5) for _ in range(3))
+        shapes: tuple[tuple[int, ...], ...] = ((m, k), (k, n))
+    else:
+        shapes = ((1, d.number(1, 3), 4, 5), (d.number(1, 3), 0, 2, 3))
+        shapes = (shapes[0], (shapes[1][0], shapes[0][1], 2, 3))
+    operands = [d.take(kind, shape) for kind, shape in zip(kinds, shapes, strict=True)]
+    zeros = [d.constant(np.array(d.number(0, 9), kind)) for kind in kinds]
+    d.node(op, operands + zeros[: d.number(0, 2)])
+
+
 @draws("LSTM", "GRU", "RNN")
 def _recurrent(d: Draft, op: str) -> None:
     steps, batch, inputs, hidden = d.number(1, 4), d.number(1, 2), d.number(1, 4), d.number(1, 4)

@@ -242,8 +242,12 @@ class Scope:
         function = self.functions.get((domain, node.op_type))
         if function is not None:
             return self._expanded(node, inputs, function, function.opset_import)
-        version = self._schema(domain, node)
         translator = translator_of(domain, node.op_type)
+        if translator is not None and not onnx.defs.has(node.op_type, domain):
+            # ONNX knows no operators of others.
+            made = translator(Operation(node, inputs, self.builder, 1, self))
+            return [made] if isinstance(made, Tensor) else list(made)
+        version = self._schema(domain, node)
         if translator is None:
             return self._body(node, inputs, version)
         operation = Operation(node, inputs, self.builder, version.since_version, self)

@@ -125,9 +125,7 @@ def split(n: Operation) -> Sequence[Tensor]:
     starts = np.cumsum((0, *sizes))
     parts = []
     for start, size in zip(starts.tolist(), sizes, strict=False):
-        begin, end = [0] * len(x.shape), list(x.shape)
-        begin[axis], end[axis] = start, start + size
-        parts.append(sliced(n, x, begin, end, [1] * len(x.shape)))
+        parts.append(along(n, x, axis, start, start + size))
     return parts
 
 
@@ -175,6 +173,13 @@ def sliced(
     operands = [n.constant(values, "int32") for values in (begin, np.maximum(end, 0), stride)]
     attrs = StridedSliceAttributes(end_mask=mask)
     return n.emit("STRIDED_SLICE", x, *operands, attrs=attrs, quant=x.quant)
+
+
+def along(n: Operation, x: Tensor, axis: int, start: int, end: int) -> Tensor:
+    """Return what lies between two places along an axis."""
+    begin, stop = [0] * len(x.shape), list(x.shape)
+    begin[axis], stop[axis] = start, end
+    return sliced(n, x, begin, stop, [1] * len(x.shape))
 
 
 def _by_fewer_axes(
