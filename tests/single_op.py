@@ -17,6 +17,7 @@ from hilc.ops.arithmetic import DTYPES as ARITHMETIC_DTYPES
 from hilc.ops.comparison import DTYPES as COMPARISON_DTYPES
 from hilc.ops.functions import DTYPES as FUNCTION_DTYPES
 from hilc.ops.operands import ARITHMETIC
+from hilc.ops.tree_ensemble import LAST, MORE
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 #: Types that operators which only move data take.
@@ -1118,6 +1119,40 @@ def _recurrent(gates: int, **choices: Sequence[Any]) -> Callable[[Random, str], 
     return draft
 
 
+def _trees(rng: Random, dtype: str) -> Draft:
+    """Trees of a few levels over small whole numbers, so that features equal thresholds."""
+    rows, features, targets = (int(n) for n in rng.integers(1, (5, 7, 4)))
+    nodes: list[tuple[float, int, int]] = []
+
+    def tree(depth: int) -> None:
+        place = len(nodes)
+        if depth == 0 or rng.random() < 0.2:
+            count = int(rng.integers(1, targets + 1))
+            for i in range(count):
+                test = LAST if i + 1 == count else MORE
+                nodes.append((float(rng.integers(-9, 10)) / 4, test, int(rng.integers(targets))))
+            return
+        nodes.append((float(rng.integers(-2, 3)), int(rng.integers(2 * features)), 0))
+        tree(depth - 1)
+        nodes[place] = (*nodes[place][:2], len(nodes) - place)
+        tree(depth - 1)
+
+    roots = []
+    for _ in range(int(rng.integers(1, 6))):
+        roots.append(len(nodes))
+        tree(int(rng.integers(5)))
+    x = Tensor("x", (rows, features), dtype)
+    tables = zip(("values", "tests", "nexts"), ("float32", "int16", "int16"), strict=True)
+    constants = [
+        Tensor(name, (len(nodes),), kind, data=np.array([node[i] for node in nodes], kind))
+        for i, (name, kind) in enumerate(tables)
+    ]
+    constants.append(Tensor("roots", (len(roots),), "int32", data=np.array(roots, np.int32)))
+    corners = (-2, -1, -0.0, 0.0, 1, 2, np.inf, -np.inf, np.nan, -1e-45)
+    values = {"x": rng.choice(np.array(corners, np.float32), x.shape)}
+    return Draft([x, *constants], None, {"targets": targets}, values=values)
+
+
 def _row(dtype: str, size: int, name: str = "x") -> Tensor:
     """A tensor of one dimension that is computed."""
     return Tensor(name, (size,), dtype)
@@ -1458,6 +1493,7 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
     "GRU": _recurrent(3, linear_before_reset=(False, True)),
     "RNN": _recurrent(1, activation=("TANH", "RELU", "LOGISTIC")),
+    "TREE_ENSEMBLE": _trees,
     "SPLIT_V": _split_v,
     "DETECTION_POSTPROCESS": _detection,
     "CIRCULAR_BUFFER": _circular_buffer,
@@ -1478,7 +1514,7 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
 }
 
 #: Those that only ONNX models have: no file of TensorFlow Lite holds them.
-ONNX_ALONE = ("GRU", "RNN")
+ONNX_ALONE = ("GRU", "RNN", "TREE_ENSEMBLE")
 
 #: Kernels of operators without a draft here, which the conformance suite of ONNX draws.
 KERNELS_OF_ONNX = {"hil_integer", "hil_integer_compare", "hil_real_class", "hil_real_function"}
@@ -1549,7 +1585,7 @@ KINDS: Sequence[tuple[str, str]] = [
         "RELU_0_TO_1": ("int8", "float32"),
         "RELU_N1_TO_1": ("int8", "float32"),
         "SVDF": ("int8", "float32"),
-        **dict.fromkeys(("GRU", "RNN"), ("float32",)),
+        **dict.fromkeys(ONNX_ALONE, ("float32",)),
         **{
             move: MOVABLE
             for move in (

@@ -164,5 +164,5 @@ def test_a_model_of_an_old_format_takes_a_stated_constant() -> None:
 
 def test_columns_beyond_the_features_are_invalid() -> None:
     x, columns = rows(2, 5), np.array([5], np.int64)
-    with pytest.raises(HilError, match="columns"):
+    with pytest.raises(HilError, match="element 5 of an axis that has 5"):
         prepare(model("ArrayFeatureExtractor", [x, columns], version=1)).run([x, columns])

@@ -4301,6 +4301,35 @@ class HilTransposeConv2dF32(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilTreesF32(Parameters):
+    """The fields of ``struct hil_trees_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_trees_f32"
+
+    #: of the input
+    rows: int
+    #: of a row
+    features: int
+    #: sums of a row
+    targets: int
+    #: added up
+    trees: int
+    #: nodes that a row visits, by estimate
+    visited: int
+    #: [trees] places of their first nodes
+    roots: npt.NDArray[np.int32]
+    #: [nodes] what a feature is at most, as an integer of its order; of a leaf the bits of the
+    #: float that is added
+    values: npt.NDArray[np.int32]
+    #: [nodes] twice the feature, and 1 where what is no number counts as small; -1 for the last
+    #: entry of a leaf, -2 for others
+    tests: npt.NDArray[np.int16]
+    #: [nodes] how far on the node is that follows where the feature is above; of a leaf the sum
+    #: that it is added to
+    nexts: npt.NDArray[np.int16]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilLutS8(Parameters):
     """The fields of ``struct hil_lut_s8``."""
 

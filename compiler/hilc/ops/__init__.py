@@ -83,6 +83,7 @@ from hilc.ops.streams import (
 )
 from hilc.ops.svdf import SVDF
 from hilc.ops.transpose_conv import TRANSPOSE_CONV
+from hilc.ops.tree_ensemble import TREE_ENSEMBLE
 from hilc.ops.unary import LEAKY_RELU, RELU, RELU6, RELU_N1_TO_1, UNARY
 from hilc.ops.views import BIT_CAST, COPY, EXPAND_DIMS, RESHAPE, SQUEEZE
 
@@ -222,6 +223,7 @@ _OPS: dict[str, OpDef] = {
     # Of ONNX.
     **dict.fromkeys(INTEGER_OPERATORS, INTEGER),
     "SCATTER": SCATTER,
+    "TREE_ENSEMBLE": TREE_ENSEMBLE,
     **dict.fromkeys((*FUNCTIONS, *CLASSES), REAL_FUNCTION),
     **DOUBLES,
     # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second,

@@ -21,7 +21,9 @@ from hilc.frontends.onnx.translators import (
     resize,
     sampling,
     signal,
+    support_vectors,
     training,
+    trees,
 )
 
 __all__ = [
@@ -45,5 +47,7 @@ __all__ = [
     "resize",
     "sampling",
     "signal",
+    "support_vectors",
     "training",
+    "trees",
 ]

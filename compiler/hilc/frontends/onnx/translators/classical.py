@@ -70,13 +70,15 @@ def binarizer(n: Operation) -> Tensor:
 @translates("ArrayFeatureExtractor", domain=ML)
 def array_feature_extractor(n: Operation) -> Tensor:
     """Take columns of the last axis."""
-    x = n.input(0)
-    columns = n.known_ints(1, "the columns")
-    if not columns or min(columns) < 0 or max(columns) >= x.shape[-1]:
-        n.invalid(f"takes the columns {list(columns)} of {list(x.shape)}")
+    x, columns = n.input(0), n.input(1)
     shape = (1, *x.shape) if len(x.shape) == 1 else x.shape
+    if columns.data is not None:
+        known = n.known_ints(1, "the columns")
+        if not known or min(known) < 0 or max(known) >= x.shape[-1]:
+            n.invalid(f"takes the columns {list(known)} of {list(x.shape)}")
+    listed = n.cast(n.reshape(columns, (columns.size,)), "int32")
     attrs = GatherAttributes(axis=len(shape) - 1)
-    return n.emit("GATHER", n.reshape(x, shape), n.constant(columns, "int32"), attrs=attrs)
+    return n.emit("GATHER", n.reshape(x, shape), listed, attrs=attrs)
 
 
 @translates("FeatureVectorizer", domain=ML)
@@ -198,9 +200,9 @@ def _weighted(n: Operation, x: Tensor, rows: int) -> Tensor:
     return n.emit("FULLY_CONNECTED", x, weights, bias, attrs=attrs)
 
 
-def transformed(n: Operation, scores: Tensor) -> Tensor:
-    """Return scores after the transformation that the node states."""
-    kind = n.text("post_transform", "NONE")
+def transformed(n: Operation, scores: Tensor, stated: str | None = None) -> Tensor:
+    """Return scores after a transformation, by default the one that the node states."""
+    kind = n.text("post_transform", "NONE") if stated is None else stated
     if kind == "NONE":
         return scores
     if kind == "LOGISTIC":
