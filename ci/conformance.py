@@ -88,7 +88,7 @@ class Case:
 
     @property
     def prefix(self) -> str:
-        """What its tensors' names begin with among those of other tests."""
+        """Return what its tensors' names begin with among those of other tests."""
         return f"t{self.number}_"
 
     def set_of(self, turn: int) -> tuple[list[Any], list[Any]]:

@@ -398,7 +398,7 @@ class Operation:
     def narrowed(self, x: Tensor, kind: StoredFloat, *, saturate: bool = True) -> Tensor:
         """Return the bits of float32 rounded to a narrower type, ties to even.
 
-        Above the least normal number the bits of a float32 are rounded where the mantissa ends;
+        Above the least normal number the bits of a float32 are rounded where the fraction ends;
         below it a number is a multiple of the least one.
         """
 
@@ -410,17 +410,17 @@ class Operation:
 
         bits = self.bit_cast(x, "uint32")
         magnitude = of("AND", bits, number(0x7FFFFFFF))
-        dropped = 23 - kind.mantissa
+        dropped = 23 - kind.fraction
         odd = of("AND", of("SHIFT_RIGHT", magnitude, number(dropped)), number(1))
         rounded = of("ADD", of("ADD", magnitude, odd), number((1 << (dropped - 1)) - 1))
         code = of("SHIFT_RIGHT", rounded, number(dropped))
         if not kind.is_cut_off:
-            code = of("SUB", code, number((FLOAT32_BIAS - kind.bias) << kind.mantissa))
+            code = of("SUB", code, number((FLOAT32_BIAS - kind.bias) << kind.fraction))
             least = 2.0 ** (1 - kind.bias)
             steps = self.emit(
                 "MUL",
                 self.emit("ABS", x),
-                self.constant(2.0 ** (kind.mantissa - 1 + kind.bias), "float32"),
+                self.constant(2.0 ** (kind.fraction - 1 + kind.bias), "float32"),
                 attrs=ActivationAttributes(),
             )
             small = self.emit("LESS", self.emit("ABS", x), self.constant(least, "float32"))

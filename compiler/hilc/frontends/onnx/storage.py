@@ -41,13 +41,13 @@ class StoredInteger:
 
 @dataclass(frozen=True)
 class StoredFloat:
-    """A narrow float type: sign, exponent, ``mantissa`` bits, from the highest bit on."""
+    """A narrow float type: sign, exponent, ``fraction`` bits, from the highest bit on."""
 
     name: str
     #: Type of the tensor that holds its bits.
     dtype: str
     bits: int
-    mantissa: int
+    fraction: int
     bias: int
     #: The bits of the largest finite number, of infinity (None for none), of what is no number.
     largest: int
@@ -60,7 +60,7 @@ class StoredFloat:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether it is a float32 without the last bits of the mantissa."""
+        """Whether it is a float32 without the last bits of the fraction."""
         return self.bias == FLOAT32_BIAS
 
     @property
@@ -73,9 +73,9 @@ class StoredFloat:
         """The float32 that each pattern of bits stands for."""
         patterns = np.arange(1 << self.bits)
         magnitude = patterns & (self.sign - 1)
-        exponent, fraction = magnitude >> self.mantissa, magnitude & ((1 << self.mantissa) - 1)
-        whole = np.where(exponent > 0, fraction + (1 << self.mantissa), fraction).astype(float)
-        found = np.ldexp(whole, np.maximum(exponent, 1) - self.bias - self.mantissa)
+        exponent, fraction = magnitude >> self.fraction, magnitude & ((1 << self.fraction) - 1)
+        whole = np.where(exponent > 0, fraction + (1 << self.fraction), fraction).astype(float)
+        found = np.ldexp(whole, np.maximum(exponent, 1) - self.bias - self.fraction)
         if self.infinity is not None:
             found = np.where(magnitude == self.infinity, np.inf, found)
         beyond = self.largest if self.infinity is None else self.infinity
