@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks architectures evidence frontends bench costs noise figures format clean distclean
+.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks transformers architectures evidence frontends bench costs noise figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -24,6 +24,7 @@ help:
 	@echo 'make keras      networks of Keras, also on two boards: how many equal the reference'
 	@echo 'make networks   the networks of examples/networks on boards against TFLite Micro, and the'
 	@echo '                memory of all networks beside its arena'
+	@echo 'make transformers  the scripts of examples/transformers (with the extra torch, and torchao)'
 	@echo 'make architectures  thirty architectures of PyTorch, in floats and int8, on emulated boards;'
 	@echo '                ARGS="--python PYTHON" names one that has PyTorch, torchvision and timm'
 	@echo 'make frontends  the MLPerf Tiny models through TFLite, ONNX and PyTorch, on two boards'
@@ -97,6 +98,11 @@ frontends: setup
 networks: setup
 	$(BIN)/python ci/networks.py $(ARGS)
 	$(BIN)/python ci/arenas.py --print
+
+transformers: setup
+	$(BIN)/python examples/transformers/keywords.py
+	$(BIN)/python examples/transformers/keywords.py --int8
+	$(BIN)/python examples/transformers/language.py
 
 architectures: setup
 	$(BIN)/python ci/architectures.py $(ARGS)

@@ -6,7 +6,7 @@
 
 A decoder of 260,000 parameters learns stories that the script makes up, and is exported with its
 cache of keys and values as buffers. The script ends with exit code 1 unless the board writes the
-same words as PyTorch.
+same words as PyTorch, from the same logits as the reference.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import hil
+from hil.bench import bench
+from hil.oracle import reference_of
+from hil.verify import verify
 
 FOLDER = Path(__file__).resolve().parent
 #: The board of the other example, with memory outside of the chip for the weights.
@@ -229,8 +232,9 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=100, help="steps of training (default: 100)")
     args = parser.parse_args()
     model = train(args.steps)
-    exported = torch.export.export(model, (torch.tensor([0]),))
-    library = hil.compile(exported, board=args.board, name="language")
+    program = torch.export.export(model, (torch.tensor([0]),))
+    library = hil.compile(program, board=args.board, name="language")
+    (module,) = library.modules
 
     def eager(word: int) -> np.ndarray:
         with torch.no_grad():
@@ -247,12 +251,21 @@ def main() -> int:
             return decoder.get_output(0)
 
         found = written(on_board, args.tokens)
+        steps = [{"word": np.array([word])} for word in (0, *found[:-1])]
+        reference = reference_of(library, module)
+        report = verify(decoder, steps, reference, board=device.hello.board, keep_state=True)
+        cost = bench(device, module, sample=steps[0])
     words = vocabulary()
     print(" ".join(words[n] if n < len(words) else "?" for n in found))
     pairs = zip(found, wanted, strict=True)
     same = next((i for i, (one, other) in enumerate(pairs) if one != other), len(found))
     print(f"{same} of {args.tokens} words are those of PyTorch")
-    return 0 if same == args.tokens else 1
+    print(f"{report.reference}: {'the same' if report.match else 'differs'}")
+    print(
+        f"{cost.per_inference:,} instructions a word, {cost.model_flash_bytes:,} B of flash, "
+        f"{cost.workspace_bytes:,} B of workspace, {cost.state_bytes:,} B of state"
+    )
+    return 0 if report.match and same == args.tokens else 1
 
 
 if __name__ == "__main__":
