@@ -30,6 +30,7 @@ from kernel_layers import (
     with_ties,
 )
 from kernel_runner import Case, run
+from layer_norms import layer_norm
 from linear_layers import Layer, grouped_layer, make_layer, random_layer
 from loose_call import loose_call
 from single_op import KINDS, SingleOp, random_op, swapped_axes
@@ -97,6 +98,7 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     singles += [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "int16") for _ in range(40)]
     singles += [even_op(rng, "AVERAGE_POOL_2D", "int8") for _ in range(60)]
     singles += [even_op(rng, "TRANSPOSE_CONV", "int8") for _ in range(20)]
+    singles += [layer_norm(rng, "int8") for _ in range(60)]
     for dtype in ("int8", "int16", "float32"):
         singles += [random_op(rng, "TRANSPOSE_CONV", dtype) for _ in range(40)]
     singles += [swapped_axes(rng) for _ in range(40)]
