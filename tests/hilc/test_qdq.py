@@ -218,3 +218,16 @@ def test_padding_moves_integers(value):
     # A convolution takes zeros around its image as its own padding.
     assert [n.op for n in graph.nodes if "PAD" in n.op] == ([] if value == 0 else ["PADV2"])
     assert differing(model, graph, random_input(np.random.default_rng(4), model)) == 0
+
+
+def test_integers_resized_between_operators_on_floats_keep_their_scale():
+    """As in the form QOperator, where Resize takes the integers themselves."""
+    b = QdqBuilder(np.random.default_rng(8))
+    x = b.quantize(b.node("Relu", b.input((1, 2, 4, 3), 0.0213, 3)), 0.0371, -20)
+    sizes = b.constant(np.array([1, 2, 6, 9], np.int64))
+    x = b.node("Resize", x, "", "", sizes, mode="nearest")
+    y = b.node("Sigmoid", b.dequantize(x, 0.0371, -20))
+    model = b.model(b.quantize(y, 1 / 256, -128))
+    graph = fused(model)
+    assert not graph.float_layers
+    assert differing(model, graph, random_input(np.random.default_rng(9), model)) == 0

@@ -250,7 +250,8 @@ def along(n: Operation, x: Tensor, axis: int, weights: Array) -> Tensor:
 def _taken(n: Operation, x: Tensor, indices: Array, axis: int) -> Tensor:
     if np.array_equal(indices, np.arange(x.shape[axis])):
         return x
-    return n.emit("GATHER", x, n.constant(indices, "int32"), attrs=GatherAttributes(axis=axis))
+    attrs = GatherAttributes(axis=axis)
+    return n.emit("GATHER", x, n.constant(indices, "int32"), attrs=attrs, quant=x.quant)
 
 
 def _native(
