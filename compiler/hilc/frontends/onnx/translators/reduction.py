@@ -78,10 +78,15 @@ def of_sums(n: Operation) -> Tensor:
 
 @translates("ReduceLogSumExp")
 def log_sum_exp(n: Operation) -> Tensor:
-    """Compute ``log(sum(exp(x - m))) + m``; ``m`` is the largest element where that is finite."""
+    """Compute ``log(sum(exp(x - m))) + m``; ``m`` is the largest element where that is finite.
+
+    Doubles have room for the powers of what float32 reaches, and no operator for their maximum.
+    """
     x, axes = n.input(0), axes_of(n)
     if axes is None:
         return x
+    if x.dtype == "float64" or not x.size:
+        return n.emit("LOG", reduced(n, "SUM", n.emit("EXP", x), axes))
     attrs = ReductionAttributes(keep_dims=True)
     largest = n.emit("REDUCE_MAX", x, n.constant(axes, "int32"), attrs=attrs)
     zero = n.constant(0, x.dtype)
