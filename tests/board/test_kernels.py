@@ -109,6 +109,10 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     ]
     for op in ("BATCH_MATMUL", "SOFTMAX"):
         singles += [even_op(rng, op, "int8", bool(i % 2)) for i in range(40)]
+    singles += [layer_norm(rng, "int8") for _ in range(40)]
+    for _ in range(40):
+        one = random_op(rng, "BATCH_MATMUL", "float32")
+        singles.append(replace(one, node=replace(one.node, rounding=Rounding.SINGLE)))
     return singles
 
 
