@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -79,11 +80,15 @@ def compile(model: Model, options: CompileOptions) -> ModelLibrary:
     require_installed(options)
     planned = _planned(model, options)
     source, found = planned.source, planned.found
-    if found is None:
-        return generate(planned.program, options, source.file, source.original, source.folded)
-    options = replace(options, optimize=found.sharing)
+    if found is not None:
+        options = replace(options, optimize=found.sharing)
     library = generate(planned.program, options, source.file, source.original, source.folded)
-    return replace(library, reports={library.modules[0].name: found.report})
+    name = library.modules[0].name
+    return replace(
+        library,
+        reports={} if found is None else {name: found.report},
+        plans={name: partial(explain_program, planned.program)},
+    )
 
 
 @takes_options(CompileOptions)

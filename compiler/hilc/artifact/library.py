@@ -7,7 +7,7 @@ it, the JSON of :class:`Module`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ from hilc.artifact.archive import METADATA, export_time_s, read_files, write_fil
 from hilc.artifact.extra import extra_files, is_extra
 from hilc.artifact.foreign import foreign_reader, path_beside_others
 from hilc.artifact.manifest import Argument, Layer, Module, Pool, TensorInfo
+from hilc.artifact.notebook import module_html
 from hilc.artifact.shipped import shipped_runtime
 from hilc.codegen.function_table import function_table
 from hilc.errors import InputError
 from hilc.lowering.choice import ChoiceReport
+from hilc.memory.explain import Explanation
 from hilc.support.arguments import typed
 from hilc.support.jsondata import json_bytes, parse_json
 
@@ -57,12 +59,28 @@ class ModelLibrary:
     files: Mapping[str, bytes]
     #: Report of the compiler's choice, by module name; not part of an archive.
     reports: Mapping[str, ChoiceReport] = field(default_factory=dict, compare=False)
+    #: Functions that return the memory plan, by module name; not part of an archive.
+    plans: Mapping[str, Callable[[], Explanation]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def __repr__(self) -> str:
         """Return one line; the files are all sources and weights."""
         models = ", ".join(f"{module.name} for {module.cpu}" for module in self.modules)
         nbytes = sum(map(len, self.files.values()))
         return f"<ModelLibrary {models}: {len(self.files)} files, {nbytes:,} bytes>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy and a pickle have: plans refer to the program that was compiled."""
+        return {**self.__dict__, "plans": {}}
+
+    def _repr_html_(self) -> str:
+        """Return the models as tables, with pictures of the plans that are known, for notebooks."""
+        return "".join(
+            module_html(m, self.reports.get(m.name), plan() if plan is not None else None)
+            for m in self.modules
+            for plan in (self.plans.get(m.name),)
+        )
 
     @typed
     def save(self, path: str | Path, *, force: bool = False) -> Path:
@@ -127,7 +145,8 @@ def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
         files[_REGISTRY] = function_table().source(functions, weak=False).encode()
     files[METADATA] = json_bytes({"version": FORMAT_VERSION, "modules": entries})
     reports = {name: r for library in libraries for name, r in library.reports.items()}
-    return ModelLibrary(modules, files, reports)
+    plans = {name: plan for library in libraries for name, plan in library.plans.items()}
+    return ModelLibrary(modules, files, reports, plans)
 
 
 def require_distinct(modules: Sequence[Module]) -> None:
