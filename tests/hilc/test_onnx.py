@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import hilc
 import hilc.host
@@ -425,3 +426,26 @@ def test_what_is_no_number_stays_that(kind: str) -> None:
         compiled.run()
         np.testing.assert_array_equal(compiled.get_output(0), wanted)
         assert np.isnan(compiled.get_output(1)[0])
+
+
+def test_a_transpose_that_undoes_a_layers_last_step_keeps_the_layer() -> None:
+    """ConvNeXt of timm goes to channels last behind a convolution, where its result is already."""
+    rng = np.random.default_rng(3)
+    weights = rng.normal(size=(5, 3, 2, 2)).astype(np.float32)
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"]),
+            helper.make_node("Transpose", ["c"], ["t"], perm=[0, 2, 3, 1]),
+            helper.make_node("Relu", ["t"], ["y"]),
+        ],
+        "net",
+        [value("x", TensorProto.FLOAT, (1, 3, 4, 6))],
+        [value("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    read = load_model(model.SerializeToString(), "net")
+    x = rng.normal(size=(1, 3, 4, 6)).astype(np.float32)
+    (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+    np.testing.assert_allclose(run(read, {"x": x})["y"], wanted, rtol=1e-5, atol=1e-5)

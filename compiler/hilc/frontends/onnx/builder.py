@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import numpy as np
 import onnx
@@ -265,6 +266,13 @@ class Builder:
             for out, value in zip(outs, results, strict=True)
         ]
 
+    def _is_of_this_node(self, tensor: Tensor) -> bool:
+        """Return whether the node at hand made a tensor; one that undoes the last step of another
+        gives what that made on the way.
+        """
+        own = takewhile(lambda node: node.index == self.index, reversed(self.nodes))
+        return any(tensor.name in node.outputs for node in own)
+
     def rename(self, tensor: Tensor, name: str) -> Tensor:
         """Give a tensor with a fresh name the one that the model has for it, and return it.
 
@@ -272,6 +280,8 @@ class Builder:
         a node only passes on.
         """
         if tensor.name not in self._fresh or name in self.tensors:
+            return tensor
+        if tensor.data is None and not self._is_of_this_node(tensor):
             return tensor
         renamed = replace(tensor, name=name, data=tensor.data)
         old = tensor.name
