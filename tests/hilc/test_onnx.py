@@ -441,7 +441,7 @@ def test_a_transpose_that_undoes_a_layers_last_step_keeps_the_layer() -> None:
         ],
         "net",
         [value("x", TensorProto.FLOAT, (1, 3, 4, 6))],
-        [value("y", TensorProto.FLOAT, None)],
+        [value("y", TensorProto.FLOAT, (1, 3, 5, 5))],
         [numpy_helper.from_array(weights, "w")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
