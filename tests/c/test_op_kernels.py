@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import PARTS, sampled
 from even_ops import KINDS as EVEN_KINDS
 from even_ops import even_op
 from kernel_checks import check, checks_of, count
@@ -49,17 +50,19 @@ def check_all(singles: Sequence[SingleOp], told: str = "", **options: Any) -> in
     return len(checks)
 
 
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
-def test_random_operators(dtype):
-    rng = generator("random", dtype)
-    singles = [random_op(rng, *kind) for kind in KINDS if kind[1] == dtype for _ in range(100)]
-    assert check_all(singles, f"(of {dtype})") >= 1000
+def test_random_operators(dtype, part):
+    rng = generator("random", dtype, str(part))
+    singles = [random_op(rng, *kind) for kind in KINDS if kind[1] == dtype for _ in range(25)]
+    assert check_all(singles, f"(of {dtype})") >= 250
 
 
-def test_moves_of_every_element_size():
-    rng = generator("moves")
+@pytest.mark.parametrize("part", PARTS)
+def test_moves_of_every_element_size(part):
+    rng = generator("moves", str(part))
     sizes = ("int32", "int64", "bool", "uint8", "uint32", "uint64")
-    singles = [random_op(rng, *kind) for kind in KINDS if kind[1] in sizes for _ in range(20)]
+    singles = [random_op(rng, *kind) for kind in KINDS if kind[1] in sizes for _ in range(5)]
     check_all(singles)
 
 
@@ -70,10 +73,11 @@ def test_images_of_bytes_between_channels_first_and_last():
     check(checks)
 
 
-def test_operators_compiled_on_their_own():
-    rng = generator("specialised")
+@pytest.mark.parametrize("part", sampled(range(2), keep=[0]))
+def test_operators_compiled_on_their_own(part):
+    rng = generator("specialised", str(part))
     dtypes = ("int8", "int16", "float32")
-    singles = [random_op(rng, *kind) for kind in KINDS if kind[1] in dtypes for _ in range(2)]
+    singles = [random_op(rng, *kind) for kind in KINDS if kind[1] in dtypes]
     check_all(singles, specialise=True)
 
 

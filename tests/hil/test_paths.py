@@ -95,7 +95,7 @@ def test_a_checkout_lies_anywhere(tmp_path: Path) -> None:
         **os.environ,
         "PYTHONPATH": f"{checkout}:{checkout / 'compiler'}",
         "HIL_CACHE": str(tmp_path / "cache"),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode"),
     }
     command = [sys.executable, "-m", "hil", "verify", str(model), "--board", "native"]
     done = subprocess.run(

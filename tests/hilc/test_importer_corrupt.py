@@ -19,7 +19,7 @@ from types import FrameType
 import numpy as np
 import pytest
 import tflite
-from campaigns import sampled
+from campaigns import PARTS, sampled
 from models import FLOAT_MODELS, INT8_MODELS, model_path
 from odd_models import ODD_MODELS
 from small_models import SMALL_MODELS
@@ -38,7 +38,7 @@ _RUN_LIMIT_S = 20.0
 _MEMORY_LIMIT_BYTES = 1 << 30
 
 _CASES_PER_REAL_MODEL = 32
-_CASES_PER_SMALL_MODEL = 200
+_CASES_PER_SMALL_MODEL = 50
 
 _NASTY_WORDS = (0, 1, 2, 4, 8, 0x7F, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFC, 0x40000000)
 
@@ -172,9 +172,11 @@ def test_damaged_real_model(name: str) -> None:
 
 
 @pytest.mark.usefixtures("limited_memory")
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", [*SMALL_MODELS, "open_batch"])
-def test_damaged_small_model(name: str) -> None:
-    _check(name, range(_CASES_PER_SMALL_MODEL), _load_run_and_compile)
+def test_damaged_small_model(name: str, part: int) -> None:
+    first = part * _CASES_PER_SMALL_MODEL
+    _check(name, range(first, first + _CASES_PER_SMALL_MODEL), _load_run_and_compile)
 
 
 @pytest.mark.usefixtures("limited_memory")

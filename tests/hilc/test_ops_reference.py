@@ -12,6 +12,7 @@ import litert_ref
 import numpy as np
 import pytest
 import tflm
+from campaigns import PARTS
 from nodes import make_node
 from single_op import (
     KINDS,
@@ -183,10 +184,11 @@ def check(single: SingleOp, judge=BOTH[1]) -> None:
 STATELESS = [kind for kind in KINDS if kind[0] not in (*STATEFUL, *ONNX_ALONE)]
 
 
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize(("op", "dtype"), [kind for kind in STATELESS if kind not in NOT_IN_LITERT])
-def test_reference_equals_litert(op, dtype):
-    rng = generator("litert", op, dtype)
-    for _ in range(100 if dtype == "int8" else 25):
+def test_reference_equals_litert(op, dtype, part):
+    rng = generator("litert", op, dtype, str(part))
+    for _ in range(25 if dtype == "int8" else 7):
         single = random_op(rng, op, dtype)
         # TFLite has no kernel from a byte to wider integers.
         if op == "QUANTIZE" and dtype == "int8" and single.outs[0].element.itemsize != 1:
@@ -207,10 +209,11 @@ def leaves_products_undefined(single: SingleOp) -> bool:
 
 
 @tflm.needs_tflm
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize(("op", "dtype"), [kind for kind in STATELESS if kind not in NOT_IN_TFLM])
-def test_reference_equals_tflm(op, dtype):
-    rng = generator("tflm", op, dtype)
-    refusals, count = [], 100 if dtype in ("int8", "float32") else 25
+def test_reference_equals_tflm(op, dtype, part):
+    rng = generator("tflm", op, dtype, str(part))
+    refusals, count = [], 25
     for _ in range(count):
         try:
             check(random_op(rng, op, dtype), BOTH[0])

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import tflm
+from campaigns import PARTS
 from table_sweep import LACKING, SWEPT, Sweep, compare, sweep, unary
 
 from hilc.ir import Numerics, Quant
@@ -75,18 +76,20 @@ def test_known_tables_of_tanh_are_the_references():
 
 @litert_ref.needs_litert_ref
 @needs_same_functions
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("operator", SWEPT)
-def test_random_tables_are_those_of_litert_ref(operator):
-    found = sweep(operator, 1000, seed=0, reference=Numerics.LITERT)
-    assert found.quantizations == 1000
+def test_random_tables_are_those_of_litert_ref(operator, part):
+    found = sweep(operator, 250, seed=2 * part, reference=Numerics.LITERT)
+    assert found.quantizations == 250
     assert found.different == ()
 
 
 @tflm.needs_tflm
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("operator", [op for op in SWEPT if op not in LACKING[Numerics.TFLM]])
-def test_random_tables_are_those_of_tflm(operator):
-    found = sweep(operator, 1000, seed=1, reference=Numerics.TFLM)
-    assert found.quantizations == 1000
+def test_random_tables_are_those_of_tflm(operator, part):
+    found = sweep(operator, 250, seed=2 * part + 1, reference=Numerics.TFLM)
+    assert found.quantizations == 250
     assert found.different == ()
 
 

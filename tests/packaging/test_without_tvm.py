@@ -44,7 +44,6 @@ def python(tree: Path, *words: object, code: int = 0) -> subprocess.CompletedPro
     environment = {name: v for name, v in os.environ.items() if not name.startswith("PYTHON")}
     environment |= {
         "PYTHONPATH": f"{tree}{os.pathsep}{tree / 'compiler'}",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "HIL_CACHE": str(tree / "cache"),
     }
     done = subprocess.run(
