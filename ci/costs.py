@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from figures import figures_table  # noqa: E402
 from models import FLOAT_MODELS, INT8_MODELS, model_path  # noqa: E402
-from single_op import KINDS, merged, random_op  # noqa: E402
+from single_op import KINDS, ONNX_KINDS, merged, random_op  # noqa: E402
 
 import hil  # noqa: E402
 import hilc  # noqa: E402
@@ -245,7 +245,7 @@ def small_layers(operators: Sequence[str] = ()) -> Iterator[tuple[Graph, Mapping
     operators. With inputs, since those that are positions must lie inside.
     """
     rng = np.random.default_rng(2)
-    kinds = [kind for kind in KINDS if kind[0] in operators] if operators else KINDS
+    kinds = [kind for kind in (*KINDS, *ONNX_KINDS) if not operators or kind[0] in operators]
     count = _OF_FEW_KINDS if operators else _OF_EACH_KIND
     singles = [random_op(rng, op, dtype) for op, dtype in kinds for _ in range(count)]
     for start in range(0, len(singles), _LAYERS_AN_IMAGE):

@@ -99,7 +99,7 @@ def check(checks: Sequence[Check], board: Board | None = None, relative: float =
 def first_difference(result: Array, expected: Array, relative: float) -> str:
     """Where two arrays first differ, in words; nothing where they do not."""
     wrong = result != expected
-    if result.dtype == np.float32:
+    if result.dtype.kind == "f":
         wrong &= ~np.isclose(result, expected, relative, 1e-30 if relative else 0, equal_nan=True)
     if not wrong.any():
         return ""

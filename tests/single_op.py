@@ -12,7 +12,7 @@ from tflite_builder import file_of
 
 from hilc.frontends.tflite.schema import OPERATORS
 from hilc.ir import Array, Graph, Node, Numerics, Quant, Rounding, State, Tensor
-from hilc.ops import OPS
+from hilc.ops import OPS, doubles, integers, real_functions
 from hilc.ops.arithmetic import DTYPES as ARITHMETIC_DTYPES
 from hilc.ops.comparison import DTYPES as COMPARISON_DTYPES
 from hilc.ops.functions import DTYPES as FUNCTION_DTYPES
@@ -106,7 +106,7 @@ def finish(rng: Random, op: str, draft: Draft, values: Sequence[Array] | None = 
 
 def random_op(rng: Random, op: str, dtype: str) -> SingleOp:
     """A random instance of ``op`` on tensors of ``dtype``."""
-    return finish(rng, op, _DRAFTS[op](rng, dtype))
+    return finish(rng, op, {**_DRAFTS, **_ONNX_DRAFTS}[op](rng, dtype))
 
 
 def merged(singles: Sequence[SingleOp]) -> tuple[Graph, dict[str, Array]]:
@@ -141,8 +141,8 @@ def merged(singles: Sequence[SingleOp]) -> tuple[Graph, dict[str, Array]]:
 def content(rng: Random, tensor: Tensor) -> Array:
     """Random values; those of quantized tensors now and then all lie at one end of the range."""
     dtype = np.dtype(tensor.dtype)
-    if dtype == np.float32:
-        return (rng.standard_normal(tensor.shape) * 4).astype(np.float32)
+    if dtype.kind == "f":
+        return (rng.standard_normal(tensor.shape) * 4).astype(dtype)
     if dtype == np.bool_:
         return rng.integers(0, 2, tensor.shape).astype(np.bool_)
     info = np.iinfo(dtype)
@@ -1516,9 +1516,6 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
 #: Those that only ONNX models have: no file of TensorFlow Lite holds them.
 ONNX_ALONE = ("GRU", "RNN", "TREE_ENSEMBLE")
 
-#: Kernels of operators without a draft here, which the conformance suite of ONNX draws.
-KERNELS_OF_ONNX = {"hil_integer", "hil_integer_compare", "hil_real_class", "hil_real_function"}
-
 #: Those that update states.
 STATEFUL = (
     "CIRCULAR_BUFFER",
@@ -1598,3 +1595,69 @@ KINDS: Sequence[tuple[str, str]] = [
         },
     }.get(op, ARITHMETIC)
 ]  # fmt: skip
+
+# Operators of ONNX alone, on numbers that stand for themselves ---------------------------------
+
+
+def _integers(rng: Random, dtype: str) -> Draft:
+    """Two operands; now and then the second has small numbers, as exponents and shifts are."""
+    draft = _plain_binary(rng, dtype)
+    a, b = (replace(t, quant=None) for t in draft.ins)
+    values = {}
+    if b.data is None and rng.random() < 0.6:
+        values["b"] = rng.integers(0 if dtype.startswith("u") else -3, 9, b.shape).astype(dtype)
+    return Draft([a, b], values=values)
+
+
+def _reals(rng: Random, dtype: str) -> Draft:
+    """One operand; now and then with what is no number, infinite, or zero of either sign."""
+    x = Tensor("x", shape_of(rng, int(rng.integers(0, 7)), 4), dtype)
+    values = content(rng, x)
+    if rng.random() < 0.5:
+        odd = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0], x.shape)
+        values = np.where(rng.random(x.shape) < 0.5, odd, values).astype(dtype)
+    return Draft([x], values={"x": np.asarray(values)})
+
+
+def _of_two_doubles(rng: Random, dtype: str) -> Draft:
+    return replace(_plain_binary(rng, dtype), quant=None)
+
+
+def _compared_doubles(rng: Random, dtype: str) -> Draft:
+    return _comparison(rng, dtype)
+
+
+def _reduced_doubles(rng: Random, dtype: str) -> Draft:
+    return replace(_of_axes(rng, dtype), quant=None)
+
+
+def _double_cast(rng: Random, dtype: str) -> Draft:
+    target = pick(rng, *MOVABLE) if dtype == "float64" else "float64"
+    x = Tensor("x", shape_of(rng, int(rng.integers(0, 7)), 4), dtype)
+    return Draft([x], attrs={"dtype": target})
+
+
+_ONNX_DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
+    **dict.fromkeys(integers.OPERATORS, _integers),
+    **dict.fromkeys((*real_functions.FUNCTIONS, *real_functions.CLASSES), _reals),
+    **{f"{doubles.PREFIX}{kind}": _of_two_doubles for kind in doubles.BINARY},
+    **{f"{doubles.PREFIX}{kind}": _compared_doubles for kind in doubles.COMPARISONS},
+    **{f"{doubles.PREFIX}{kind}": _reals for kind in doubles.FUNCTIONS},
+    **{f"{doubles.PREFIX}{kind}": _reduced_doubles for kind in doubles.REDUCTIONS},
+    f"{doubles.PREFIX}CAST": _double_cast,
+}
+
+#: Those with the types that they work on; no file of TensorFlow Lite holds them.
+ONNX_KINDS: Sequence[tuple[str, str]] = [
+    (op, dtype)
+    for op in _ONNX_DRAFTS
+    for dtype in (
+        integers.DTYPES
+        if op in integers.OPERATORS
+        else (*MOVABLE, "float64")
+        if op == f"{doubles.PREFIX}CAST"
+        else ("float64",)
+        if op.startswith(doubles.PREFIX)
+        else ("float32",)
+    )
+]

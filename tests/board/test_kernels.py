@@ -33,7 +33,7 @@ from kernel_runner import Case, run
 from layer_norms import layer_norm
 from linear_layers import Layer, grouped_layer, make_layer, random_layer
 from loose_call import loose_call
-from single_op import KINDS, SingleOp, random_op, swapped_axes
+from single_op import KINDS, ONNX_KINDS, SingleOp, random_op, swapped_axes
 from wide_layers import SHAPES, wide_layer
 
 from hil.board import Board, load_board
@@ -113,6 +113,7 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     for _ in range(40):
         one = random_op(rng, "BATCH_MATMUL", "float32")
         singles.append(replace(one, node=replace(one.node, rounding=Rounding.SINGLE)))
+    singles += [random_op(rng, *kind) for kind in ONNX_KINDS for _ in range(2)]
     return singles
 
 

@@ -15,8 +15,8 @@ from even_ops import even_op
 from kernel_checks import check, checks_of, count
 from kernel_runner import kernel_call
 from single_op import (
-    KERNELS_OF_ONNX,
     KINDS,
+    ONNX_KINDS,
     Draft,
     SingleOp,
     finish,
@@ -66,6 +66,15 @@ def test_moves_of_every_element_size(part):
     check_all(singles)
 
 
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+def test_operators_of_onnx_alone(part):
+    """Integers of every type that wrap around, floats that are no numbers, doubles."""
+    rng = generator("onnx", str(part))
+    singles = [random_op(rng, *kind) for kind in ONNX_KINDS for _ in range(6)]
+    check_all(singles)
+
+
 def test_images_of_bytes_between_channels_first_and_last():
     rng = generator("swapped axes")
     checks = [one for _ in range(60) for one in checks_of(swapped_axes(rng), HOST)]
@@ -88,7 +97,7 @@ def test_elementwise_kernels_work_in_place():
     tested: set[str] = set()
     checks = []
     ties = partial(even_op, ties=True)
-    kinds = [(random_op, *kind) for kind in KINDS]
+    kinds = [(random_op, *kind) for kind in (*KINDS, *ONNX_KINDS)]
     kinds += [(make, *kind) for make in (even_op, ties) for kind in EVEN_KINDS]
     for make, op, dtype in kinds:
         for _ in range(20):
@@ -105,7 +114,7 @@ def test_elementwise_kernels_work_in_place():
                     checks += checks_of(single, HOST, in_place=position)[:1]
                     tested.add(call.kernel.name)
     check(checks, relative=RELATIVE)
-    assert tested == elementwise - KERNELS_OF_ONNX
+    assert tested == elementwise
 
 
 def int8(shape: Sequence[int], scale: float, zero_point: int, name: str = "x") -> Tensor:

@@ -86,12 +86,12 @@ struct hil_integer_compare {
  * the least number by -1 wraps around, as a difference from 0 does. */
 #define HIL_INTEGER_FUNCTIONS(suffix, type, wide, bits, is_signed)                                 \
     HIL_INLINE type hil_integer_divided_##suffix(type a, type b) {                                 \
-        return (is_signed) && b == (type)-1 ? (type)(0 - (wide)a) : (type)(a / b);                 \
+        return (type)((is_signed) && b == (type)-1 ? (type)(0 - (wide)a) : (type)(a / b));         \
     }                                                                                              \
     HIL_INLINE type hil_integer_remainder_##suffix(type a, type b, int floor) {                    \
-        const type rest = (is_signed) && b == (type)-1 ? (type)0 : (type)(a % b);                  \
+        const type rest = (type)((is_signed) && b == (type)-1 ? 0 : a % b);                        \
         const int other = (is_signed) && rest != 0 && (rest > 0) != (b > 0);                       \
-        return floor && other ? (type)(rest + b) : rest;                                           \
+        return (type)(floor && other ? rest + b : rest);                                           \
     }                                                                                              \
     HIL_INLINE type hil_integer_power_##suffix(type a, type b) {                                   \
         wide power = 1;                                                                            \
@@ -132,9 +132,10 @@ struct hil_integer_compare {
         case HIL_INTEGER_XOR:                                                                      \
             return (type)(a ^ b);                                                                  \
         case HIL_INTEGER_SHIFT_LEFT:                                                               \
-            return (wide)b < (bits) ? (type)((wide)a << b) : (type)0;                              \
+            return (type)((wide)b < (bits) ? (wide)a << b : 0);                                    \
         default:                                                                                   \
-            return (wide)b < (bits) ? (type)(a >> b) : (type)(a != 0 && !(a > 0) ? -1 : 0);        \
+            return (type)((wide)b < (bits) ? (type)(a >> b)                                        \
+                                           : (type)(a != 0 && !(a > 0) ? -1 : 0));                 \
         }                                                                                          \
     }                                                                                              \
     HIL_INLINE uint8_t hil_integer_compared_##suffix(const struct hil_integer_compare *p, type a,  \
