@@ -1615,7 +1615,8 @@ def _reals(rng: Random, dtype: str) -> Draft:
     values = content(rng, x)
     if rng.random() < 0.5:
         odd = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0], x.shape)
-        values = np.where(rng.random(x.shape) < 0.5, odd, values).astype(dtype)
+        with np.errstate(invalid="ignore"):  # of what is no number, in integers
+            values = np.where(rng.random(x.shape) < 0.5, odd, values).astype(dtype)
     return Draft([x], values={"x": np.asarray(values)})
 
 

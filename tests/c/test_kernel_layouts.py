@@ -319,7 +319,7 @@ def test_depthwise_filters_and_tiles() -> None:
     assert len(data) == 28 * 5
     # Of the whole layer's turns, each output is stored, and nothing but outputs.
     table = p.fields["table"].tobytes()
-    masked, turns = p.fields["masked"], p.fields["part_turns"]
+    masked, turns = p.fields["masked"], p.fields["part_iterations"]
     width = 28 if masked else 24
     stored = set()
     for at in range(0, width * turns, width):

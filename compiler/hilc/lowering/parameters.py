@@ -3270,7 +3270,7 @@ class HilPad(Parameters):
     #: of the output
     size: int
     #: the byte around the input
-    fill: int
+    pad_value: int
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -3355,7 +3355,7 @@ class HilPadElements(Parameters):
     #: bytes of an element
     item: int
     #: the element around the input
-    fill: npt.NDArray[np.uint8]
+    pad_value: npt.NDArray[np.uint8]
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -3385,7 +3385,7 @@ class HilSpaceToBatch(Parameters):
     #: bytes of a pixel
     depth: int
     #: the byte around the input
-    fill: int
+    pad_value: int
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -4746,17 +4746,17 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     tile_w: int
     #: output rows of the table
     part_h: int
-    #: turns of the table
-    part_turns: int
-    #: turns behind them, for out_h % part_h rows
-    rest_turns: int
+    #: iterations of the table
+    part_iterations: int
+    #: iterations behind them, for out_h % part_h rows
+    rest_iterations: int
     #: behind those, of four tiles of 2x1 outputs of an odd last column; 0: there are none
-    half_turns: int
+    half_iterations: int
     #: input rows of a band, as far as patches reach
     plane_h: int
     #: input columns of a tile, even, as far as patches reach
     plane_w: int
-    #: 1: the table's turns have masks
+    #: 1: the table's iterations have masks
     masked: int
     #: as in HIL_MVE_PIXELS_FIELDS
     any: int
@@ -4766,8 +4766,9 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     output_range: HilOutputRange
-    #: turns of int32 places of two tiles in a plane, where masked a mask between them, and uint16
-    #: places of their outputs; of a last column int32 places of four tiles, and uint16 places
+    #: iterations of int32 places of two tiles in a plane, where masked a mask between them, and
+    #: uint16 places of their outputs; of a last column int32 places of four tiles, and uint16
+    #: places
     table: npt.NDArray[np.int8]
     #: the head draws it
     stream: npt.NDArray[np.int8]

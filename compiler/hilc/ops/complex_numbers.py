@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
+from hilc.ops.index_maps import Axis, IndexMap, moving, strides
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import constant_ints, invalid, operand, require_counts, require_dtype
-from hilc.ops.places import Axis, Places, moving, strides
 
 #: Numbers of a complex one.
 PARTS = 2
@@ -66,11 +66,11 @@ def _pairs(node: Node, ins: Sequence[Tensor | None]) -> Tensor:
     return x
 
 
-def part(node: Node, ins: Sequence[Tensor | None]) -> Places:
+def part(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
     """Return where the real or the imaginary parts are."""
     shape = _pairs(node, ins).shape
     axes = [Axis(n, step) for n, step in zip(shape[:-1], strides(shape)[:-1], strict=True)]
-    return Places(shape[:-1], tuple(axes), int(node.op == "IMAG"))
+    return IndexMap(shape[:-1], tuple(axes), int(node.op == "IMAG"))
 
 
 def _infer_abs(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:

@@ -23,6 +23,7 @@ import numpy as np
 from hilc.errors import InputError
 from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
+from hilc.ops.index_maps import strides
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_int,
@@ -34,7 +35,6 @@ from hilc.ops.operands import (
     resolve_axis,
     unsupported,
 )
-from hilc.ops.places import strides
 from hilc.ops.traits import ascending
 
 #: An axis of more elements does not fit any memory.

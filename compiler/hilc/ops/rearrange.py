@@ -18,6 +18,7 @@ import numpy as np
 
 from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.ops.data_movement import pad_value, paddings
+from hilc.ops.index_maps import Axis, IndexMap, Rearrange, moving, strides, whole
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_ints,
@@ -28,7 +29,6 @@ from hilc.ops.operands import (
     require_same_quantization,
     resolve_axis,
 )
-from hilc.ops.places import Axis, Places, Rearrange, moving, strides, whole
 from hilc.ops.traits import ascending
 
 
@@ -45,7 +45,7 @@ def _values(
 # Parts and repetitions --------------------------------------------------------------------------
 
 
-def _slice(node: Node, ins: Sequence[Tensor | None]) -> Places:
+def _slice(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
     require_counts(node, inputs=3)
     shape = operand(node, ins, 0).shape
     begins = _values(node, ins, 1, len(shape), "begins")
@@ -59,10 +59,10 @@ def _slice(node: Node, ins: Sequence[Tensor | None]) -> Places:
     steps = strides(shape)
     axes = tuple(Axis(n, step) for n, step in zip(counts, steps, strict=True))
     start = sum(begin * step for begin, step in zip(begins, steps, strict=True))
-    return Places(tuple(counts), axes, start)
+    return IndexMap(tuple(counts), axes, start)
 
 
-def _reverse(node: Node, ins: Sequence[Tensor | None]) -> Places:
+def _reverse(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
     require_counts(node, inputs=2)
     shape = operand(node, ins, 0).shape
     given = constant_ints(node, operand(node, ins, 1))
@@ -73,10 +73,10 @@ def _reverse(node: Node, ins: Sequence[Tensor | None]) -> Places:
     for i in reversed_axes:
         start += (axes[i].count - 1) * axes[i].step
         axes[i] = Axis(axes[i].count, -axes[i].step)
-    return Places(shape, tuple(axes), start)
+    return IndexMap(shape, tuple(axes), start)
 
 
-def _tile(node: Node, ins: Sequence[Tensor | None]) -> Places:
+def _tile(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
     require_counts(node, inputs=2)
     shape = operand(node, ins, 0).shape
     times = _values(node, ins, 1, len(shape), "repetitions")
@@ -85,7 +85,7 @@ def _tile(node: Node, ins: Sequence[Tensor | None]) -> Places:
     axes: list[Axis] = []
     for own, count in zip(whole(shape), times, strict=True):
         axes += [Axis(count, 0), own]
-    return Places(tuple(n * m for n, m in zip(shape, times, strict=True)), tuple(axes))
+    return IndexMap(tuple(n * m for n, m in zip(shape, times, strict=True)), tuple(axes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class MirrorPadAttributes(Attributes):
     mode: Literal["REFLECT", "SYMMETRIC"]
 
 
-def _mirror_pad(node: Node, ins: Sequence[Tensor | None]) -> Places:
+def _mirror_pad(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
     require_counts(node, inputs=2)
     shape = operand(node, ins, 0).shape
     added = paddings(node, ins)
@@ -113,7 +113,7 @@ def _mirror_pad(node: Node, ins: Sequence[Tensor | None]) -> Places:
         beyond = positions >= own.count
         positions = np.where(beyond, 2 * own.count - 1 - inner - positions, positions)
         axes.append(Axis.of(positions * own.step))
-    return Places(tuple(axis.count for axis in axes), tuple(axes))
+    return IndexMap(tuple(axis.count for axis in axes), tuple(axes))
 
 
 # Blocks of an image's pixels, and depth ---------------------------------------------------------
@@ -135,24 +135,24 @@ def _image_and_block(node: Node, ins: Sequence[Tensor | None]) -> tuple[tuple[in
     return x.shape, block
 
 
-def _space_to_depth(node: Node, ins: Sequence[Tensor | None]) -> Places:
+def _space_to_depth(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
     (n, h, w, c), block = _image_and_block(node, ins)
     if h % block or w % block:
         invalid(node, f"cuts images of {h} x {w} pixels into blocks of {block} x {block}")
     split = (n, h // block, block, w // block, block, c)
     batch, row, inner_row, column, inner_column, depth = whole(split)
     shape = (n, h // block, w // block, c * block * block)
-    return Places(shape, (batch, row, column, inner_row, inner_column, depth))
+    return IndexMap(shape, (batch, row, column, inner_row, inner_column, depth))
 
 
-def _depth_to_space(node: Node, ins: Sequence[Tensor | None]) -> Places:
+def _depth_to_space(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
     (n, h, w, c), block = _image_and_block(node, ins)
     if c % (block * block):
         invalid(node, f"makes blocks of {block} x {block} pixels of {c} channels")
     split = (n, h, w, block, block, c // (block * block))
     batch, row, column, inner_row, inner_column, depth = whole(split)
     shape = (n, h * block, w * block, split[-1])
-    return Places(shape, (batch, row, inner_row, column, inner_column, depth))
+    return IndexMap(shape, (batch, row, inner_row, column, inner_column, depth))
 
 
 # Blocks of pixels, and images -------------------------------------------------------------------
@@ -220,7 +220,7 @@ def blocks(node: Node, ins: Sequence[Tensor | None]) -> Blocks:
     )
 
 
-def _batch_to_space(node: Node, ins: Sequence[Tensor | None]) -> Places:
+def _batch_to_space(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
     b = blocks(node, ins)
     split = (*b.block, b.images, *b.small, b.depth)
     inner_row, inner_column, image, row, column, depth = whole(split)
@@ -229,7 +229,7 @@ def _batch_to_space(node: Node, ins: Sequence[Tensor | None]) -> Places:
         at = np.arange(b.size[axis]) + b.around[axis][0]
         size = b.block[axis]
         axes.append(Axis.of(at // size * outer.step + at % size * inner.step))
-    return Places(b.shape, (*axes, depth))
+    return IndexMap(b.shape, (*axes, depth))
 
 
 def _infer_space_to_batch(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ops.index_maps import Axis, IndexMap, moving, whole
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     ARITHMETIC,
@@ -26,7 +27,6 @@ from hilc.ops.operands import (
     require_same_quantization,
     unsupported,
 )
-from hilc.ops.places import Axis, Places, moving, whole
 from hilc.ops.traits import Link, SampledRows, ascending, in_step
 
 #: Rows or columns; positions in 1/1024 of more leave 32 bits in the references.
@@ -71,11 +71,11 @@ def resized_shape(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, int, i
 # RESIZE_NEAREST_NEIGHBOR ------------------------------------------------------------------------
 
 
-def nearest(node: Node, ins: Sequence[Tensor | None]) -> Places:
+def nearest(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
     return nearest_rows(node, ins, resized_shape(node, ins)[1])
 
 
-def nearest_rows(node: Node, ins: Sequence[Tensor | None], count: int) -> Places:
+def nearest_rows(node: Node, ins: Sequence[Tensor | None], count: int) -> IndexMap:
     """Return the places of so many rows of the output: all, or those of the node's part."""
     x, shape = operand(node, ins, 0), resized_shape(node, ins)
     size, rows, before, first = ResizeAttributes.of(node).part or (x.shape[1], count, 0, 0)
@@ -83,7 +83,7 @@ def nearest_rows(node: Node, ins: Sequence[Tensor | None], count: int) -> Places
     found = _nearest_places(node, size, rows)[first : first + count] - before
     axes[1] = Axis.of(found * axes[1].step)
     axes[2] = Axis.of(_nearest_places(node, x.shape[2], shape[2]) * axes[2].step)
-    return Places((shape[0], count, *shape[2:]), tuple(axes))
+    return IndexMap((shape[0], count, *shape[2:]), tuple(axes))
 
 
 def _nearest_places(node: Node, size: int, count: int) -> npt.NDArray[np.int64]:

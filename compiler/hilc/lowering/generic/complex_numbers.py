@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from hilc.ir import Array
-from hilc.lowering.generic.data_movement import take_places
+from hilc.lowering.generic.data_movement import take_indices
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilComplexAbs, HilRfft2d
 from hilc.lowering.registry import Layer, lowers
@@ -48,7 +48,7 @@ def rfft2d(layer: Layer) -> KernelCall:
 @lowers("REAL", "IMAG")
 def parts(layer: Layer) -> KernelCall:
     """Return the call that takes one of the two numbers of each complex one."""
-    return take_places(layer.node, layer.operand(0), part(layer.node, layer.ins))
+    return take_indices(layer.node, layer.operand(0), part(layer.node, layer.ins))
 
 
 @lowers("COMPLEX_ABS")

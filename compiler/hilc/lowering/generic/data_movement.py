@@ -30,7 +30,7 @@ from hilc.ops.data_movement import (
     slices,
 )
 from hilc.ops.fill import OPERANDS, repeated
-from hilc.ops.places import Axis, Places
+from hilc.ops.index_maps import Axis, IndexMap
 from hilc.ops.rearrange import REARRANGED, blocks, fill_between
 
 
@@ -125,7 +125,7 @@ def pad(layer: Layer) -> KernelCall:
             start=first,
             row=row,
             size=out.nbytes,
-            fill=int(element[0]),
+            pad_value=int(element[0]),
         )
         return KernelCall(parameters)
     elements = HilPadElements(
@@ -136,7 +136,7 @@ def pad(layer: Layer) -> KernelCall:
         row=row,
         count=out.size,
         item=element.size,
-        fill=element,
+        pad_value=element,
     )
     return KernelCall(elements)
 
@@ -148,16 +148,16 @@ def pad(layer: Layer) -> KernelCall:
 def rearranged(layer: Layer) -> KernelCall:
     """Return the call that writes elements from where the operator says that they come from."""
     node, ins = layer.node, layer.ins
-    return take_places(node, layer.operand(0), REARRANGED[node.op](node, ins))
+    return take_indices(node, layer.operand(0), REARRANGED[node.op](node, ins))
 
 
-def take_places(node: Node, x: Tensor, places: Places, index: int = 0) -> KernelCall:
-    """Return the call that writes the elements of ``x``, input ``index``, at ``places``."""
-    start, axes = places.start, []
-    for axis in places.axes:
+def take_indices(node: Node, x: Tensor, index_map: IndexMap, index: int = 0) -> KernelCall:
+    """Return the call that writes the elements of ``x``, input ``index``, at ``index_map``."""
+    start, axes = index_map.start, []
+    for axis in index_map.axes:
         if axis.count == 1 or axis.table is not None and not np.diff(axis.table, 2).any():
             # As many elements from each place to the next.
-            first, *more = axis.places[:2].tolist()
+            first, *more = axis.indices[:2].tolist()
             start += first
             axes += [Axis(axis.count, more[0] - first)] if more else []
         else:
@@ -175,7 +175,7 @@ def _take(x: Tensor, start: int, axes: Sequence[Axis]) -> KernelCall:
     rest, run = list(axes), 1
     while rest and rest[-1].table is None and rest[-1].step == run:
         run *= rest.pop().count
-    tables = [axis.places * itemsize(x) for axis in rest]
+    tables = [axis.indices * itemsize(x) for axis in rest]
     while len(tables) > OUTER_LOOPS + 1:
         # One loop for two, those of which the table of both is the shortest.
         sizes = [a.size * b.size for a, b in pairwise(tables)]
@@ -211,7 +211,7 @@ def space_to_batch(layer: Layer) -> KernelCall:
         top=b.around[0][0],
         left=b.around[1][0],
         depth=b.depth * itemsize(x),
-        fill=fill_between(layer.node, layer.ins, layer.outs) & 0xFF,
+        pad_value=fill_between(layer.node, layer.ins, layer.outs) & 0xFF,
     )
     return KernelCall(parameters)
 

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from hilc.lowering.generic.data_movement import take_places
+from hilc.lowering.generic.data_movement import take_indices
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilGatherBlocks,
@@ -20,7 +20,7 @@ from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.strides import contiguous_strides, nest, walk
 from hilc.ops.data_movement import itemsize
 from hilc.ops.gather import gathered, one_hot_axis, switched
-from hilc.ops.places import Axis, Places
+from hilc.ops.index_maps import Axis, IndexMap
 
 
 @lowers("GATHER", "EMBEDDING_LOOKUP")
@@ -32,7 +32,9 @@ def gather(layer: Layer) -> KernelCall:
     if indices.data is not None and own.batches == 1:
         row = Axis(own.rows, own.size * own.block)
         blocks = Axis.of(indices.data.reshape(-1).astype(np.int64) * own.block)
-        return take_places(node, x, Places(own.shape, (row, blocks, Axis(own.block, 1))), order[0])
+        return take_indices(
+            node, x, IndexMap(own.shape, (row, blocks, Axis(own.block, 1))), order[0]
+        )
     parameters = HilGatherBlocks(
         batches=own.batches,
         rows=own.rows,

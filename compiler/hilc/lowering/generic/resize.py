@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hilc.lowering.generic.data_movement import take_places
+from hilc.lowering.generic.data_movement import take_indices
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilResize, HilResizeF32, HilResizeS8, HilResizeS16
 from hilc.lowering.registry import Layer, lowers
@@ -15,8 +15,8 @@ from hilc.ops.resize import between, nearest_rows, rows_between
 @lowers("RESIZE_NEAREST_NEIGHBOR")
 def nearest_neighbor(layer: Layer) -> KernelCall:
     """Return the call that copies pixels."""
-    places = nearest_rows(layer.node, layer.ins, layer.out.shape[1])
-    return take_places(layer.node, layer.operand(0), places)
+    index_map = nearest_rows(layer.node, layer.ins, layer.out.shape[1])
+    return take_indices(layer.node, layer.operand(0), index_map)
 
 
 @lowers("RESIZE_BILINEAR", dtypes=ARITHMETIC)

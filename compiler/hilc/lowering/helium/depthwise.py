@@ -64,8 +64,9 @@ def _pays_addresses(p: HilDepthwiseConv2dS8Mve) -> bool:
     if p.masked or p.any % 2 or p.stride != 1:
         return False
     parts = p.images.out_h // p.part_h
-    saved = 2 * (parts * (p.part_turns - 1) + p.rest_turns + 2 * p.half_turns) * p.images.in_c
-    return saved > 9 * (p.part_turns + p.rest_turns + p.half_turns) + 60
+    iterations = parts * (p.part_iterations - 1) + p.rest_iterations + 2 * p.half_iterations
+    saved = 2 * iterations * p.images.in_c
+    return saved > 9 * (p.part_iterations + p.rest_iterations + p.half_iterations) + 60
 
 
 def _depthwise_planes(
@@ -150,9 +151,9 @@ def _depthwise_planes(
         band_h=band_h,
         tile_w=tile_w,
         part_h=part_h,
-        part_turns=len(tables[0]),
-        rest_turns=len(tables[1]),
-        half_turns=len(half_entries),
+        part_iterations=len(tables[0]),
+        rest_iterations=len(tables[1]),
+        half_iterations=len(half_entries),
         plane_h=plane_rows(band_h),
         plane_w=plane_w,
         masked=int(masked),

@@ -163,7 +163,7 @@ struct hil_pad {
     int32_t start;                 /* of the first row in the output */
     int32_t row;                   /* bytes that lie together in input and output */
     int32_t size;                  /* of the output */
-    int32_t fill;                  /* the byte around the input */
+    int32_t pad_value;             /* the byte around the input */
 };
 
 HIL_INLINE void hil_pad(const struct hil_pad *p, const void *in, void *out) {
@@ -171,7 +171,7 @@ HIL_INLINE void hil_pad(const struct hil_pad *p, const void *in, void *out) {
     uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
     int32_t start = p->start;
-    memset(target, (int)p->fill, (size_t)p->size);
+    memset(target, (int)p->pad_value, (size_t)p->size);
     for (int32_t row = 0; row < p->rows; row++) {
         memcpy(target + start, source, (size_t)p->row);
         source += p->row;
@@ -378,7 +378,7 @@ struct hil_pad_elements {
     int32_t row;                   /* bytes that lie together in input and output */
     int32_t count;                 /* elements of the output */
     int32_t item;                  /* bytes of an element */
-    const uint8_t *fill;           /* the element around the input */
+    const uint8_t *pad_value;      /* the element around the input */
 };
 
 HIL_INLINE void hil_pad_elements(const struct hil_pad_elements *p, const void *in, void *out) {
@@ -387,7 +387,7 @@ HIL_INLINE void hil_pad_elements(const struct hil_pad_elements *p, const void *i
     int32_t index[HIL_WALK_LOOPS] = {0};
     int32_t start = p->start;
     for (int32_t n = 0; n < p->count; n++) {
-        memcpy(target + n * p->item, p->fill, (size_t)p->item);
+        memcpy(target + n * p->item, p->pad_value, (size_t)p->item);
     }
     for (int32_t row = 0; row < p->rows; row++) {
         memcpy(target + start, source, (size_t)p->row);
@@ -412,17 +412,17 @@ pixel = 30
 byte = 0.9
 @*/
 struct hil_space_to_batch {
-    int32_t images;  /* of the input */
-    int32_t in_h;    /* rows of one of them */
-    int32_t in_w;    /* columns of one of them */
-    int32_t out_h;   /* rows of an output image: those of blocks */
-    int32_t out_w;   /* columns of an output image */
-    int32_t block_h; /* rows of a block */
-    int32_t block_w; /* columns of a block */
-    int32_t top;     /* rows of the first block above an input image */
-    int32_t left;    /* columns of the first block to the left of an input image */
-    int32_t depth;   /* bytes of a pixel */
-    int32_t fill;    /* the byte around the input */
+    int32_t images;    /* of the input */
+    int32_t in_h;      /* rows of one of them */
+    int32_t in_w;      /* columns of one of them */
+    int32_t out_h;     /* rows of an output image: those of blocks */
+    int32_t out_w;     /* columns of an output image */
+    int32_t block_h;   /* rows of a block */
+    int32_t block_w;   /* columns of a block */
+    int32_t top;       /* rows of the first block above an input image */
+    int32_t left;      /* columns of the first block to the left of an input image */
+    int32_t depth;     /* bytes of a pixel */
+    int32_t pad_value; /* the byte around the input */
 };
 
 HIL_INLINE void hil_space_to_batch(const struct hil_space_to_batch *p, const void *in, void *out) {
@@ -438,7 +438,7 @@ HIL_INLINE void hil_space_to_batch(const struct hil_space_to_batch *p, const voi
                         const int32_t pixel = (image * p->in_h + y) * p->in_w + x;
                         memcpy(target, source + pixel * p->depth, (size_t)p->depth);
                     } else {
-                        memset(target, (int)p->fill, (size_t)p->depth);
+                        memset(target, (int)p->pad_value, (size_t)p->depth);
                     }
                     target += p->depth;
                     x += p->block_w;

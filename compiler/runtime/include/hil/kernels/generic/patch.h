@@ -18,16 +18,16 @@ struct hil_patch {
     int32_t filter_w;
     int32_t dilation_h;
     int32_t dilation_w;
-    int32_t fill; /* the byte that makes up pixels outside the image */
+    int32_t pad_value; /* the byte that makes up pixels outside the image */
 };
 
 /* The window of a convolution whose parameters are `p`; elements of a pixel take so many bytes. */
-#define HIL_PATCH_OF(p, element_bytes, filling)                                                    \
+#define HIL_PATCH_OF(p, element_bytes, padding)                                                    \
     {                                                                                              \
         .in_h = (p)->in_h, .in_w = (p)->in_w, .pixel_step = (p)->in_c * (element_bytes),           \
         .pixel_bytes = (p)->in_c * (element_bytes), .filter_h = (p)->filter_h,                     \
         .filter_w = (p)->filter_w, .dilation_h = (p)->dilation_h, .dilation_w = (p)->dilation_w,   \
-        .fill = (filling)                                                                          \
+        .pad_value = (padding)                                                                     \
     }
 
 /* Copies of at most this many bytes, if their number is constant, are left to the compiler, which
@@ -62,7 +62,7 @@ HIL_INLINE void hil_gather_patch(const struct hil_patch *p, const void *image, i
     uint8_t *to = (uint8_t *)patch;
     for (int32_t rows = p->filter_h; rows > 0; rows--, y += p->dilation_h) {
         if (y < 0 || y >= p->in_h) {
-            memset(to, p->fill, (size_t)row_bytes);
+            memset(to, p->pad_value, (size_t)row_bytes);
             to += row_bytes;
             continue;
         }
@@ -74,7 +74,7 @@ HIL_INLINE void hil_gather_patch(const struct hil_patch *p, const void *image, i
         }
         int32_t column = x;
         for (; column < 0 && column < end; column += p->dilation_w) {
-            memset(to, p->fill, (size_t)p->pixel_bytes);
+            memset(to, p->pad_value, (size_t)p->pixel_bytes);
             to += p->pixel_bytes;
         }
         for (; column < inside_end; column += p->dilation_w) {
@@ -82,7 +82,7 @@ HIL_INLINE void hil_gather_patch(const struct hil_patch *p, const void *image, i
             to += p->pixel_bytes;
         }
         for (; column < end; column += p->dilation_w) {
-            memset(to, p->fill, (size_t)p->pixel_bytes);
+            memset(to, p->pad_value, (size_t)p->pixel_bytes);
             to += p->pixel_bytes;
         }
     }

@@ -15,7 +15,7 @@
  *
  *   q0..q3  filters (stride 2: q0 the filter, q1..q4 offsets of the patches of four outputs)
  *   q4      offsets of a patch's pairs of pixels        q5  offsets of the turn's eight outputs
- *   q6 q7   patches of both tiles, then their sums      lr  turns left
+ *   q6 q7   patches of both tiles, then their sums      lr  iterations left
  *   r0 r12  tiles       r1  plane         r3  outputs   r5  bias    r7  multiplier   r8  shift
  *   r9  zero point      r10 parts left    r11 table     p0  outputs that are stored (masked)
  *   stack: planes at 64, stream at 68, outputs at 72, struct hil_mve_tiles at 76
@@ -62,27 +62,27 @@
 
 /* What the tiles of some channels share. The assembly knows the offsets. */
 struct hil_mve_tiles {
-    int32_t channels;       /*   0: counted down */
-    int32_t plane_bytes;    /*   4 */
-    int32_t turns;          /*   8: of the table */
-    const int8_t *table;    /*  12 */
-    int32_t x_step;         /*  16: in a plane, from a part of the rows to the next part */
-    int32_t out_step;       /*  20: the same in the outputs */
-    int32_t zero_point;     /*  24: of the output */
-    int32_t parts;          /*  28: how many times the table is used */
-    int16_t low[8];         /*  32 */
-    int16_t high[8];        /*  48 */
-    int32_t half_turns;     /*  64: of the table of tiles of a last column, behind the parts */
-    const int8_t *halves;   /*  68 */
-    uint16_t patches[4][8]; /*  72: of the pairs of pixels of a patch; stride 2: for each output of
-                               a tile */
-    const int8_t *planes;   /* the first */
-    const int8_t *first;    /* the table, of all turns */
+    int32_t channels;        /*   0: counted down */
+    int32_t plane_bytes;     /*   4 */
+    int32_t iterations;      /*   8: of the table */
+    const int8_t *table;     /*  12 */
+    int32_t x_step;          /*  16: in a plane, from a part of the rows to the next part */
+    int32_t out_step;        /*  20: the same in the outputs */
+    int32_t zero_point;      /*  24: of the output */
+    int32_t parts;           /*  28: how many times the table is used */
+    int16_t low[8];          /*  32 */
+    int16_t high[8];         /*  48 */
+    int32_t half_iterations; /*  64: of the table of tiles of a last column, behind the parts */
+    const int8_t *halves;    /*  68 */
+    uint16_t patches[4][8];  /*  72: of the pairs of pixels of a patch; stride 2: for each output of
+                                a tile */
+    const int8_t *planes;    /* the first */
+    const int8_t *first;     /* the table, of all iterations */
 };
 
 HIL_MVE_AT(hil_mve_tiles, channels, 0);
 HIL_MVE_AT(hil_mve_tiles, plane_bytes, 4);
-HIL_MVE_AT(hil_mve_tiles, turns, 8);
+HIL_MVE_AT(hil_mve_tiles, iterations, 8);
 HIL_MVE_AT(hil_mve_tiles, table, 12);
 HIL_MVE_AT(hil_mve_tiles, x_step, 16);
 HIL_MVE_AT(hil_mve_tiles, out_step, 20);
@@ -90,7 +90,7 @@ HIL_MVE_AT(hil_mve_tiles, zero_point, 24);
 HIL_MVE_AT(hil_mve_tiles, parts, 28);
 HIL_MVE_AT(hil_mve_tiles, low, 32);
 HIL_MVE_AT(hil_mve_tiles, high, 48);
-HIL_MVE_AT(hil_mve_tiles, half_turns, 64);
+HIL_MVE_AT(hil_mve_tiles, half_iterations, 64);
 HIL_MVE_AT(hil_mve_tiles, halves, 68);
 HIL_MVE_AT(hil_mve_tiles, patches, 72);
 
@@ -350,9 +350,9 @@ channel = "batch * in_c"
 tile = "channel * (out_w // tile_w)"
 band = "tile * ((out_h + band_h - 1) // band_h)"
 plane_call = "band / planes"
-half_turn = "band * half_turns"
+half_turn = "band * half_iterations"
 part = "tile * (out_h // part_h)"
-turn = "part * part_turns + tile * rest_turns"
+turn = "part * part_iterations + tile * rest_iterations"
 plain_turn = "turn * (addressed == 0)"
 masked_turn = "turn * masked"
 strided_turn = "turn * (stride - 1)"
@@ -391,19 +391,19 @@ struct hil_depthwise_conv2d_s8_mve {
     int32_t band_h;   /* output rows of a band, whole parts unless there is but one band */
     int32_t tile_w;   /* output columns at a time: all, or, where band_h is 1, a divisor of out_w */
     int32_t part_h;   /* output rows of the table */
-    int32_t part_turns;    /* turns of the table */
-    int32_t rest_turns;    /* turns behind them, for out_h % part_h rows */
-    int32_t half_turns;    /* behind those, of four tiles of 2x1 outputs of an odd last column; 0:
-                            * there are none */
-    int32_t plane_h;       /* input rows of a band, as far as patches reach */
-    int32_t plane_w;       /* input columns of a tile, even, as far as patches reach */
-    int32_t masked;        /* 1: the table's turns have masks */
-    int32_t any;           /* as in HIL_MVE_PIXELS_FIELDS */
+    int32_t part_iterations; /* iterations of the table */
+    int32_t rest_iterations; /* iterations behind them, for out_h % part_h rows */
+    int32_t half_iterations; /* behind those, of four tiles of 2x1 outputs of an odd last column; 0:
+                              * there are none */
+    int32_t plane_h;         /* input rows of a band, as far as patches reach */
+    int32_t plane_w;         /* input columns of a tile, even, as far as patches reach */
+    int32_t masked;          /* 1: the table's iterations have masks */
+    int32_t any;             /* as in HIL_MVE_PIXELS_FIELDS */
     int32_t addressed;     /* bytes of a copy of the table with addresses of tiles, which is faster;
                             * with  stride 1 and neither masks nor bounds. 0: there is none */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_OUTPUT_RANGE_FIELDS;
-    const int8_t *table;  /* turns of int32 places of two tiles in a plane, where masked a mask
+    const int8_t *table;  /* iterations of int32 places of two tiles in a plane, where masked a mask
                            * between them, and uint16 places of their outputs; of a last column
                            * int32 places of four tiles, and uint16 places */
     const int8_t *stream; /* the head draws it */
@@ -506,13 +506,13 @@ HIL_INLINE void hil_mve_depthwise_planes(const struct hil_depthwise_conv2d_s8_mv
 
 HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_depthwise_conv2d_s8_mve *p,
                                         struct hil_mve_tiles *tiles, int32_t channels,
-                                        int32_t turns, int32_t parts, const int8_t *table,
+                                        int32_t iterations, int32_t parts, const int8_t *table,
                                         const int8_t *planes, const int8_t *stream, int8_t *out) {
     if (parts == 0) {
         return;
     }
     tiles->channels = channels;
-    tiles->turns = turns;
+    tiles->iterations = iterations;
     tiles->parts = parts;
     tiles->table = table;
     hil_mve_tiles_function *function;
@@ -524,9 +524,10 @@ HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_depthwise_conv2d_s8_mve
         } else if (p->addressed) {
             /* The planes' distance takes the place of their address. */
             planes = (const int8_t *)(intptr_t)(planes - tiles->planes);
-            function = p->half_turns > 0 ? HIL_MVE_TILES_OF(hil_mve_tiles_1_odd_addressed, p->any)
-                                         : HIL_MVE_TILES_OF(hil_mve_tiles_1_addressed, p->any);
-        } else if (p->half_turns > 0) {
+            function = p->half_iterations > 0
+                           ? HIL_MVE_TILES_OF(hil_mve_tiles_1_odd_addressed, p->any)
+                           : HIL_MVE_TILES_OF(hil_mve_tiles_1_addressed, p->any);
+        } else if (p->half_iterations > 0) {
             function = HIL_MVE_TILES_OF(hil_mve_tiles_1_odd, p->any);
         } else {
             function = HIL_MVE_TILES_OF(hil_mve_tiles_1, p->any);
@@ -545,7 +546,7 @@ HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_depthwise_conv2d_s8_mve
 HIL_INLINE void hil_mve_depthwise_tile(const struct hil_depthwise_conv2d_s8_mve *p,
                                        struct hil_mve_tiles *tiles, const int8_t *in, int32_t y,
                                        int32_t x, int32_t rows, int8_t *planes, int8_t *out) {
-    const int8_t *const rest = tiles->first + p->part_turns * (p->masked ? 28 : 24);
+    const int8_t *const rest = tiles->first + p->part_iterations * (p->masked ? 28 : 24);
     const int32_t parts = rows / p->part_h;
     const int8_t *stream = p->stream;
     for (int32_t first = 0; first < p->in_c; first += p->planes) {
@@ -553,11 +554,11 @@ HIL_INLINE void hil_mve_depthwise_tile(const struct hil_depthwise_conv2d_s8_mve 
         const int32_t count = more < p->planes ? more : p->planes;
         hil_mve_depthwise_planes(p, in + first, y, x, (rows - 1) * p->stride + p->filter_h, count,
                                  planes);
-        tiles->half_turns = p->half_turns;
-        hil_mve_depthwise_tiles(p, tiles, count, p->part_turns, parts, tiles->first, planes, stream,
-                                out + first);
-        tiles->half_turns = 0;
-        hil_mve_depthwise_tiles(p, tiles, count, p->rest_turns, rows % p->part_h != 0, rest,
+        tiles->half_iterations = p->half_iterations;
+        hil_mve_depthwise_tiles(p, tiles, count, p->part_iterations, parts, tiles->first, planes,
+                                stream, out + first);
+        tiles->half_iterations = 0;
+        hil_mve_depthwise_tiles(p, tiles, count, p->rest_iterations, rows % p->part_h != 0, rest,
                                 planes + parts * tiles->x_step, stream,
                                 out + first + parts * tiles->out_step);
         stream += 28 * count;
@@ -569,7 +570,8 @@ HIL_INLINE void hil_mve_depthwise_addresses(const struct hil_depthwise_conv2d_s8
                                             const int8_t *planes, int32_t *to) {
     const int8_t *from = p->table;
     const int32_t base = (int32_t)(intptr_t)planes;
-    for (int32_t turns = p->part_turns + p->rest_turns; turns > 0; turns--) {
+    for (int32_t iterations = p->part_iterations + p->rest_iterations; iterations > 0;
+         iterations--) {
         int32_t places[2];
         memcpy(places, from, sizeof places); /* the table is bytes to the compiler */
         to[0] = places[0] + base;
@@ -578,7 +580,7 @@ HIL_INLINE void hil_mve_depthwise_addresses(const struct hil_depthwise_conv2d_s8
         from += 24;
         to += 6;
     }
-    for (int32_t turns = p->half_turns; turns > 0; turns--) {
+    for (int32_t iterations = p->half_iterations; iterations > 0; iterations--) {
         vstrwq_s32(to, vaddq_n_s32(vreinterpretq_s32_s8(vldrbq_s8(from)), base));
         vstrwq_s32(to + 4, vreinterpretq_s32_s8(vldrbq_s8(from + 16)));
         from += 32;
@@ -603,7 +605,7 @@ HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8
     struct hil_mve_tiles tiles = {
         .channels = 0,
         .plane_bytes = plane_bytes,
-        .turns = 0,
+        .iterations = 0,
         .table = NULL,
         .x_step = p->part_h * p->stride * p->plane_w,
         .out_step = p->part_h * line,
@@ -611,8 +613,8 @@ HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8
         .parts = 0,
         .low = {0},
         .high = {0},
-        .half_turns = 0,
-        .halves = p->table + (p->part_turns + p->rest_turns) * (p->masked ? 28 : 24),
+        .half_iterations = 0,
+        .halves = p->table + (p->part_iterations + p->rest_iterations) * (p->masked ? 28 : 24),
         .patches = {{0}},
         .planes = NULL,
         .first = NULL,
@@ -636,7 +638,7 @@ HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8
         planes += p->addressed;
         hil_mve_depthwise_addresses(p, planes, (int32_t *)scratch);
         tiles.first = (const int8_t *)scratch;
-        tiles.halves = tiles.first + 24 * (p->part_turns + p->rest_turns);
+        tiles.halves = tiles.first + 24 * (p->part_iterations + p->rest_iterations);
     }
     tiles.planes = planes;
     for (int32_t images = p->batch; images > 0; images--) {

@@ -54,7 +54,7 @@ HIL_INLINE void hil_transpose_conv2d_s8_mve(const struct hil_transpose_conv2d_s8
                 .filter_w = phase.filter_w,
                 .dilation_h = 1,
                 .dilation_w = 1,
-                .fill = p->in_zero_point,
+                .pad_value = p->in_zero_point,
             };
             for (int32_t row = 0; row < phase.rows; row++) {
                 const int32_t y = phase.out_y + row * p->stride_h;

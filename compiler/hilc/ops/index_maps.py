@@ -1,7 +1,7 @@
 """Operators each element of whose output is a certain element of the input, whatever its value.
 
-Such an operator says where its elements come from, axis by axis (:class:`Places`); infer, reference
-and the kernels' parameters follow from that.
+Such an operator says where its elements come from, axis by axis (:class:`IndexMap`); infer,
+reference and the kernels' parameters follow from that.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Axis:
     @staticmethod
     def of(table: npt.ArrayLike) -> Axis:
         """Return the axis of these positions."""
-        places = np.asarray(table, np.int64)
-        return Axis(places.size, table=places)
+        indices = np.asarray(table, np.int64)
+        return Axis(indices.size, table=indices)
 
     @property
-    def places(self) -> Table:
+    def indices(self) -> Table:
         return np.arange(self.count) * self.step if self.table is None else self.table
 
 
 @dataclass(frozen=True)
-class Places:
+class IndexMap:
     """Where each element of an output comes from: the element at ``start`` and what the output's
     ``axes`` add to it. Several axes may stand for one of the output's ``shape``.
     """
@@ -56,7 +56,7 @@ class Places:
         """The position of every element of the output in the input."""
         found: Table = np.array(self.start, np.int64)
         for axis in self.axes:
-            found = np.add.outer(found, axis.places)
+            found = np.add.outer(found, axis.indices)
         return found.reshape(self.shape)
 
     @property
@@ -72,7 +72,7 @@ class Places:
 
 
 #: Says where a node's elements come from; raises for what the operator does not take.
-Rearrange = Callable[[Node, Sequence[Tensor | None]], Places]
+Rearrange = Callable[[Node, Sequence[Tensor | None]], IndexMap]
 
 
 def strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -86,19 +86,19 @@ def whole(shape: Sequence[int]) -> tuple[Axis, ...]:
 
 
 def moving(
-    places: Rearrange,
+    index_map: Rearrange,
     attributes: type[Attributes] = Attributes,
     index: int = 0,
     any_quantization: bool = False,
 ) -> OpDef:
-    """Return the operator whose input ``index`` is rearranged as ``places`` says.
+    """Return the operator whose input ``index`` is rearranged as ``index_map`` says.
 
     With ``any_quantization`` its output may stand for other values than its input: the numbers are
     the same.
     """
 
     def infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
-        return [(places(node, ins).shape, operand(node, ins, index).dtype)]
+        return [(index_map(node, ins).shape, operand(node, ins, index).dtype)]
 
     def check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
         if not any_quantization:
@@ -112,10 +112,10 @@ def moving(
     ) -> list[Array]:
         x = values[index]
         assert x is not None
-        return [x.reshape(-1)[places(node, ins).all]]
+        return [x.reshape(-1)[index_map(node, ins).all]]
 
     def passes_on(node: Node, ins: Sequence[Tensor | None]) -> bool:
-        return places(node, ins).as_they_are
+        return index_map(node, ins).as_they_are
 
     return OpDef(
         infer,
