@@ -346,6 +346,10 @@ def made(network: Network) -> nn.Module:
     module = network.make()
     norms = [part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
     with torch.no_grad():
+        for part in module.modules():
+            # What training starts from: all answers would be one number.
+            if isinstance(part, nn.Linear) and not part.weight.any():
+                part.weight.normal_(0, 0.1)
         for norm in norms:
             norm.weight.uniform_(0.8, 1.2)
             norm.bias.normal_(0.3, 0.3)
