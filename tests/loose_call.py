@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hilc.lowering.kernels import FieldValue, Kernel, KernelCall, Parameters
+from hilc.lowering.records import record
 
 
 def loose_call(
@@ -14,6 +15,7 @@ def loose_call(
 
     described = kernel
 
+    @record(frozen=True, eq=False, kw_only=True)
     class Loose(Parameters):
         @classmethod
         def kernel(cls) -> Kernel:

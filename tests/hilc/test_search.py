@@ -285,7 +285,8 @@ _BALANCED_MEMORY = {
     ("ic", "cortex-m4"): 0.65,
     ("ic", "cortex-m55"): 0.4,
     ("digits", "cortex-m3"): 0.65,
-    ("digits", "cortex-m55"): 0.6,
+    # Helium pools make the fastest so fast that the plan of 1,072 bytes is beyond 30 % more.
+    ("digits", "cortex-m55"): 0.66,
 }
 
 
