@@ -89,8 +89,8 @@ keras: setup
 	$(BIN)/python ci/keras_networks.py --board mps2-an386 --board mps3-an547 $(ARGS)
 
 graphs: setup
-	$(BIN)/python ci/random_graphs.py $(ARGS)
-	$(BIN)/python ci/random_graphs.py --onnx $(ARGS)
+	$(BIN)/python ci/random_models.py $(ARGS)
+	$(BIN)/python ci/random_models.py --onnx $(ARGS)
 
 frontends: setup
 	$(BIN)/python ci/front_ends.py $(ARGS)

@@ -18,11 +18,11 @@ from hilc.ir import Array
 from hilc.onnx_backend import run_model
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "ci"))
-random_graphs: Any = importlib.import_module("random_graphs")
+random_models: Any = importlib.import_module("random_models")
 
 
 def test_the_code_and_the_interpreter_equal_the_reference() -> None:
-    campaign = random_graphs.Campaign(random_graphs.of_onnx)
+    campaign = random_models.Campaign(random_models.of_onnx)
     campaign.run(range(5000, 5012))
     assert campaign.wrong == []
     assert campaign.equal + sum(campaign.refused.values()) == 12

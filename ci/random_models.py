@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compile random graphs over all operators, run them, and compare them with the interpreter.
 
-    python ci/random_graphs.py [COUNT] [--seed N] [--onnx]
+    python ci/random_models.py [COUNT] [--seed N] [--onnx]
 
 ``make graphs`` runs two thousand, and a thousand ONNX models (``--onnx``), whose results by the
 interpreter are compared with those of ``onnx.reference``. Each is compiled for a random goal, and
