@@ -34,6 +34,12 @@ from hil.cli.commands.command_line import build_parser
 from hilc.support.toml import tomllib
 
 DOCUMENTS = documents()
+#: Those that build and measure the most.
+LONG = {
+    ROOT / "docs" / "how-to" / "memory-limits.md",
+    ROOT / "docs" / "how-to" / "microtvm.md",
+    ROOT / "examples" / "byoc" / "README.md",
+}
 #: A command takes at most as long; the longest measures every kernel of a model.
 LIMIT_S = 240
 RUN = ("console", "sh")
@@ -63,7 +69,11 @@ def test_every_block_is_one_that_is_run(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in DOCUMENTS if any(b.language in SHOWN for b in ran(path))],
+    [
+        pytest.param(path, marks=pytest.mark.full if path in LONG else ())
+        for path in DOCUMENTS
+        if any(b.language in SHOWN for b in ran(path))
+    ],
     ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_what_a_document_shows(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,6 @@ def test_balanced_counts_at_most_30_per_cent_more_than_speed(model: str, name: s
         ],
         keep=[
             ("mps2-an386", ("kws", "kws_float"), {"dsp", "fpu", "generic", "compact"}),
-            ("riscv-virt", ("kws", "kws_float"), {"v7m", "generic", "compact"}),
         ],
     ),
     ids=lambda value: value if isinstance(value, str) else "",

@@ -98,6 +98,7 @@ def test_groups_that_surely_need_too_much_are_not_laid_out(monkeypatch, model: s
     assert made.total() < 0.85 * sketched.total() < 700
 
 
+@pytest.mark.full
 def test_groups_of_tall_images_are_worked_out_by_their_shapes_not_their_rows(monkeypatch) -> None:
     """Of hundreds of groups of up to 224 rows; each call of a stage was worked out several times,
     145,617 in all, and every one of 85,597 that got a place was written out."""

@@ -214,6 +214,7 @@ def test_on_the_host(group: str, tmp_path: Path) -> None:
             report.check()
 
 
+@pytest.mark.full
 @tflm.needs_tflm
 def test_tflm_runs_what_its_table_does_not_name() -> None:
     for file in _accepted(keras_files.files()):
