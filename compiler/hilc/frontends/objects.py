@@ -55,6 +55,21 @@ def name_of(model: Any) -> str:
     return type(model).__name__.lower()
 
 
+def tensor_of(torch: Any, value: Any) -> Any:
+    """Return an example argument as a tensor of PyTorch; refuse what is no array of numbers."""
+    if isinstance(value, torch.Tensor):
+        return value
+    try:
+        return torch.as_tensor(value)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"a sample is of type {type(value).__name__}, which is no array of numbers: "
+            f"{' '.join(str(error).split()):.200}",
+            "give a tensor or an array, a tuple of them for a module of several inputs; stack "
+            "samples along the first axis: torch.cat(samples)",
+        ) from error
+
+
 def _exported(torch: Any, module: Any, samples: Sequence[Any] | None) -> Any:
     name = type(module).__name__
     if samples is None:
@@ -68,9 +83,7 @@ def _exported(torch: Any, module: Any, samples: Sequence[Any] | None) -> Any:
             f"the PyTorch module {name} is in training mode", "call module.eval() before"
         )
     arguments = samples if isinstance(samples, tuple) else (samples,)
-    tensors = tuple(
-        part if isinstance(part, torch.Tensor) else torch.as_tensor(part) for part in arguments
-    )
+    tensors = tuple(tensor_of(torch, part) for part in arguments)
     try:
         return torch.export.export(module, tensors)
     except Exception as error:

@@ -17,7 +17,7 @@ from typing import Any
 
 from hilc.errors import InputError, ModelError
 from hilc.frontends import Specialization, read_file, read_model, reader_of
-from hilc.frontends.objects import NamedFile, file_of, name_of
+from hilc.frontends.objects import NamedFile, file_of, name_of, tensor_of
 from hilc.ir import Graph
 from hilc.quantization.marks import is_own_file, marked
 from hilc.quantization.report import (
@@ -176,7 +176,7 @@ def _file_of(model: Any, samples: Any) -> bytes | None:
     parts = samples if isinstance(samples, tuple) else (samples,)
     if isinstance(samples, Mapping):
         parts = tuple(samples.values())
-    return file_of(model, tuple(torch.as_tensor(part)[:1] for part in parts))
+    return file_of(model, tuple(tensor_of(torch, part)[:1] for part in parts))
 
 
 def _require_floats(graph: Graph) -> None:

@@ -53,7 +53,8 @@ def _refuse_kinds(graph: onnx.GraphProto) -> None:
                 raise UnsupportedError(
                     f"the {role} {value.name!r} is of kind {str(kind).removesuffix('_type')}; only "
                     "tensors are supported",
-                    "give the model tensors as inputs and outputs",
+                    "give the model tensors as inputs and outputs; skl2onnx makes probabilities "
+                    "tensors with options={'zipmap': False}",
                 )
             if value.type.tensor_type.elem_type == onnx.TensorProto.STRING:
                 raise UnsupportedError(
