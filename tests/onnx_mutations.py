@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from math import prod
 from random import Random
 from typing import Any
 
@@ -40,7 +41,7 @@ def mutant(seed: int, originals: Sequence[bytes]) -> bytes:
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         try:
             rng.choice(_CHANGES)(rng, model.graph)
-        except (IndexError, ValueError, TypeError, OverflowError):
+        except (LookupError, NotImplementedError, ValueError, TypeError, OverflowError):
             # There is nothing of the kind, or the format cannot hold it.
             continue
     if rng.random() < 0.03:
@@ -126,7 +127,10 @@ def _known_input(rng: Random, graph: onnx.GraphProto) -> None:
     shape = [d.dim_value for d in value.type.tensor_type.shape.dim]
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
     corners = _FLOATS if dtype.kind == "f" else (0, 1, 2, -1, 5, 127)
-    values = [rng.choice(corners) for _ in range(int(np.prod(shape)))]
+    count = prod(shape)
+    if not 0 <= count <= _MOST_BYTES:
+        raise ValueError("another change made it larger than a model of the suite")
+    values = [rng.choice(corners) for _ in range(count)]
     made = np.array(values).astype(dtype).reshape(shape)
     graph.initializer.append(numpy_helper.from_array(made, value.name))
     graph.input.remove(value)
