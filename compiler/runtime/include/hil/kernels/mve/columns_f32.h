@@ -385,6 +385,8 @@ HIL_INLINE void hil_mve_columns_f32(const struct hil_mve_columns_f32 *p, const f
         const int direct = column + 4 <= p->columns;
         const int32_t count = direct ? (p->columns - column) / 4 * 4 : p->columns - column;
         const float *const stream = p->stream + column * (2 * p->units + 1);
+        /* Assembly writes it. */
+        /* cppcheck-suppress legacyUninitvar */
         float *const to = direct ? out + column : some;
         const int32_t step = direct ? p->step : 4;
         struct hil_mve_block_f32 block = {
@@ -405,6 +407,7 @@ HIL_INLINE void hil_mve_columns_f32(const struct hil_mve_columns_f32 *p, const f
         }
         for (int32_t row = 0; !direct && row < rows; row++) {
             for (int32_t i = 0; i < count; i++) {
+                /* cppcheck-suppress uninitvar */
                 out[row * p->step + column + i] = some[4 * row + i];
             }
         }

@@ -89,6 +89,8 @@ HIL_INLINE void hil_vector_f32_mve(const struct hil_vector_f32_mve *p, const flo
             const float *const stream = p->stream + column * (p->depth + 1);
             struct hil_mve_vector_block_f32 block = {
                 .x = in,
+                /* Assembly writes it. */
+                /* cppcheck-suppress legacyUninitvar */
                 .out = direct ? out + column : some,
                 .most = in + p->depth / 8 * 8,
                 .end = in + p->depth,
@@ -98,6 +100,7 @@ HIL_INLINE void hil_vector_f32_mve(const struct hil_vector_f32_mve *p, const flo
             };
             hil_mve_row_f32(&block, stream);
             for (int32_t i = 0; !direct && i < count; i++) {
+                /* cppcheck-suppress uninitvar */
                 out[column + i] = some[i];
             }
             column += count;
