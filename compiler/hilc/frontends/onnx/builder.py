@@ -190,13 +190,17 @@ class Builder:
         self.tensors[x.name] = replace(known, quant=quant)
         return self.tensors[x.name]
 
+    def _maker(self, x: Tensor) -> Node | None:
+        """Return the node that computes a tensor; None for inputs and constants."""
+        return next((node for node in reversed(self.nodes) if x.name in node.outputs), None)
+
     def is_a_number(self, x: Tensor) -> bool:
         """Return whether no element of a tensor of floats can be NaN: what was made of integers,
         and moved at most.
         """
         if x.data is not None:
             return not np.isnan(x.data).any()
-        maker = next((node for node in reversed(self.nodes) if x.name in node.outputs), None)
+        maker = self._maker(x)
         if maker is None:
             return False
         sources = [self.tensors[name] for name in maker.inputs if name]
@@ -215,7 +219,7 @@ class Builder:
 
     def transposed_back(self, x: Tensor, order: Sequence[int]) -> Tensor | None:
         """Return the tensor that ``x`` is the transpose of, where ``order`` undoes that."""
-        maker = next((node for node in reversed(self.nodes) if x.name in node.outputs), None)
+        maker = self._maker(x)
         if maker is None or maker.op != "TRANSPOSE":
             return None
         ins = [self.tensors[name] for name in maker.inputs]
