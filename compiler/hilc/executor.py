@@ -13,7 +13,8 @@ The functions at the end are what both kinds of model check arrays with.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
@@ -23,9 +24,87 @@ import numpy.typing as npt
 from hilc.artifact.library import TensorInfo
 from hilc.errors import InputError
 from hilc.ir import Array
+from hilc.support.counters import Counter
 from hilc.support.numbers import numbers
 
 Which = str | int
+
+
+class Outputs(Mapping[Which, Array]):
+    """The outputs of one run, by name or index; iterating gives the names.
+
+    An output is read when it is first asked for, and kept. Raise
+    :class:`~hilc.errors.InputError` for one that is read too late: the model ran again, or an
+    input in the same memory was set.
+    """
+
+    def __init__(
+        self,
+        infos: Sequence[TensorInfo] = (),
+        read: Callable[[int], Array] | None = None,
+        runs: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._infos = infos
+        self._read = read
+        #: The number of runs that the model has begun, and of this one.
+        self._runs, self._run = runs, runs()
+        self._values: dict[int, Array] = {}
+
+    def __getitem__(self, key: Which) -> Array:
+        index = find_tensor(self._infos, key, "output")
+        if index not in self._values:
+            if self._runs() != self._run:
+                raise InputError(
+                    f"output {self._infos[index].name!r} was not read before the model ran again",
+                    "read the outputs of a run before the next one",
+                )
+            assert self._read is not None, "a run with outputs can read them"
+            self._values[index] = self._read(index)
+        return self._values[index]
+
+    def __contains__(self, key: object) -> bool:
+        names = [info.name for info in self._infos]
+        return key in names or (isinstance(key, int) and 0 <= key < len(names))
+
+    def __iter__(self) -> Iterator[Which]:
+        return iter([info.name for info in self._infos])
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{i.name}: {i.dtype}{list(i.shape)}" for i in self._infos)
+        return f"<Outputs {shown}>"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Outputs and cost of a run."""
+
+    #: Ticks of the board's time base; in this process nanoseconds.
+    ticks: int
+    #: Unit of ``count``.
+    counter: Counter = "cycles"
+    #: What the run took: instructions or cycles, of all its repetitions together.
+    count: int = 0
+    #: Time at the board's clock; None where an emulator counts instructions, which take no time.
+    seconds: float | None = None
+    #: The outputs by name and index, read when they are asked for.
+    outputs: Outputs = field(default_factory=Outputs, compare=False)
+
+    @property
+    def instructions(self) -> int | None:
+        """The count, if it is one of instructions."""
+        return self.count if self.counter == "instructions" else None
+
+    @property
+    def cycles(self) -> int | None:
+        """The count, if it is one of cycles."""
+        return self.count if self.counter == "cycles" else None
+
+    def __repr__(self) -> str:
+        took = f", {self.seconds:.6g} s" if self.seconds is not None else ""
+        return f"<RunResult {self.count:,} {self.counter}{took}; {self.outputs!r}>"
 
 
 class Model(Protocol):
@@ -395,6 +474,35 @@ def input_values(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") ->
     return np.asarray(values, native, order="C")
 
 
+def quantized(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") -> Array:
+    """Return real numbers as values of ``info``; what is no array of floats, as it is.
+
+    ``q = round(x / scale) + zero_point``, limited to the type, with the division in float32 and
+    halves rounded away from zero: TensorFlow Lite's QUANTIZE. For a tensor of floats only the width
+    is converted. Raise InputError for NaN, and for a tensor that has no scale.
+    """
+    values = numbers(f"{kind} {info.name!r}", array, f"{info.dtype}{list(info.shape)}")
+    if values.dtype.kind != "f":
+        return values
+    if np.dtype(info.dtype).kind == "f":
+        return values.astype(info.dtype)
+    if info.scale is None or info.zero_point is None:
+        raise InputError(
+            f"{kind} {info.name!r} is {info.dtype} without a scale, so floats cannot be quantized",
+            f"give {info.dtype} values",
+        )
+    if np.isnan(values).any():
+        raise InputError(
+            f"the array for {kind} {info.name!r} contains NaN, which has no quantized value",
+            "replace it by a number",
+        )
+    limits = np.iinfo(info.dtype)
+    with np.errstate(over="ignore"):
+        steps = (values.astype(np.float32) / np.float32(info.scale)).astype(np.float64)
+    rounded = np.copysign(np.floor(np.abs(steps) + 0.5), steps) + info.zero_point
+    return np.asarray(np.clip(rounded, limits.min, limits.max), info.dtype)
+
+
 def run_count(name: str, repeat: int, most: int | None = None) -> int:
     """Return the checked number of runs of the model ``name``: 1 or more, at most ``most``."""
     try:
@@ -435,7 +543,7 @@ def conversion_hint(info: TensorInfo, array: Array) -> str:
         return f"{fact}give whole numbers that {info.dtype} takes"
     return (
         f"{fact}quantize it: numpy.round(x / {info.scale!r}) + {info.zero_point}, clipped, "
-        f"as {info.dtype}"
+        f"as {info.dtype}" + ("; quantize=True (--quantize-inputs) does that" if is_real else "")
     )
 
 

@@ -6,6 +6,7 @@ The room of a board in use: :func:`hil.open`, and bringing it back when it fails
 
 from __future__ import annotations
 
-from hil.device.device import Device, Model, RunResult
+from hil.device.device import Device, Model
+from hilc.executor import Outputs, RunResult
 
-__all__ = ["Device", "Model", "RunResult"]
+__all__ = ["Device", "Model", "Outputs", "RunResult"]

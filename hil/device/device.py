@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,7 +27,7 @@ from hil.link.replies import (
 from hil.link.tensors import TensorRef
 from hil.runners import Counter, Running
 from hilc.artifact.library import Layer, ModelLibrary, Module, TensorInfo
-from hilc.executor import other_tensor_hint, run_count, tensor_index
+from hilc.executor import Outputs, RunResult, other_tensor_hint, quantized, run_count, tensor_index
 from hilc.ir import Array
 from hilc.support.numbers import numbers
 
@@ -38,13 +37,6 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 #: Bytes of a request's payload.
 _REPEAT_MAX = (1 << 32) - 1
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """Cost of a run in ticks of the board's time base; :meth:`Device.count` converts them."""
-
-    ticks: int
 
 
 class Model:
@@ -58,12 +50,15 @@ class Model:
     next run is refused until they are reset or set.
     """
 
-    def __init__(self, client: Client, index: int, module: Module) -> None:
+    def __init__(self, device: Device, client: Client, index: int, module: Module) -> None:
+        #: The board that the model is on.
+        self.device = device
         self._client = client
         self._index = index
         #: Description of the model from the compiler; for an unknown firmware, from the board.
         self.module = module
         self._held = Held(module)
+        self._runs = 0
 
     @property
     def name(self) -> str:
@@ -85,9 +80,15 @@ class Model:
     def layers(self) -> tuple[Layer, ...]:
         return self.module.layers
 
-    def set_input(self, name: str | int, array: npt.ArrayLike) -> None:
-        """Write an input, given by name or index; shape and type must be the input's own."""
+    def set_input(self, name: str | int, array: npt.ArrayLike, *, quantize: bool = False) -> None:
+        """Write an input, given by name or index; shape and type must be the input's own.
+
+        With ``quantize`` floats are converted by the input's scale and zero point
+        (:func:`hilc.executor.quantized`).
+        """
         index = _find(name, self.inputs, f"input of model {self.name!r}")
+        if quantize:
+            array = quantized(self.inputs[index], array)
         self._held.set(index, self._values("input", self.inputs[index], array))
         self._send(index, self._held.value(index))
 
@@ -154,15 +155,20 @@ class Model:
     def run(self, repeat: int = 1) -> RunResult:
         """Run the inference ``repeat`` times in a row and measure all of them together.
 
+        The result has the outputs, which are read when they are asked for, and the cost.
+
         With ``repeat`` above 1 the later runs compute on what the earlier ones left of the
         inputs: good for counting, not for results. States advance with each.
         """
         repeat = run_count(self.name, repeat, _REPEAT_MAX)
         with self._client.as_one("RUN"):
             self._begin_run()
-            result = RunResult(self._client.run(self._index, repeat))
+            ticks = self._client.run(self._index, repeat)
         self._held.end_run()
-        return result
+        return self.device.result(ticks, self._outputs_of_run())
+
+    def _outputs_of_run(self) -> Outputs:
+        return Outputs(self.outputs, self.get_output, lambda: self._runs)
 
     def get_output(self, name: str | int) -> Array:
         """Return an output of the last run, by name or index, with the model's shape and type.
@@ -211,6 +217,7 @@ class Model:
 
     def _begin_run(self) -> None:
         """Send the inputs that the board may have lost, in the session of the run."""
+        self._runs += 1
         self._begin_states()
         for index, value in self._held.to_send():
             self._send(index, value)
@@ -317,6 +324,8 @@ class Device:
         self.recovery = recovery
         #: The built and started firmware; None for one that ran already.
         self.firmware = firmware
+        #: The libraries of the models.
+        self.libraries = tuple(libraries)
         known = {module.name: module for library in libraries for module in library.modules}
         with client.as_one("the description of the models"):
             models = [self._model(index, known) for index in range(client.hello.models)]
@@ -345,7 +354,7 @@ class Device:
                 "flash the firmware that was built from this model",
                 mend=Mend.FLASH,
             )
-        return Model(self._client, index, module)
+        return Model(self, self._client, index, module)
 
     def __getitem__(self, name: str) -> Model:
         try:
@@ -359,6 +368,11 @@ class Device:
     def hello(self) -> Hello:
         """The board's answer to the handshake."""
         return self._client.hello
+
+    @property
+    def board(self) -> str:
+        """Name of the board."""
+        return self.firmware.board.name if self.firmware else self.hello.board
 
     @property
     def log(self) -> Callable[[str], None]:
@@ -388,6 +402,12 @@ class Device:
     def count(self, ticks: int) -> int:
         """Return ticks of the board's time base as instructions or cycles."""
         return self._running.count(ticks, self.hello.ticks_hz) if self._running else ticks
+
+    def result(self, ticks: int, outputs: Outputs) -> RunResult:
+        """Return what a run of this many ticks cost, with its outputs."""
+        timed = self.counter != "instructions"
+        seconds = ticks / self.hello.ticks_hz if timed else None
+        return RunResult(ticks, self.counter, self.count(ticks), seconds, outputs)
 
     def functions(self) -> tuple[str, ...]:
         """Return the packed functions of all models, in the order of the image's registry."""

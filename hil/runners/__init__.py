@@ -14,7 +14,6 @@ from hil.runners import native, qemu, renode
 from hil.runners.choice import VIRTUAL, Choice, Image
 from hil.runners.registry import (
     RUNNING,
-    Counter,
     Need,
     Resettable,
     Runner,
@@ -25,6 +24,7 @@ from hil.runners.registry import (
     runners_for,
 )
 from hil.support.qemu import install_hint, program
+from hilc.support.counters import Counter
 from hilc.support.suggest import nearest
 
 if TYPE_CHECKING:

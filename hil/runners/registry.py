@@ -6,11 +6,12 @@ import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hil.board.board import allow_runner
 from hil.errors import InputError
 from hil.plugins import fault_of, load_plugins
+from hilc.support.counters import Counter
 from hilc.support.registering import check_registered
 from hilc.support.suggest import listed, nearest
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from hil.link.bulk import BoardMemory
     from hil.link.line import Line
     from hil.runners.choice import Choice, Image
-
-Counter = Literal["instructions", "cycles", "nanoseconds"]
 
 
 class Running(Protocol):

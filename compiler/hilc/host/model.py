@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -14,7 +15,16 @@ import numpy.typing as npt
 
 from hilc.artifact.library import Argument, Layer, Module, TensorInfo
 from hilc.errors import HilError, InputError
-from hilc.executor import Bindings, Which, find_tensor, input_values, run_count
+from hilc.executor import (
+    Bindings,
+    Outputs,
+    RunResult,
+    Which,
+    find_tensor,
+    input_values,
+    quantized,
+    run_count,
+)
 from hilc.host.build import CONSTANTS
 from hilc.host.code import Code, closed
 from hilc.host.runtime import Session, host_runtime, needs_runtime
@@ -45,6 +55,7 @@ class HostModel:
         self._outputs = [_aligned(info.nbytes) for info in module.outputs]
         self._bindings = Bindings(module.inputs, module.outputs)
         self._has_run = False
+        self._runs = 0
         # A module has one workspace: two threads would overwrite each other's data.
         self._turn = threading.Lock()
         self._is_closed = False
@@ -132,10 +143,16 @@ class HostModel:
 
     # Tensors ----------------------------------------------------------------------------------
 
-    def set_input(self, which: Which, array: npt.ArrayLike) -> None:
-        """Copy ``array``, which must have the input's exact shape and type, into the input."""
+    def set_input(self, which: Which, array: npt.ArrayLike, *, quantize: bool = False) -> None:
+        """Copy ``array``, which must have the input's exact shape and type, into the input.
+
+        With ``quantize`` floats are converted by the input's scale and zero point
+        (:func:`hilc.executor.quantized`).
+        """
         self._require_open()
         index = find_tensor(self.inputs, which, "input")
+        if quantize:
+            array = quantized(self.inputs[index], array)
         values = input_values(self.inputs[index], array)
         if self._bindings.inputs.pop(index, None) is not None:
             self._inputs[index] = _aligned(values.nbytes)
@@ -205,20 +222,28 @@ class HostModel:
 
     # Running ----------------------------------------------------------------------------------
 
-    def run(self, repeat: int = 1) -> None:
-        """Run ``repeat`` inferences through the library's entry point."""
+    def run(self, repeat: int = 1) -> RunResult:
+        """Run ``repeat`` inferences through the library's entry point.
+
+        The result has the outputs and the time of this machine that all of them took.
+        """
         count = run_count(self.name, repeat)
+        start = time.perf_counter_ns()
         with self._alone(), self._running():
             for _ in range(count):
                 if self.module.interface == "packed":
                     self._call_packed(f"{self.module.symbol}_run", self._entry_arguments())
                 else:
                     self._run_structs()
+        took = time.perf_counter_ns() - start
+        outputs = Outputs(self.outputs, self.get_output, lambda: self._runs)
+        return RunResult(took, "nanoseconds", took, took / 1e9, outputs)
 
     @contextlib.contextmanager
     def _running(self) -> Iterator[None]:
         """Mark the outputs as valid when the body of the ``with`` statement succeeds."""
         self._has_run = False
+        self._runs += 1
         yield
         self._has_run = True
 
