@@ -196,12 +196,12 @@ def _escaped(text: str) -> str:
 
 #: What users import, by module. Other names may change without notice.
 PYTHON: Mapping[str, Sequence[str]] = {
-    "hil": ("open", "compile"),
-    "hil.device": ("Device", "Model", "RunResult"),
-    "hil.verify": ("verify", "Report", "LayerReport", "TensorReport", "Oracle"),
+    "hil": ("verify", "bench", "open", "compile"),
+    "hil.device": ("Device", "Model", "RunResult", "Outputs"),
+    "hil.verify": ("Report", "LayerReport", "TensorReport", "Cost", "Oracle"),
     "hil.oracle": ("reference_of", "expected_outputs"),
     "hil.samples": ("RandomSamples", "ArraySamples", "load_samples"),
-    "hil.bench": ("bench", "BenchReport"),
+    "hil.bench": ("BenchReport",),
     "hil.board": ("load_board", "board_names", "default_board", "Board", "MemoryRegion"),
     "hil.build": ("build", "create_project", "Firmware", "Sizes"),
     "hil.runners": ("register_runner", "Runner", "Running", "Resettable", "Need", "Choice"),
@@ -233,6 +233,8 @@ def python() -> str:
         parts += [f"## {module_name}", _docstring(module, only_first=True)]
         for name in names:
             value = getattr(module, name)
+            if inspect.ismodule(value):  # one that can be called
+                value = getattr(value, name)
             where = f"{module_name}.{name}"
             parts += _class(where, value) if inspect.isclass(value) else _function(where, value)
     return "\n\n".join(parts)

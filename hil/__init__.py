@@ -1,6 +1,8 @@
 """Hardware in the loop: compiled models on boards and emulators, driven from Python.
 
-``hil.open(board, *models)`` gives a device; the command line is ``hil`` (:mod:`hil.cli`).
+``hil.verify(model, board=...)`` compares a model on a board with its reference, ``hil.bench``
+counts what it costs, and ``hil.open(board, *models)`` gives a device. The command line is ``hil``
+(:mod:`hil.cli`).
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ if TYPE_CHECKING:
     from hil.device.session import open
     from hil.errors import HilError
     from hil.firmware.models import compile
+    from hil.verify.jobs import bench, verify
     from hilc.quantization import quantize
 
-__all__ = ["HilError", "compile", "open", "quantize"]
+__all__ = ["HilError", "bench", "compile", "open", "quantize", "verify"]
 
 # Loaded on first use: `hil --help` and pytest's collection need neither compiler nor link.
 _HOMES = {
@@ -25,6 +28,7 @@ _HOMES = {
     "open": "hil.device.session",
     "quantize": "hilc.quantization",
 }
+# `verify` and `bench` are modules that can be called (:mod:`hil.support.callable_module`).
 _MODULES = ("bench", "board", "build", "device", "errors", "oracle", "samples", "verify")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import hilc
 from hil.board import Board
@@ -136,6 +136,21 @@ class ModelSource:
         return is_archive(self.path)
 
 
+@dataclass(frozen=True)
+class ModelObject:
+    """A model that is no file: bytes, an ONNX ``ModelProto``, a PyTorch module or program."""
+
+    model: Any
+    name: str | None = None
+    #: Example arguments of a PyTorch module.
+    example: Any = None
+    is_archive: ClassVar[bool] = False
+
+
+#: What names a model: a file, an object, or a library, which is compiled already.
+Given = ModelSource | ModelObject | ModelLibrary
+
+
 def parse_sources(words: Sequence[str], name: str | None = None) -> list[ModelSource]:
     """Return the models that the words of a command line name; ``name`` is the one of
     ``--name``.
@@ -176,9 +191,7 @@ def explain_models(
     return [hilc.explain(source.path, options=options.compiler(source.name)) for source in sources]
 
 
-def load_sources(
-    sources: Sequence[ModelSource | ModelLibrary], options: ModelOptions
-) -> list[ModelLibrary]:
+def load_sources(sources: Sequence[Given], options: ModelOptions) -> list[ModelLibrary]:
     """Return the libraries of several sources, for one firmware where the options say so.
 
     Where no RAM region of the board has room for all their pools, but several together do, each
@@ -194,7 +207,7 @@ def load_sources(
 
 
 def _held_in_flash(
-    sources: Sequence[ModelSource | ModelLibrary],
+    sources: Sequence[Given],
     options: ModelOptions,
     libraries: list[ModelLibrary],
 ) -> list[ModelLibrary]:
@@ -232,7 +245,7 @@ def _held_in_flash(
 
 
 def _load_all(
-    sources: Sequence[ModelSource | ModelLibrary],
+    sources: Sequence[Given],
     options: ModelOptions,
     flash: Mapping[int, int] = MappingProxyType({}),
 ) -> list[ModelLibrary]:
@@ -252,7 +265,7 @@ def _load_all(
     # A run-time allocator has one arena; what is compiled already stays as it is.
     moving = [
         source
-        if isinstance(source, ModelSource) and not source.is_archive and options.pools != "calls"
+        if not (isinstance(source, ModelLibrary) or source.is_archive or options.pools == "calls")
         else None
         for source in sources
     ]
@@ -273,7 +286,9 @@ def _load_all(
     return spread
 
 
-def _load(source: ModelSource, options: ModelOptions) -> ModelLibrary:
+def _load(source: ModelSource | ModelObject, options: ModelOptions) -> ModelLibrary:
+    if isinstance(source, ModelObject):
+        return _compile(source, options)
     _existing(str(source.path))
     if not source.is_archive:
         return _compile(source, options)
@@ -304,10 +319,14 @@ def _with_code(library: ModelLibrary, options: ModelOptions) -> ModelLibrary:
 
 
 def _compile(
-    source: ModelSource, options: ModelOptions, memory: tuple[PoolSpec, ...] = ()
+    source: ModelSource | ModelObject, options: ModelOptions, memory: tuple[PoolSpec, ...] = ()
 ) -> ModelLibrary:
     own = options.compiler(source.name)
-    library = compile_model(source.path, replace(own, memory=memory) if memory else own)
+    own = replace(own, memory=memory) if memory else own
+    if isinstance(source, ModelObject):
+        library = hilc.compile(source.model, options=replace(own, samples=source.example))
+    else:
+        library = compile_model(source.path, own)
     return _with_code(library, options)
 
 

@@ -1,10 +1,12 @@
 """Verification and measurement of models on boards: comparison with references, samples, costs.
 
-:mod:`hil.bench`, :mod:`hil.oracle` and :mod:`hil.samples` have the other public names.
+The module is callable: ``hil.verify(...)`` is its function :func:`verify`. :mod:`hil.bench`,
+:mod:`hil.oracle` and :mod:`hil.samples` have the other public names.
 """
 
 from __future__ import annotations
 
+from hil.support.callable_module import make_callable
 from hil.verify.comparison import (
     FLOAT_RTOL,
     Difference,
@@ -13,11 +15,13 @@ from hil.verify.comparison import (
     Oracle,
     Report,
     TensorReport,
-    verify,
 )
+from hil.verify.cost import Cost
+from hil.verify.jobs import verify
 
 __all__ = [
     "FLOAT_RTOL",
+    "Cost",
     "Difference",
     "Fallback",
     "LayerReport",
@@ -26,3 +30,5 @@ __all__ = [
     "TensorReport",
     "verify",
 ]
+
+make_callable(__name__)

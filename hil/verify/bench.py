@@ -6,6 +6,7 @@ instructions gives the same figure for the same input on every run, so one measu
 
 from __future__ import annotations
 
+import html
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from hil.verify.cycles import Estimate
 from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import Module
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded
+from hilc.artifact.notebook import html_table
 from hilc.errors import InputError
 from hilc.support.arguments import check
 
@@ -43,7 +45,7 @@ class LayerCount:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """Result of a measurement; ``json()`` is the contract of ``hil bench --json``."""
+    """Result of a measurement; ``to_json()`` is what ``hil bench --json`` prints."""
 
     model: str
     board: str
@@ -73,7 +75,35 @@ class BenchReport:
     def macs(self) -> int:
         return sum(layer.macs for layer in self.layers)
 
+    def __repr__(self) -> str:
+        """Return the figures in one line."""
+        return (
+            f"<BenchReport {self.model} on {self.board}: {self.per_inference:,} {self.counter}, "
+            f"workspace {self.workspace_bytes:,} B, model flash {self.model_flash_bytes:,} B>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the figures and the layers as tables, for notebooks."""
+        facts = {
+            "board": self.board,
+            f"{self.counter} per inference": f"{self.per_inference:,}",
+            "model's flash": f"{self.model_flash_bytes:,} bytes",
+            "firmware's flash": f"{self.firmware_flash_bytes:,} bytes",
+            "workspace": f"{self.workspace_bytes:,} bytes",
+            "static RAM": f"{self.ram_bytes:,} bytes",
+            "peak of the stack": f"{self.stack_peak_bytes:,} bytes",
+        }
+        header = ("layer", "operator", "MACs", self.counter)
+        rows = [(n.name, n.op, f"{n.macs:,}", f"{n.count:,}") for n in self.layers]
+        title = f"<h4>{html.escape(self.model)}</h4>"
+        return title + html_table(facts.items()) + html_table(rows, header)
+
     def json(self) -> dict[str, Any]:
+        """Return what :meth:`to_json` does; its earlier name."""
+        return self.to_json()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that ``hil bench --json`` prints."""
         report: dict[str, Any] = {
             "model": self.model,
             "board": self.board,

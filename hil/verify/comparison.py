@@ -8,19 +8,22 @@ large ones.
 
 from __future__ import annotations
 
+import html
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from hil.errors import NumericError
 from hil.support.numbers import json_number
+from hil.verify.cost import Cost, cost_of, repeated_requests, undisturbed_count
 from hil.verify.samples import Sample
 from hilc.artifact.library import Layer, TensorInfo
+from hilc.artifact.notebook import html_table
 from hilc.errors import InputError
 from hilc.executor import Model as ExecutedModel
 from hilc.ir import Array
@@ -28,10 +31,11 @@ from hilc.support.arguments import typed
 
 FLOAT_RTOL = 1e-5
 
-#: The outputs of a model, and those of each layer.
-_Arrays = tuple[list[Array], list[list[Array]]]
+#: The outputs of a model, those of each layer, and what the run counted.
+_Computed = tuple[list[Array], list[list[Array]], int | None]
 
 
+@runtime_checkable
 class RunnableModel(ExecutedModel, Protocol):
     """Interface common to models on a device and in this process."""
 
@@ -139,7 +143,7 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class Report:
-    """Result of a verification; ``json()`` is the contract of ``hil verify --json``."""
+    """Result of a verification; ``to_json()`` is what ``hil verify --json`` prints."""
 
     model: str
     board: str
@@ -151,6 +155,8 @@ class Report:
     layers: tuple[LayerReport, ...] | None
     seconds: float
     fallback: Fallback | None = None
+    #: What an inference cost; None for a model that is not on a board.
+    cost: Cost | None = None
 
     @property
     def match(self) -> bool:
@@ -158,10 +164,37 @@ class Report:
             layer.match for layer in self.layers or ()
         )
 
-    def check(self) -> None:
-        """Raise :class:`~hil.errors.NumericError` if an output differs."""
+    def __repr__(self) -> str:
+        """Return the verdict in one line."""
+        verdict = "match" if self.match else "DIFFER"
+        return (
+            f"<Report {self.model} on {self.board}: {verdict} over {self.samples} samples, "
+            f"reference {self.reference}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and the outputs as tables, for notebooks."""
+        facts = {
+            "board": self.board,
+            "result": "match" if self.match else "outputs differ",
+            "samples": f"{self.samples:,}",
+            "reference": self.reference_description,
+            "seconds": f"{self.seconds:.1f}",
+        }
+        if (layer := self.first_different_layer) is not None:
+            facts["first layer that differs"] = f"{layer.index} {layer.op} {layer.name}"
+        header = ("output", "shape", "type", "mismatches", "max diff")
+        rows = [
+            (t.name, str(list(t.shape)), t.dtype, f"{t.mismatches:,}", f"{t.max_abs_diff:.6g}")
+            for t in self.outputs
+        ]
+        title = f"<h4>{html.escape(self.model)}</h4>"
+        return title + html_table(facts.items()) + html_table(rows, header)
+
+    def check(self) -> Report:
+        """Return the report; raise :class:`~hil.errors.NumericError` if an output differs."""
         if self.match:
-            return
+            return self
         layer = self.first_different_layer
         tensors = layer.outputs if layer else self.outputs
         tensor = next(tensor for tensor in tensors if tensor.first)
@@ -182,6 +215,11 @@ class Report:
         return next((layer for layer in self.layers or () if not layer.match), None)
 
     def json(self) -> dict[str, Any]:
+        """Return what :meth:`to_json` does; its earlier name."""
+        return self.to_json()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that ``hil verify --json`` prints."""
         report: dict[str, Any] = {
             "model": self.model,
             "board": self.board,
@@ -192,6 +230,7 @@ class Report:
             "match": self.match,
             "outputs": [output.json() for output in self.outputs],
             "seconds": round(self.seconds, 3),
+            "cost": self.cost.to_json() if self.cost else None,
         }
         differing = next((output for output in self.outputs if output.first), None)
         report["first_difference"] = _first_difference_json(differing)
@@ -257,7 +296,7 @@ class _Comparison:
 
 
 @typed
-def verify(
+def compare(
     model: RunnableModel,
     samples: Iterable[Sample],
     oracle: Oracle,
@@ -265,7 +304,7 @@ def verify(
     board: str,
     per_layer: bool = False,
     keep_state: bool = False,
-    repeated: Callable[[Callable[[], _Arrays]], _Arrays] = lambda job: job(),
+    repeated: Callable[[Callable[[], _Computed]], _Computed] = lambda job: job(),
 ) -> Report:
     """Run every sample on ``model`` and compare its outputs, and its layers if ``per_layer``.
 
@@ -280,12 +319,15 @@ def verify(
     outputs = [_Comparison(tensor) for tensor in model.outputs]
     layers = [[_Comparison(tensor) for tensor in layer.outputs] for layer in model.layers]
     uncompared: list[dict[str, None]] = [{} for _ in layers]
+    counts: list[int] = []
     count = 0
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-reference") as beside:
         for index, sample in enumerate(samples):
             is_first = index == 0 or not keep_state
             expected = beside.submit(_expected, oracle, index, sample, is_first)
-            arrays, layer_arrays = repeated(partial(_computed, model, sample, per_layer, is_first))
+            job = partial(_computed, model, sample, per_layer, is_first)
+            arrays, layer_arrays, counted = repeated(job)
+            counts += [counted] if counted is not None else []
             values = expected.result()
             for comparison, array in zip(outputs, arrays, strict=True):
                 comparison.add(index, values[comparison.tensor.name], array)
@@ -307,6 +349,7 @@ def verify(
         layers=_layer_reports(model.layers, layers, uncompared) if per_layer else None,
         seconds=time.monotonic() - start,
         fallback=oracle.fallback,
+        cost=cost_of(model, counts),
     )
 
 
@@ -317,21 +360,22 @@ def _expected(oracle: Oracle, index: int, sample: Sample, is_first: bool) -> Map
     return oracle.values(index, sample)
 
 
-def _computed(model: RunnableModel, sample: Sample, per_layer: bool, is_first: bool) -> _Arrays:
-    """Return the outputs of ``sample``, and of each layer if ``per_layer``."""
+def _computed(model: RunnableModel, sample: Sample, per_layer: bool, is_first: bool) -> _Computed:
+    """Return the outputs of ``sample``, and of each layer if ``per_layer``, and the count."""
     if is_first:
         model.reset_state()
     # The run by layers must start from the same states.
     states = [model.state(index) for index in range(len(model.states))] if per_layer else []
     _set_inputs(model, sample)
-    model.run()
+    requests = repeated_requests(model)
+    count = undisturbed_count(model, requests, model.run())
     outputs = [model.get_output(tensor.name) for tensor in model.outputs]
     if not per_layer:
-        return outputs, []
+        return outputs, [], count
     for index, state in enumerate(states):
         model.set_state(index, state)
     _set_inputs(model, sample)
-    return outputs, [arrays for _, arrays in model.layer_outputs()]
+    return outputs, [arrays for _, arrays in model.layer_outputs()], count
 
 
 def _set_inputs(model: RunnableModel, sample: Sample) -> None:

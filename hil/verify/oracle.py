@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from hil.errors import HilWarning
 from hil.verify.comparison import Fallback, Oracle
-from hil.verify.samples import Sample, load_samples
+from hil.verify.samples import Sample, array_samples, load_samples
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.errors import InputError, ModelError
 from hilc.frontends import load_model, reader_of
@@ -122,15 +123,27 @@ def _model_file(library: ModelLibrary, module: Module) -> bytes | None:
 
 
 @typed
-def expected_outputs(path: str | Path, module: Module, samples: int) -> Oracle:
-    """Return the outputs of ``samples`` samples from an NPZ file."""
-    expected = load_samples(path, module.outputs, "output")
+def expected_outputs(
+    path: str | Path | Mapping[str, npt.ArrayLike], module: Module, samples: int
+) -> Oracle:
+    """Return the outputs of ``samples`` samples from an NPZ file, or from arrays by name."""
+    label = "a mapping" if isinstance(path, Mapping) else str(path)
+    if isinstance(path, Mapping):
+        expected = array_samples(path, module.outputs, "output", label)
+    else:
+        expected = load_samples(path, module.outputs, "output")
     if len(expected) != samples:
         raise InputError(
-            f"{path} holds outputs of {len(expected)} samples, the inputs have {samples}",
+            f"{label} holds outputs of {len(expected)} samples, the inputs have {samples}",
             "give as many outputs as inputs",
         )
-    return Oracle("expect", f"expected outputs of {path}", lambda index, sample: expected[index])
+    return Oracle("expect", f"expected outputs of {label}", lambda index, sample: expected[index])
+
+
+def definition_of(reference: str) -> str | None:
+    """Return the option value of the compiler that computes as ``reference`` does; None for any."""
+    numerics = numerics_of_reference(reference)
+    return None if numerics is None else numerics.value
 
 
 def _read(path: Path) -> bytes:

@@ -6,16 +6,19 @@ Arrays of a file are checked against the model's tensors before they are used; a
 
 from __future__ import annotations
 
+import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from hilc.artifact.library import TensorInfo
 from hilc.errors import HilError, InputError
-from hilc.executor import conversion_hint
+from hilc.executor import conversion_hint, quantized
 from hilc.ir import ELEMENT_TYPES, Array
 from hilc.support.arguments import typed
 from hilc.support.inputs import check_regular
@@ -100,14 +103,90 @@ class ArraySamples(Sequence[Sample]):
         return ArraySamples(taken) if isinstance(index, slice) else taken
 
 
+def samples_of(
+    given: Any, tensors: Sequence[TensorInfo], seed: int = 0, *, quantize: bool = False
+) -> Iterable[Sample]:
+    """Return samples for a model's inputs from what the caller has.
+
+    That is a number of random samples, an NPZ file, arrays by name with the samples along their
+    first axis, an array for the only input, or samples one by one. With ``quantize`` floats become
+    the inputs' integers.
+    """
+    if isinstance(given, Integral) and not isinstance(given, bool):
+        if given < 1:
+            raise InputError(f"samples={given} is no number of samples", "give 1 or more")
+        return RandomSamples(tensors, seed, int(given))
+    if isinstance(given, str | os.PathLike):
+        return load_samples(Path(given), tensors, "input", quantize=quantize)
+    if isinstance(given, Mapping):
+        return array_samples(given, tensors, "input", quantize=quantize)
+    if hasattr(given, "__array__"):
+        if len(tensors) != 1:
+            raise InputError(
+                f"an array is given for the {len(tensors)} inputs of the model",
+                f"give arrays by name: {', '.join(tensor.name for tensor in tensors)}",
+            )
+        return array_samples({tensors[0].name: given}, tensors, "input", quantize=quantize)
+    if not isinstance(given, Iterable):
+        raise InputError(
+            f"samples={given!r:.60} is of type {type(given).__name__}",
+            "give a number, an NPZ file, arrays, or samples one by one",
+        )
+    if not quantize:
+        return given
+    return (quantized_sample(sample, tensors) for sample in given)
+
+
+def first_sample(
+    given: Any, tensors: Sequence[TensorInfo], *, quantize: bool = False
+) -> Sample | None:
+    """Return one sample from an NPZ file's first or from arrays by name; None for random ones."""
+    if given is None:
+        return None
+    if isinstance(given, str | os.PathLike):
+        return load_samples(Path(given), tensors, "input", quantize=quantize)[0]
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f"sample={given!r:.60} is of type {type(given).__name__}",
+            "give an NPZ file, or a mapping of the inputs' names to arrays",
+        )
+    return quantized_sample(given, tensors) if quantize else given
+
+
+def quantized_sample(
+    sample: Mapping[str, npt.ArrayLike], tensors: Sequence[TensorInfo]
+) -> dict[str, Array]:
+    """Return a sample with floats as the inputs' integers."""
+    known = {tensor.name: tensor for tensor in tensors}
+    return {
+        name: quantized(known[name], array) if name in known else np.asarray(array)
+        for name, array in sample.items()
+    }
+
+
 @typed
-def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> Sequence[Sample]:
+def load_samples(
+    path: str | Path, tensors: Sequence[TensorInfo], role: str, *, quantize: bool = False
+) -> Sequence[Sample]:
     """Return the samples of an NPZ file with one array per tensor, by name.
 
     An array has the tensor's shape after a leading sample axis, or the tensor's own shape with the
-    samples along a batch axis of 1. ``role`` is ``input`` or ``output``, for messages.
+    samples along a batch axis of 1. ``role`` is ``input`` or ``output``, for messages. With
+    ``quantize`` floats become the tensors' integers (:func:`hilc.executor.quantized`).
     """
-    arrays = load_arrays(Path(path))
+    return array_samples(load_arrays(Path(path)), tensors, role, str(path), quantize=quantize)
+
+
+def array_samples(
+    given: Mapping[str, npt.ArrayLike],
+    tensors: Sequence[TensorInfo],
+    role: str,
+    path: str = "the mapping",
+    *,
+    quantize: bool = False,
+) -> Sequence[Sample]:
+    """Return the samples of arrays by name, as :func:`load_samples` does of a file."""
+    arrays = {name: np.asarray(array) for name, array in given.items()}
     known = {tensor.name: tensor for tensor in tensors}
     for name in arrays:
         if name not in known:
@@ -122,7 +201,8 @@ def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> 
                 f"{path} has no array for the model's {role} {name!r}",
                 f"its arrays are {', '.join(arrays) or 'none'}; use the model's names",
             )
-        samples_by_name[name] = split_samples(arrays[name], tensor, f"{path}: array {name!r}")
+        label = f"{path}: array {name!r}"
+        samples_by_name[name] = split_samples(arrays[name], tensor, label, quantize=quantize)
     counts = {name: len(array) for name, array in samples_by_name.items()}
     if len(set(counts.values())) > 1:
         raise InputError(
@@ -154,9 +234,9 @@ def is_saved(path: str | Path) -> bool:
         return False
 
 
-def load_input(path: str | Path, tensor: TensorInfo) -> Array:
+def load_input(path: str | Path, tensor: TensorInfo, *, quantize: bool = False) -> Array:
     """Return the array of an NPY file, in the tensor's exact shape and type."""
-    samples = split_samples(load_array(Path(path)), tensor, str(path))
+    samples = split_samples(load_array(Path(path)), tensor, str(path), quantize=quantize)
     if len(samples) != 1:
         raise InputError(
             f"{path} holds {len(samples)} samples for {tensor.name!r} but one inference takes one",
@@ -166,8 +246,10 @@ def load_input(path: str | Path, tensor: TensorInfo) -> Array:
     return array
 
 
-def split_samples(array: Array, tensor: TensorInfo, label: str) -> Array:
+def split_samples(array: Array, tensor: TensorInfo, label: str, *, quantize: bool = False) -> Array:
     """Return the array as (samples, *tensor.shape)."""
+    if quantize:
+        array = quantized(tensor, array)
     if array.dtype != np.dtype(tensor.dtype):
         raise InputError(
             f"{label} is {array.dtype} but the model's {tensor.name!r} is {tensor.dtype}",

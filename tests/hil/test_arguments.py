@@ -18,8 +18,8 @@ import hil.board
 import hil.build
 import hil.oracle
 import hil.samples
-import hil.verify
 import hilc
+from hil.verify import Oracle
 from hil.verify.samples import RandomSamples
 from hilc.errors import InputError
 from hilc.interpreter import Interpreter
@@ -31,7 +31,7 @@ GRAPH = small_models.convolutions()
 LIBRARY = hilc.compile(GRAPH, cpu="host")
 
 
-ORACLE = hil.verify.Oracle("none", "", lambda index, sample: {})
+ORACLE = Oracle("none", "", lambda index, sample: {})
 
 
 class Wrong:
@@ -57,10 +57,8 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "hil.oracle.expected_outputs": (hil.oracle.expected_outputs, ("x", LIBRARY.modules[0], 1)),
     "hil.samples.load_samples": (hil.samples.load_samples, ("x", [], "input")),
     "hil.samples.RandomSamples": (RandomSamples, ([], 0, 1)),
-    "hil.verify.verify": (
-        functools.partial(hil.verify.verify, None, [], ORACLE),  # type: ignore[arg-type]
-        (),
-    ),
+    "hil.verify": (functools.partial(hil.verify, None, [], ORACLE), ()),
+    "hil.bench": (functools.partial(hil.bench, None), ()),
     "hilc.merge": (hilc.merge, ([LIBRARY],)),
     "hilc.host.load": (hilc.host.load, (LIBRARY,)),
     "hilc.host.build": (hilc.host.build, (LIBRARY, "x")),
@@ -85,7 +83,11 @@ OPEN = {
 
 
 def _parameters() -> list[tuple[str, str]]:
-    named = {"hil.verify.verify": ("board", "per_layer", "keep_state", "repeated")}
+    named = {
+        "hil.verify": ("board", "expect", "seed", "quantize", "per_layer", "keep_state", "source")
+        + ("name", "repeated"),
+        "hil.bench": ("module", "board", "runs", "seed", "quantize", "name"),
+    }
     return [
         (name, parameter)
         for name, (function, _) in CALLS.items()
@@ -97,7 +99,7 @@ def _parameters() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "parameter"), _parameters())
 def test_every_parameter_refuses_another_type(name: str, parameter: str) -> None:
     function, given = CALLS[name]
-    if name == "hil.verify.verify":
+    if name in ("hil.verify", "hil.bench"):
         arguments: dict[str, Any] = {"board": "native"}
     else:
         arguments = dict(inspect.signature(function).bind(*given).arguments)

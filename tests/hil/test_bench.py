@@ -89,7 +89,7 @@ class GivenDevice:
 
 
 def measure(ticks: list[int], **options: Any) -> Any:
-    return bench(GivenDevice(ticks), MODULE, **options)  # type: ignore[arg-type]
+    return bench(GivenDevice(ticks), MODULE, **options)
 
 
 def test_json_is_the_contract() -> None:
@@ -150,8 +150,8 @@ def test_text_tells_what_was_counted() -> None:
 
 def test_what_cannot_be_counted() -> None:
     with pytest.raises(InputError, match="neither instructions nor cycles"):
-        bench(GivenDevice([], "native"), MODULE)  # type: ignore[arg-type]
+        bench(GivenDevice([], "native"), MODULE)
     unknown = GivenDevice([])
     unknown.firmware = None
     with pytest.raises(InputError, match="sizes of a firmware that runs already"):
-        bench(unknown, MODULE)  # type: ignore[arg-type]
+        bench(unknown, MODULE)

@@ -687,7 +687,7 @@ def test_results_that_differ_are_never_computed_again() -> None:
             RandomSamples(model.inputs, 0, 3),
             zeros,
             board=board.name,
-            repeated=counted,  # type: ignore[arg-type]
+            repeated=counted,
         )
         assert device.recovery is not None
         assert device.recovery.attempts == []

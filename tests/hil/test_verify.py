@@ -148,6 +148,7 @@ def test_json_is_the_contract() -> None:
     assert report.pop("seconds") >= 0
     assert report == {
         "model": "given",
+        "cost": None,
         "board": "none",
         "samples": 3,
         "reference": "given",

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Modules for users, and where each has its names from.
 DOORS = {
     "build": "firmware.build",
-    "bench": "verify.bench",
+    "bench": "verify.jobs",
     "oracle": "verify.oracle",
     "samples": "verify.samples",
 }

@@ -40,19 +40,20 @@ def module_html(module: Module, report: ChoiceReport | None, plan: Explanation |
         size["constants and code"] = f"{report.chosen.flash_bytes:,} bytes by estimate"
     for what, tensors in (("inputs", module.inputs), ("outputs", module.outputs)):
         size[what] = ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in tensors)
-    parts = [f"<h4>{html.escape(module.name)}</h4>", _table(size.items())]
+    parts = [f"<h4>{html.escape(module.name)}</h4>", html_table(size.items())]
     macs = Counter[str]()
     for layer in module.layers:
         macs[layer.op] += layer.macs
     counts = Counter(layer.op for layer in module.layers)
     rows = [(op, f"{counts[op]:,}", f"{macs[op]:,}") for op, _ in macs.most_common()]
-    parts.append(_table(rows, ("operator", "layers", "MACs")))
+    parts.append(html_table(rows, ("operator", "layers", "MACs")))
     if plan is not None:
         parts += [_pool_svg(plan, pool) for pool in range(len(plan.pools))]
     return "".join(parts)
 
 
-def _table(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
+def html_table(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
+    """Return a table of texts, which are escaped."""
     lines = [("th", header)] if header else []
     lines += [("td", row) for row in rows]
     cells = (

@@ -231,6 +231,7 @@ def _add_measuring_commands(commands: Any) -> None:
         metavar="NAME=F.npy",
         help="the values of an input; other inputs are random, from --seed",
     )
+    _add_quantize_inputs(run)
     run.add_argument("-o", "--output", metavar="OUT.npz", help="write the outputs here")
     _add_force(run)
     _add_seed(run)
@@ -243,6 +244,7 @@ def _add_measuring_commands(commands: Any) -> None:
     )
     _add_seed(verify)
     verify.add_argument("--inputs", metavar="F.npz", help="samples: one array per input, by name")
+    _add_quantize_inputs(verify)
     verify.add_argument("--expect", metavar="F.npz", help="expected outputs, for --inputs")
     verify.add_argument(
         "--reference",
@@ -284,6 +286,7 @@ def _add_measuring_commands(commands: Any) -> None:
     bench.add_argument(
         "--inputs", metavar="F.npz", help="measure the first sample of a file: one array per input"
     )
+    _add_quantize_inputs(bench)
     _add_device_options(bench, several=True)
 
     tune = _command(
@@ -633,6 +636,14 @@ def _add_force(parser: argparse.ArgumentParser) -> None:
         "--force",
         action="store_true",
         help="replace files at the output path even if they were edited or are not hil's",
+    )
+
+
+def _add_quantize_inputs(parser: Parser) -> None:
+    parser.add_argument(
+        "--quantize-inputs",
+        action="store_true",
+        help="convert floats in the files of inputs by the inputs' scales and zero points",
     )
 
 

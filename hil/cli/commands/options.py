@@ -20,12 +20,12 @@ from hil.errors import HilError, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelOptions, load_libraries
 from hil.runners import Choice
+from hil.verify.oracle import definition_of
 from hil.verify.samples import load_array
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.options import CHOICES
 from hilc.ir import Array
 from hilc.memory.program import Pin, PoolSpec
-from hilc.references import numerics_of_reference
 from hilc.target import load_cpu
 
 #: An option of the compiler with a word as its value, as the hints of the compiler name it.
@@ -49,7 +49,7 @@ def compile_options(
         fold_constant_channels=args.fold_constant_channels,
         allow_float=args.allow_float,
         reference=None if args.compares else args.reference,
-        compared_with=_definition_of(args.reference) if args.compares else None,
+        compared_with=definition_of(args.reference) if args.compares and args.reference else None,
         ram=args.ram,
         flash=args.flash,
         tuning=args.tuning,
@@ -95,12 +95,6 @@ def read_constants(words: Sequence[str]) -> dict[str, Array]:
             raise InputError(f"--constant names {name!r} twice", "name it once")
         constants[name] = load_array(Path(path))
     return constants
-
-
-def _definition_of(reference: str | None) -> str | None:
-    """Return the option value that computes as ``reference`` does; None for any."""
-    numerics = None if reference is None else numerics_of_reference(reference)
-    return None if numerics is None else numerics.value
 
 
 def board_of(args: argparse.Namespace) -> Board:

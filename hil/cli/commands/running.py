@@ -12,15 +12,17 @@ from hil.cli.commands.options import compiled_for, opened, reachable_board
 from hil.cli.console import Console, arrays_json, several
 from hil.cli.render import run_text
 from hil.cli.reports import Outcome
-from hil.device import Model
+from hil.device import Model, RunResult
 from hil.firmware.project import modules_of
-from hil.verify import Oracle, verify
-from hil.verify.bench import bench, check_countable
+from hil.verify import Oracle
+from hil.verify.bench import check_countable
 from hil.verify.cycles import check_estimable, estimate_cycles
+from hil.verify.jobs import DEFAULT_SAMPLES, bench, verify
 from hil.verify.oracle import expected_outputs, reference_of
 from hil.verify.samples import (
     RandomSamples,
     Sample,
+    first_sample,
     is_saved,
     load_input,
     load_samples,
@@ -33,8 +35,6 @@ from hilc.errors import InputError
 from hilc.ir import Array
 from hilc.support.outputs import check_file
 
-DEFAULT_SAMPLES = 10
-
 
 def run_command(args: argparse.Namespace, console: Console) -> int:
     """Run one inference of each model of the image."""
@@ -44,7 +44,9 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     libraries = compiled_for(args, board, console)
     images = modules_of(libraries)
     given = _given_inputs(
-        args.input, {_word(images, module, t): t for module in images for t in module.inputs}
+        args.input,
+        {_word(images, module, t): t for module in images for t in module.inputs},
+        args.quantize_inputs,
     )
     inputs: dict[str, Sample] = {}
     for module in images:
@@ -58,12 +60,10 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     counts: dict[str, int] = {}
     with opened(args, board, libraries, console) as device:
         for module in images:
-            ticks, arrays = device.repeated(
-                partial(_inference, device[module.name], inputs[module.name])
-            )
-            counts[module.name] = device.count(ticks)
-            for tensor, array in zip(module.outputs, arrays, strict=True):
-                outputs[_word(images, module, tensor)] = array
+            result = device.repeated(partial(_inference, device[module.name], inputs[module.name]))
+            counts[module.name] = result.count
+            for tensor in module.outputs:
+                outputs[_word(images, module, tensor)] = result.outputs[tensor.name]
         counter = device.counter
     if args.output:
         save_arrays(args.output, outputs)
@@ -77,12 +77,13 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _inference(model: Model, inputs: Sample) -> tuple[int, list[Array]]:
-    """Return the ticks of one run and its outputs."""
+def _inference(model: Model, inputs: Sample) -> RunResult:
+    """Return the result of one run, whose outputs have been read."""
     for name, array in inputs.items():
         model.set_input(name, array)
-    ticks = model.run().ticks
-    return ticks, [model.get_output(tensor.name) for tensor in model.outputs]
+    result = model.run()
+    dict(result.outputs)
+    return result
 
 
 def _word(images: Sequence[Module], module: Module, tensor: TensorInfo) -> str:
@@ -90,7 +91,9 @@ def _word(images: Sequence[Module], module: Module, tensor: TensorInfo) -> str:
     return tensor.name if len(images) == 1 else f"{module.name}/{tensor.name}"
 
 
-def _given_inputs(words: Sequence[str], tensors: Mapping[str, TensorInfo]) -> dict[str, Array]:
+def _given_inputs(
+    words: Sequence[str], tensors: Mapping[str, TensorInfo], quantize: bool
+) -> dict[str, Array]:
     given: dict[str, Array] = {}
     for word in words:
         # Tensor names and paths may contain "=": match the longest tensor name first.
@@ -105,7 +108,7 @@ def _given_inputs(words: Sequence[str], tensors: Mapping[str, TensorInfo]) -> di
         path = word[len(name) + 1 :]
         if not path:
             raise InputError(f"--input {word!r} has no file name", f"write {name}=FILE.npy")
-        given[name] = load_input(path, tensors[name])
+        given[name] = load_input(path, tensors[name], quantize=quantize)
     return given
 
 
@@ -151,11 +154,10 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
                     board=board.name,
                     per_layer=args.per_layer,
                     keep_state=args.keep_state,
-                    repeated=device.repeated,
                 )
             )
     code = 0 if all(report.match for report in reports) else 1
-    data = several([report.json() for report in reports])
+    data = several([report.to_json() for report in reports])
     console.outcome(Outcome("verify", board.name, reports, data, code, in_detail=args.per_layer))
     return code
 
@@ -177,7 +179,7 @@ def _take_model(args: argparse.Namespace) -> str | None:
 def _samples(args: argparse.Namespace, module: Module) -> Sequence[Sample]:
     if not args.inputs:
         return RandomSamples(module.inputs, args.seed, args.samples or DEFAULT_SAMPLES)
-    samples = load_samples(args.inputs, module.inputs, "input")
+    samples = load_samples(args.inputs, module.inputs, "input", quantize=args.quantize_inputs)
     if args.samples and args.samples > len(samples):
         raise InputError(
             f"{args.inputs} holds {len(samples)} samples, not {args.samples}", "lower --samples"
@@ -209,12 +211,11 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
         raise InputError(
             f"--inputs is for one model, and the image has {len(images)}", "measure them one by one"
         )
-    sample = load_samples(args.inputs, images[0].inputs, "input")[0] if args.inputs else None
+    inputs = images[0].inputs
+    sample = first_sample(args.inputs or None, inputs, quantize=args.quantize_inputs)
     with opened(args, board, libraries, console) as device:
         reports = [
-            device.repeated(
-                partial(bench, device, module, runs=args.runs, seed=args.seed, sample=sample)
-            )
+            bench(device[module.name], runs=args.runs, seed=args.seed, sample=sample)
             for module in images
         ]
     if args.cycles:
@@ -230,6 +231,6 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
             replace(report, estimate=estimated(module))
             for report, module in zip(reports, images, strict=True)
         ]
-    data = several([report.json() for report in reports])
+    data = several([report.to_json() for report in reports])
     console.outcome(Outcome("bench", board.name, reports, data, in_detail=args.per_layer))
     return 0

@@ -1,0 +1,202 @@
+"""A model and its board, from whatever the caller has, ready to be opened.
+
+The model is a file, a library, an object that :func:`hil.compile` takes, or one that runs already
+(:class:`hil.device.Model`, :mod:`hilc.host`); the board is named, described, of a lab, or an open
+device. It is compiled as the command line compiles it, before anything is started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from hil.board import Board, load_board
+from hil.device import Device, Model
+from hil.device.session import check_way
+from hil.device.session import open as open_device
+from hil.errors import InputError
+from hil.firmware.project import check_suits
+from hil.firmware.sources import ModelObject, ModelOptions, load_sources, parse_sources
+from hil.lab.selector import parse_selector
+from hil.runners import Choice
+from hil.verify.comparison import RunnableModel
+from hilc.artifact.library import ModelLibrary, Module, TensorInfo
+from hilc.support.suggest import listed, nearest
+
+#: Options of :func:`hil.open`, and those of the compiler that the job itself decides.
+_OPEN = ("runner", "port", "probe", "transport", "bulk", "lab", "run_timeout_s", "recover")
+_DECIDED = ("board", "for_firmware", "compared_with", "progress")
+_COMPILE = tuple(f.name for f in fields(ModelOptions) if f.name not in _DECIDED)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model that can be opened on its board."""
+
+    name: str
+    inputs: tuple[TensorInfo, ...]
+    #: Name of the board, for reports.
+    board: str
+    #: Opens the model; one that runs already stays open afterwards.
+    opened: Callable[[], AbstractContextManager[RunnableModel]]
+    #: What the compiler says of the model; None for a model of another kind.
+    module: Module | None = None
+    library: ModelLibrary | None = None
+    #: Description of a board that is not open yet.
+    description: Board | None = None
+
+
+@contextlib.contextmanager
+def prepared(
+    model: Any,
+    board: str | Path | Board | Device | None,
+    options: Mapping[str, Any],
+    *,
+    name: str | None = None,
+    example: Any = None,
+    compared_with: str | None = None,
+    check: Callable[[Board], None] = lambda board: None,
+) -> Iterator[Prepared]:
+    """Yield a model that can be opened; a board of a lab is held until the context ends.
+
+    ``options`` are those of :func:`hil.open` and of the compiler. ``example`` are example arguments
+    of a PyTorch module. ``check`` may refuse a board before anything is compiled for it.
+    """
+    if isinstance(model, RunnableModel) or isinstance(board, Device):
+        if options or name is not None or example is not None:
+            given = next(iter(options), "name" if name is not None else "example")
+            raise InputError(
+                f"{given} is given for a model that runs already", f"drop {given}, or give a file"
+            )
+        yield _running(model, board)
+        return
+    _check_options(options)
+    if board is None or isinstance(board, Device):
+        raise InputError(
+            "no board is given", "name one, such as board='mps2-an386'; `hil boards` lists them"
+        )
+    with ExitStack() as stack:
+        chosen = dict(options)
+        wanted = parse_selector(board) if isinstance(board, str) else None
+        if wanted is not None:
+            # Not at the top: most sessions use no lab.
+            from hil.lab import leased
+
+            leased_board = stack.enter_context(leased(wanted))
+            chosen["lab"], described = leased_board, leased_board.board
+        else:
+            described = board if isinstance(board, Board) else load_board(board)
+        if chosen.get("transport") == "rtt":
+            described = described.over_rtt()
+        check(described)
+        yield _compiled(model, described, chosen, name, example, compared_with)
+
+
+def repeated_by(model: RunnableModel) -> Callable[[Callable[[], Any]], Any]:
+    """Return the function that repeats a job on a model after its board was recovered."""
+    return model.device.repeated if isinstance(model, Model) else lambda job: job()
+
+
+def only_module(library: ModelLibrary) -> Module:
+    """Return the module of a library that has one."""
+    if len(library.modules) == 1:
+        return library.modules[0]
+    names = [module.name for module in library.modules]
+    raise InputError(
+        f"the library holds {len(names)} models: {', '.join(names)}",
+        f"open it and give one of its models: device[{names[0]!r}]",
+    )
+
+
+def _running(model: Any, board: str | Path | Board | Device | None) -> Prepared:
+    """Return a model that runs already, on a device or elsewhere."""
+    if isinstance(board, Device) and not isinstance(model, RunnableModel):
+        model = _on_device(model, board)
+    if isinstance(model, Model):
+        module: Module | None = model.module
+        label = model.device.board
+        libraries = model.device.libraries
+        library = next((known for known in libraries if module in known.modules), None)
+    else:
+        module, label, library = getattr(model, "module", None), "", None
+    if board is not None and not isinstance(board, Device):
+        label = board.name if isinstance(board, Board) else str(board)
+    return Prepared(
+        model.name,
+        model.inputs,
+        label or "this process",
+        lambda: contextlib.nullcontext(model),
+        module,
+        library,
+    )
+
+
+def _on_device(model: Any, device: Device) -> Model:
+    """Return the model of a device that a library or a name stands for."""
+    if isinstance(model, ModelLibrary):
+        return device[only_module(model).name]
+    if isinstance(model, str):
+        return device[model]
+    raise InputError(
+        f"{model!r:.60} of type {type(model).__name__} is no model of the open device",
+        f"give one of its models: {listed([f'device[{name!r}]' for name in device.models], 'or')}",
+    )
+
+
+def _compiled(
+    model: Any,
+    board: Board,
+    options: Mapping[str, Any],
+    name: str | None,
+    example: Any,
+    compared_with: str | None,
+) -> Prepared:
+    """Compile the model for the board's firmware, as the command line does."""
+    way = {key: value for key, value in options.items() if key in (*_OPEN, "workspace")}
+    choice = Choice(
+        way.get("probe"),
+        way.get("port"),
+        board.is_over_rtt,
+        lab=way.get("lab"),
+        bulk=way.get("bulk"),
+    )
+    check_way(board, way.get("runner"), choice)
+    own = {key: value for key, value in options.items() if key in _COMPILE}
+    own = {"cpu": board.cpu.name, **own}
+    told = ModelOptions(**own, compared_with=compared_with, board=None if board.is_host else board)
+    (library,) = load_sources([_source(model, name, example)], told)
+    module = only_module(library)
+    check_suits(module, board)
+
+    @contextlib.contextmanager
+    def opened() -> Iterator[RunnableModel]:
+        with open_device(board, library, **way) as device:
+            yield device[module.name]
+
+    return Prepared(module.name, module.inputs, board.name, opened, module, library, board)
+
+
+def _source(model: Any, name: str | None, example: Any) -> Any:
+    if isinstance(model, ModelLibrary):
+        if name is not None or example is not None:
+            raise InputError("a library was compiled already", "drop name and example")
+        return model
+    if isinstance(model, str | Path):
+        if example is not None:
+            raise InputError("example is given for a file", "drop it: it is for a PyTorch module")
+        return parse_sources([str(model)], name)[0]
+    return ModelObject(model, name, example)
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    known = (*_OPEN, *_COMPILE)
+    for option in options:
+        if option not in known:
+            raise InputError(
+                f"unknown option {option!r}{nearest(option, known)}",
+                "give options of hil.open or of hilc.CompileOptions",
+            )
