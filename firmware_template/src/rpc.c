@@ -310,13 +310,14 @@ static size_t on_layer_info(const uint8_t *request, size_t size, uint8_t *reply)
                             hil_get_u16(request + HIL_LAYER_INFO_REQUEST_NAME_OFFSET));
 }
 
+/* Outputs of layers are: what a layer leaves out is found by painting them before it runs. */
 static bool is_writable(uint8_t list) {
 #ifdef HIL_HAS_STATE
     if (list == HIL_TENSORS_STATE) {
         return true;
     }
 #endif
-    return list == HIL_TENSORS_INPUT;
+    return list == HIL_TENSORS_INPUT || list == HIL_TENSORS_LAYER_OUTPUT;
 }
 
 static size_t on_write(const uint8_t *request, size_t size, uint8_t *reply) {

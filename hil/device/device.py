@@ -181,15 +181,18 @@ class Model:
         self._held.require_output(index)
         return self._read(self.outputs[index], TensorRef(self._index, Tensors.OUTPUT, index))
 
-    def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
-        """Run layer by layer; yield each layer with its outputs right after it ran.
+    def layer_outputs(self, first: int = 0) -> Iterator[tuple[Layer, list[Array]]]:
+        """Run layer by layer; yield each layer from ``first`` on with its outputs right after it
+        ran.
 
-        Afterwards the next layer may overwrite them.
+        Afterwards the next layer may overwrite them. The layers before ``first`` run as well; their
+        outputs are not read.
         """
         with self._client.as_one("RUN_LAYERS"):
             self._begin_run()
+            self._client.run_layers(self._index, 0, first)
         steps = self._held.steps
-        for number, layer in enumerate(self.layers):
+        for number, layer in enumerate(self.layers[first:], first):
             self._held.open_session(self._client.sessions)
             if self._held.steps != steps:
                 raise InputError(
@@ -199,13 +202,26 @@ class Model:
             self._client.run_layers(self._index, number, 1)
             yield (
                 layer,
-                [
-                    self._read(tensor, TensorRef(self._index, Tensors.LAYER_OUTPUT, index, number))
-                    for index, tensor in enumerate(layer.outputs)
-                ],
+                [self.layer_output(number, index) for index in range(len(layer.outputs))],
             )
         if self._held.steps == steps:
             self._held.end_run()
+
+    def layer_output(self, layer: int, index: int) -> Array:
+        """Return what lies where a layer writes an output: its result only right after it ran."""
+        tensor = self.layers[layer].outputs[index]
+        return self._read(tensor, TensorRef(self._index, Tensors.LAYER_OUTPUT, index, layer))
+
+    def set_layer_output(self, layer: int, index: int, array: npt.ArrayLike) -> None:
+        """Write ``array`` where a layer writes an output, between two steps of
+        :meth:`layer_outputs`.
+
+        It is for a search for layers that use memory which they have not written. Raise
+        :class:`~hil.errors.DeviceError` if the firmware is older than such writes.
+        """
+        values = self._values("layer output", self.layers[layer].outputs[index], array)
+        self._held.overwritten()
+        self._write(TensorRef(self._index, Tensors.LAYER_OUTPUT, index, layer), values)
 
     def profile(self) -> list[int]:
         """Run layer by layer; return each layer's ticks."""

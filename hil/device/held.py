@@ -150,6 +150,12 @@ class Held:
         self._on_board.clear()
         self._functions = {index: (name, True) for index, (name, _) in self._functions.items()}
 
+    def overwritten(self) -> None:
+        """Record that a layer's memory was set, which others may share."""
+        self._stale = self._all_stale("the memory of a layer was set since")
+        if self._module.io_in_pool:
+            self._lose_inputs()
+
     def end_run(self) -> None:
         self._stale.clear()
         self._lost.clear()

@@ -247,8 +247,10 @@ class HostModel:
         yield
         self._has_run = True
 
-    def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
-        """Run layer by layer; yield each with copies of its outputs right after it ran."""
+    def layer_outputs(self, first: int = 0) -> Iterator[tuple[Layer, list[Array]]]:
+        """Run layer by layer; yield each from ``first`` on with copies of its outputs right after
+        it ran.
+        """
         # A model whose outputs all share buffers with its inputs has nothing to compute.
         given = {(tensor.pool, tensor.offset) for tensor in self.inputs if self.module.io_in_pool}
         if not self.layers and any((t.pool, t.offset) not in given for t in self.outputs):
@@ -260,21 +262,31 @@ class HostModel:
             if self.module.io_in_pool:
                 for info, buffer in zip(self.inputs, self._inputs, strict=True):
                     self._place(info)[:] = buffer
-            for layer in self.layers:
+            for number, layer in enumerate(self.layers):
                 with self._alone():
                     self._run_layer(layer)
-                yield (
-                    layer,
-                    [
-                        _typed(self._memory(argument, info.nbytes), info)
-                        for argument, info in zip(
-                            layer.output_arguments, layer.outputs, strict=True
-                        )
-                    ],
-                )
+                if number >= first:
+                    outputs = range(len(layer.outputs))
+                    yield layer, [self.layer_output(number, index) for index in outputs]
             if self.module.io_in_pool:
                 for info, buffer in zip(self.outputs, self._outputs, strict=True):
                     buffer[:] = self._place(info)
+
+    def layer_output(self, layer: int, index: int) -> Array:
+        """Return what lies where a layer writes an output: its result only right after it ran."""
+        return _typed(self._layer_memory(layer, index), self.layers[layer].outputs[index])
+
+    def set_layer_output(self, layer: int, index: int, array: npt.ArrayLike) -> None:
+        """Write ``array`` where a layer writes an output, between two steps of
+        :meth:`layer_outputs`: to find layers that use memory which they have not written.
+        """
+        values = input_values(self.layers[layer].outputs[index], array, "layer output")
+        self._layer_memory(layer, index)[:] = values.reshape(-1).view(np.uint8)
+
+    def _layer_memory(self, layer: int, index: int) -> Array:
+        described = self.layers[layer]
+        nbytes = described.outputs[index].nbytes
+        return self._memory(described.output_arguments[index], nbytes)
 
     def _run_layer(self, layer: Layer) -> None:
         if self.module.api == "packed":
