@@ -11,6 +11,7 @@ from hil.cli.console import shown_name, table
 from hil.firmware.build import Firmware, Sizes
 from hil.verify import Difference, LayerReport, Report, TensorReport
 from hil.verify.bench import BenchReport
+from hil.verify.diagnosis import Diagnosis
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded
 from hilc.ir import Array, FixedSize, FloatLayer, RoundedBias
 from hilc.lowering.choice import ChoiceReport
@@ -69,7 +70,44 @@ def verify_text(
             lines += [
                 f"  {shown_name(t.name)}: {_difference(t.first)}" for t in layer.outputs if t.first
             ]
+        if report.diagnosis is not None:
+            lines += diagnosis_lines(report.diagnosis)
     return "\n".join(lines)
+
+
+def diagnosis_lines(found: Diagnosis) -> list[str]:
+    """Return what is wrong with a layer: a sentence, its tensor, and two of the elements."""
+    lines = [found.sentence]
+    quantization = ""
+    if found.scale is not None:
+        quantization = f", scale {found.scale:.6g}, zero point {found.zero_point}"
+    lines.append(
+        f"output {shown_name(found.tensor)}: {found.dtype} {found.axes} "
+        f"{_shape(found.shape)}{quantization}"
+    )
+    if found.group:
+        lines.append(f"one of the fused layers {', '.join(map(shown_name, found.group))}")
+    if found.uncompared:
+        lines.append(
+            f"or a layer before it that the reference does not have: "
+            f"{', '.join(map(shown_name, found.uncompared))}"
+        )
+    is_real = found.first.expected_real is not None
+    rows = [
+        [
+            label,
+            element.sample,
+            ",".join(map(str, element.position)),
+            element.channel,
+            element.expected,
+            element.got,
+            *([f"{element.expected_real:.4g}", f"{element.got_real:.4g}"] if is_real else []),
+        ]
+        for label, element in (("first", found.first), ("largest", found.largest))
+    ]
+    real = ["expected, real", "got, real"] if is_real else []
+    heads = ["element", "sample", found.axes or "position", "channel", "expected", "got", *real]
+    return [*lines, table(rows, heads)]
 
 
 def bench_text(report: BenchReport, per_layer: bool) -> str:

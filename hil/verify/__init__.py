@@ -17,13 +17,17 @@ from hil.verify.comparison import (
     TensorReport,
 )
 from hil.verify.cost import Cost
+from hil.verify.diagnosis import Diagnosis, Element, Kind
 from hil.verify.jobs import verify
 
 __all__ = [
     "FLOAT_RTOL",
     "Cost",
+    "Diagnosis",
     "Difference",
+    "Element",
     "Fallback",
+    "Kind",
     "LayerReport",
     "Oracle",
     "Report",

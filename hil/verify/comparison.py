@@ -21,6 +21,8 @@ import numpy as np
 from hil.errors import NumericError
 from hil.support.numbers import json_number
 from hil.verify.cost import Cost, cost_of, repeated_requests, undisturbed_count
+from hil.verify.diagnosis import PAIRS_MAX, Diagnosis, Pair, diagnose
+from hil.verify.rerun import examine
 from hil.verify.samples import Sample
 from hilc.artifact.library import Layer, TensorInfo
 from hilc.artifact.notebook import html_table
@@ -31,8 +33,8 @@ from hilc.support.arguments import typed
 
 FLOAT_RTOL = 1e-5
 
-#: The outputs of a model, those of each layer, and what the run counted.
-_Computed = tuple[list[Array], list[list[Array]], int | None]
+#: The outputs of a model, those of each layer, the states before the run, and what it counted.
+_Computed = tuple[list[Array], list[list[Array]], list[Array], int | None]
 
 
 @runtime_checkable
@@ -157,6 +159,8 @@ class Report:
     fallback: Fallback | None = None
     #: What an inference cost; None for a model that is not on a board.
     cost: Cost | None = None
+    #: What is wrong with the first layer that differs; None if none does, or none was compared.
+    diagnosis: Diagnosis | None = None
 
     @property
     def match(self) -> bool:
@@ -205,6 +209,7 @@ class Report:
             f"elements of {tensor.name!r}, the first in sample {first.sample} at "
             f"{list(first.position)}: {first.got}, expected {first.expected}",
             f"the earliest layer that differs is {layer.name!r} ({layer.op})"
+            + (f": {self.diagnosis.sentence}" if self.diagnosis else "")
             if layer
             else "use --per-layer to find the earliest layer that differs",
         )
@@ -246,6 +251,7 @@ class Report:
                     "op": layer.op,
                     **(_first_difference_json(tensor) or {}),
                 }
+            report["diagnosis"] = self.diagnosis.to_json() if self.diagnosis else None
         return report
 
 
@@ -258,8 +264,11 @@ class _Comparison:
     max_abs_diff: float = 0
     first: Difference | None = field(default=None)
 
-    def add(self, sample: int, whole: Array, got: Array) -> None:
-        """Compare ``got`` with the reference's tensor, of which it may be a part."""
+    def add(self, sample: int, whole: Array, got: Array) -> Pair | None:
+        """Compare ``got`` with the reference's tensor, of which it may be a part.
+
+        Return both where they differ.
+        """
         expected = self.tensor.held(np.asarray(whole))
         if expected.dtype != got.dtype or expected.size != got.size:
             raise InputError(
@@ -282,6 +291,9 @@ class _Comparison:
                 expected[position].item(),
                 got[position].item(),
             )
+        if not count:
+            return None
+        return Pair(sample, expected, got, different.reshape(got.shape))
 
     def report(self) -> TensorReport:
         is_float = self.tensor.dtype == "float32"
@@ -295,6 +307,19 @@ class _Comparison:
         )
 
 
+@dataclass
+class _Suspect:
+    """The first layer that differs so far, and its pairs of tensors."""
+
+    #: Index of the layer, and of the output that differs.
+    layer: int
+    output: int
+    #: States before the run of the first pair's sample, and its inputs.
+    states: list[Array]
+    inputs: Sample
+    pairs: list[Pair]
+
+
 @typed
 def compare(
     model: RunnableModel,
@@ -304,7 +329,7 @@ def compare(
     board: str,
     per_layer: bool = False,
     keep_state: bool = False,
-    repeated: Callable[[Callable[[], _Computed]], _Computed] = lambda job: job(),
+    repeated: Callable[[Callable[[], Any]], Any] = lambda job: job(),
 ) -> Report:
     """Run every sample on ``model`` and compare its outputs, and its layers if ``per_layer``.
 
@@ -320,25 +345,31 @@ def compare(
     layers = [[_Comparison(tensor) for tensor in layer.outputs] for layer in model.layers]
     uncompared: list[dict[str, None]] = [{} for _ in layers]
     counts: list[int] = []
+    suspect: _Suspect | None = None
     count = 0
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-reference") as beside:
         for index, sample in enumerate(samples):
             is_first = index == 0 or not keep_state
             expected = beside.submit(_expected, oracle, index, sample, is_first)
             job = partial(_computed, model, sample, per_layer, is_first)
-            arrays, layer_arrays, counted = repeated(job)
+            arrays, layer_arrays, states, counted = repeated(job)
             counts += [counted] if counted is not None else []
             values = expected.result()
             for comparison, array in zip(outputs, arrays, strict=True):
                 comparison.add(index, values[comparison.tensor.name], array)
             for position, computed in enumerate(layer_arrays):
-                for comparison, array in zip(layers[position], computed, strict=True):
+                for number, array in enumerate(computed):
+                    comparison = layers[position][number]
                     name = comparison.tensor.name
-                    if name in values:
-                        comparison.add(index, values[name], array)
-                    else:
+                    if name not in values:
                         uncompared[position][name] = None
+                    elif pair := comparison.add(index, values[name], array):
+                        found = _Suspect(position, number, states, sample, [pair])
+                        suspect = _first_suspect(suspect, found)
             count += 1
+    diagnosis = None
+    if suspect is not None:
+        diagnosis = repeated(partial(_diagnosis, model, suspect, uncompared))
     return Report(
         model=model.name,
         board=board,
@@ -350,7 +381,37 @@ def compare(
         seconds=time.monotonic() - start,
         fallback=oracle.fallback,
         cost=cost_of(model, counts),
+        diagnosis=diagnosis,
     )
+
+
+def _first_suspect(known: _Suspect | None, found: _Suspect) -> _Suspect:
+    """Return the suspect of the earlier layer, with the pairs of both if they are the same."""
+    if known is None or (found.layer, found.output) < (known.layer, known.output):
+        return found
+    if (found.layer, found.output) == (known.layer, known.output):
+        known.pairs += found.pairs[: PAIRS_MAX - len(known.pairs)]
+    return known
+
+
+def _diagnosis(
+    model: RunnableModel, suspect: _Suspect, uncompared: Sequence[Mapping[str, None]]
+) -> Diagnosis:
+    def prepare() -> None:
+        model.reset_state()
+        for index, state in enumerate(suspect.states):
+            model.set_state(index, state)
+        _set_inputs(model, suspect.inputs)
+
+    layer = model.layers[suspect.layer]
+    evidence = examine(model, suspect.layer, suspect.output, prepare)
+    model.reset_state()
+    # Those behind the last layer that was compared.
+    unknown: list[str] = []
+    for before, names in zip(model.layers[: suspect.layer], uncompared, strict=False):
+        unknown = [*unknown, before.name] if names else []
+    tensor = layer.outputs[suspect.output]
+    return diagnose(suspect.layer, layer, tensor, suspect.pairs, evidence, unknown)
 
 
 def _expected(oracle: Oracle, index: int, sample: Sample, is_first: bool) -> Mapping[str, Array]:
@@ -361,7 +422,9 @@ def _expected(oracle: Oracle, index: int, sample: Sample, is_first: bool) -> Map
 
 
 def _computed(model: RunnableModel, sample: Sample, per_layer: bool, is_first: bool) -> _Computed:
-    """Return the outputs of ``sample``, and of each layer if ``per_layer``, and the count."""
+    """Return the outputs of ``sample``, and the count; if ``per_layer`` also the outputs of each
+    layer and the states before.
+    """
     if is_first:
         model.reset_state()
     # The run by layers must start from the same states.
@@ -371,11 +434,11 @@ def _computed(model: RunnableModel, sample: Sample, per_layer: bool, is_first: b
     count = undisturbed_count(model, requests, model.run())
     outputs = [model.get_output(tensor.name) for tensor in model.outputs]
     if not per_layer:
-        return outputs, [], count
+        return outputs, [], [], count
     for index, state in enumerate(states):
         model.set_state(index, state)
     _set_inputs(model, sample)
-    return outputs, [arrays for _, arrays in model.layer_outputs()], count
+    return outputs, [arrays for _, arrays in model.layer_outputs()], states, count
 
 
 def _set_inputs(model: RunnableModel, sample: Sample) -> None:
