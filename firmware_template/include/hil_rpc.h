@@ -1,5 +1,6 @@
-/* The serial protocol's server (docs/reference/protocol.md). The application calls it from one
- * context: main. */
+/* The server of the serial line: of our protocol (src/rpc.c, docs/reference/protocol.md) or, in an
+ * image for MLPerf Tiny, of that benchmark's commands (mlperf/mlperf.c). The application calls it
+ * from one context: main. */
 #ifndef HIL_RPC_H
 #define HIL_RPC_H
 

@@ -20,8 +20,9 @@ from hil.runners import Choice, start
 if TYPE_CHECKING:
     from hil.board import Board
 
-#: Function in every firmware of this project, and the control block of RTT.
-_OWN_SYMBOL, _RTT_SYMBOL = "hil_rpc_poll", "_SEGGER_RTT"
+#: Function in every firmware of this project that has its protocol (one for MLPerf Tiny has not),
+#: and the control block of RTT.
+_OWN_SYMBOL, _RTT_SYMBOL = "hil_frame_encode", "_SEGGER_RTT"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from hil.errors import BuildError, InputError
 from hil.firmware import fit
 from hil.firmware.glue import model_key
 from hil.firmware.linkmap import LinkMap, Piece, read_map
+from hil.firmware.mlperf import Mlperf, check_one_model
 from hil.firmware.placement import Workspace, check_placement
 from hil.firmware.project import (
     check_core,
@@ -197,25 +198,34 @@ def build(
     workspace: str = "own",
     warnings_as_errors: bool = False,
     force: bool = False,
+    mlperf: Mlperf | None = None,
 ) -> Firmware:
     """Return the firmware for ``board`` with all models of ``libraries``.
 
     ``workspace`` is ``own`` or ``shared``: whether models whose pools the firmware provides work in
     the same bytes (:mod:`hil.firmware.placement`). Without ``output`` the project lies in the
     cache; an ``output`` folder that this function made before is brought up to date: what the
-    user has added stays, and what they have edited is an InputError unless with ``force``. Raises
-    :class:`~hil.firmware.fit.FitError` where the board is too small,
+    user has added stays, and what they have edited is an InputError unless with ``force``. With
+    ``mlperf`` the firmware answers the commands of MLPerf Tiny's runner instead of the serial
+    protocol. Raises :class:`~hil.firmware.fit.FitError` where the board is too small,
     :class:`~hil.errors.BuildError` where a tool is missing or fails.
     """
     modules = modules_of(libraries)
     check_counts(modules)
+    if mlperf is not None:
+        check_one_model(modules)
+        board = mlperf.board_of(board)
     check_core(libraries, board)
     placed = check_placement(modules, board, workspace)
     if not board.is_host:
         fit.check_estimate(modules, board, placed)
     layouts = fit.layouts(modules, board, placed)
     definitions = ("-DHIL_WERROR=ON",) if warnings_as_errors else ()
-    files = _project(libraries, board, layouts[0], placed)
+
+    def project(layout: fit.Layout) -> dict[str, bytes]:
+        return project_files(libraries, board, layout.workspace, placed, layout.constants, mlperf)
+
+    files = project(layouts[0])
     build_id = _key(files, (compiler_version(board), *definitions))
     folder = _cache() / "builds" / build_id if output is None else output.resolve()
     sizes = _look_up(folder, build_id) if output is None else None
@@ -229,16 +239,17 @@ def build(
                 sizes = None
             if sizes is None:
                 sizes = _build(
-                    libraries, board, layouts, placed, folder, build_id, definitions,
+                    modules, board, layouts, project, placed, folder, build_id, definitions,
                     is_cached=output is None, force=force,
                 )  # fmt: skip
     return Firmware(folder, folder / _ELF, build_id, board, tuple(libraries), sizes)
 
 
 def _build(
-    libraries: Sequence[ModelLibrary],
+    modules: Sequence[Module],
     board: Board,
     layouts: Sequence[fit.Layout],
+    files_of: Callable[[fit.Layout], Mapping[str, bytes]],
     placed: Workspace,
     folder: Path,
     build_id: str,
@@ -249,14 +260,13 @@ def _build(
 ) -> Sizes:
     """Build in ``folder``, which may have any content."""
     start = time.monotonic()
-    modules = modules_of(libraries)
     if is_cached:
         # Any content, also a link, may be an incomplete build.
         remove(folder)
     demands: tuple[fit.Demand, ...] = ()
     for index, layout in enumerate(layouts):
         # The estimate permits each of them, the linker may not.
-        project = with_build_id(_project(libraries, board, layout, placed), build_id)
+        project = with_build_id(files_of(layout), build_id)
         update_folder(folder, project, force=force)
         if index == 0:
             _clear(folder)
@@ -296,18 +306,13 @@ def create_project(
     placed = check_placement(modules, board, workspace)
     if not board.is_host:
         fit.check_estimate(modules, board, placed)
-    files = _project(libraries, board, fit.layouts(modules, board, placed)[0], placed)
+    layout = fit.layouts(modules, board, placed)[0]
+    files = project_files(libraries, board, layout.workspace, placed, layout.constants)
     build_id = _key(files, (compiler_version(board),))
     with locked(output.resolve()), _writing(output, is_cached=False):
         check_project(output, force=force)
         update_folder(output, with_build_id(files, build_id), force=force)
         _clear(output)
-
-
-def _project(
-    libraries: Sequence[ModelLibrary], board: Board, layout: fit.Layout, workspace: Workspace
-) -> dict[str, bytes]:
-    return project_files(libraries, board, layout.workspace, workspace, layout.constants)
 
 
 def check_project(output: str | Path, *, force: bool = False) -> None:

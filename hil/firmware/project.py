@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from hil.board import Board, MemoryRegion
 from hil.errors import InputError
 from hil.firmware.glue import GENERATED, Glue, block_source, c_string, is_packed, model_key
+from hil.firmware.mlperf import Mlperf, server_source
 from hil.firmware.placement import ALIGNMENT, GUARD_BYTES, Workspace, arena_bytes, shared_bytes
 from hil.firmware.runtime import FirmwareRuntime, firmware_runtime, found_runtime
 from hilc.artifact.extra import EXTRA, SAFE_PATH, extra_code, is_extra
@@ -29,6 +31,24 @@ BUILD_ID_PLACEHOLDER = b"@BUILD_ID@"
 _NO_COPIES: Mapping[str, MemoryRegion] = MappingProxyType({})
 
 _SOURCES, _OBJECTS, _HEADERS = (f"codegen/host/{part}/" for part in ("src", "lib", "include"))
+
+
+@dataclass(frozen=True)
+class _Server:
+    """What answers on the serial line: its C files, where its headers are, and files of functions
+    that code from elsewhere may define as well.
+    """
+
+    sources: tuple[str, ...]
+    includes: tuple[str, ...] = ()
+    defaults: tuple[str, ...] = ()
+
+
+_SERVER = _Server(("src/frame.c", "src/rpc.c"))
+_MLPERF_SERVER = _Server(
+    ("mlperf/mlperf.c", "generated/mlperf.c"), ("mlperf",), ("mlperf/pulse.c",)
+)
+_SERVERS = (_SERVER, _MLPERF_SERVER)
 
 
 def modules_of(libraries: Sequence[ModelLibrary]) -> tuple[Module, ...]:
@@ -151,15 +171,18 @@ def project_files(
     workspace_region: MemoryRegion | None,
     workspace: Workspace = "own",
     constants: Mapping[str, MemoryRegion] = _NO_COPIES,
+    mlperf: Mlperf | None = None,
 ) -> dict[str, bytes]:
     """Every file of the project by its path in it, with the placeholder for the build id.
 
     ``workspace_region`` is where the pools lie that name no region; None on the host. ``constants``
-    are by model key the regions in which constants lie that are not in the first flash region.
+    are by model key the regions in which constants lie that are not in the first flash region. With
+    ``mlperf`` the image answers MLPerf Tiny's commands, and not those of the serial protocol.
     """
     modules = modules_of(libraries)
     runtime = runtime_of(libraries)
-    files = _template_files(board)
+    server = _SERVER if mlperf is None else _MLPERF_SERVER
+    files = _template_files(board, server)
     if runtime is not None:
         files.update(runtime.files())
     texts = {
@@ -167,8 +190,10 @@ def project_files(
         "generated/hil_config.h": _config_header(board, modules, runtime),
         "generated/hil_build.h": _build_header(),
         "generated/models.c": _models_source(modules, workspace, runtime),
-        "generated/firmware.cmake": _cmake_settings(libraries, board, runtime),
+        "generated/firmware.cmake": _cmake_settings(libraries, board, runtime, server),
     }
+    if mlperf is not None:
+        texts["generated/mlperf.c"] = server_source(mlperf, modules[0], board)
     for library in libraries:
         folder = _folder(library)
         for path, data in library.files.items():
@@ -324,15 +349,15 @@ def _workspace(index: int, section: str, inputs: str, region: str) -> str:
     )
 
 
-def _template_files(board: Board) -> dict[str, bytes]:
+def _template_files(board: Board, server: _Server) -> dict[str, bytes]:
     template = data_dir("firmware_template")
-    used = [template / folder for folder in _port_folders(board)]
     paths: list[Path] = [template / "CMakeLists.txt", template / "README.md"]
-    folders = [template / name for name in ("cmake", "include", "src")]
-    for folder in (*folders, *used):
+    for name in ("cmake", "include", "src", *server.includes, *_port_folders(board)):
+        folder = template / name
         paths += sorted(folder.glob("*.[ch]")) + sorted(folder.glob("*.cmake"))
     files = {path.relative_to(template).as_posix(): path.read_bytes() for path in paths}
-    return files
+    others = {path for other in _SERVERS if other is not server for path in other.sources}
+    return {path: data for path, data in files.items() if path not in others}
 
 
 def _port_folders(board: Board) -> list[str]:
@@ -401,7 +426,10 @@ def _c_integer(value: int) -> str:
 
 
 def _cmake_settings(
-    libraries: Sequence[ModelLibrary], board: Board, runtime: FirmwareRuntime | None
+    libraries: Sequence[ModelLibrary],
+    board: Board,
+    runtime: FirmwareRuntime | None,
+    server: _Server,
 ) -> str:
     sources = [
         # Sources that several ports share are in a folder of their own.
@@ -416,6 +444,9 @@ def _cmake_settings(
         _cmake_list("HIL_TOOLCHAIN_C_FLAGS", toolchain.c_flags),
         _cmake_list("HIL_TOOLCHAIN_MODEL_FLAGS", toolchain.model_flags),
         _cmake_list("HIL_TOOLCHAIN_LINK_FLAGS", toolchain.link_flags),
+        _cmake_list("HIL_SERVER_SOURCES", server.sources),
+        _cmake_list("HIL_SERVER_INCLUDES", server.includes),
+        _cmake_list("HIL_SERVER_DEFAULTS", server.defaults),
         _cmake_list("HIL_PORT_SOURCES", sources),
         _cmake_list("HIL_PORT_INCLUDES", _port_folders(board)),
         _cmake_list("HIL_CRT_SOURCES", runtime.sources(modules) if runtime else ()),
