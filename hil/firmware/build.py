@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from hil.board import Board
@@ -27,6 +27,7 @@ from hil.firmware import fit
 from hil.firmware.glue import model_key
 from hil.firmware.linkmap import LinkMap, Piece, read_map
 from hil.firmware.mlperf import Mlperf, check_one_model
+from hil.firmware.owners import flash_owners
 from hil.firmware.placement import Workspace, check_placement
 from hil.firmware.project import (
     check_core,
@@ -68,7 +69,7 @@ _LOG = "build.log"
 _TOLD = logging.getLogger("hil.build")
 _ELF = "build/firmware.elf"
 #: Part of every key: increment it when this module builds the same project differently.
-_KEY_VERSION = b"4"
+_KEY_VERSION = b"5"
 #: Files of CMake and Ninja in the folder ``build``; all others are the user's.
 _CMAKE_ENTRIES = (
     "CMakeCache.txt",
@@ -129,6 +130,8 @@ class ModelSizes:
     #: Region of constants that are not in the first flash region; to RAM they are copied.
     constants_region: str | None = None
     constants_are_copied: bool = False
+    #: ``flash_bytes`` by owner (:mod:`hil.firmware.owners`).
+    flash_owners: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -170,6 +173,8 @@ class Sizes:
     sections: tuple[SectionUse, ...] = ()
     #: Upper bound of the stack for calls and interrupts, if known (:mod:`hil.firmware.stack`).
     stack_bound_bytes: int | None = None
+    #: Flash of what models share, by owner; with that of the models it adds up to ``flash_bytes``.
+    flash_owners: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -554,7 +559,11 @@ def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
     bound = None
     if not board.is_host:
         bound = stack_bound(folder / _ELF, board.cpu)
-    return Sizes(flash, ram, stack, handler_stack, regions, models, sections, bound)
+    owners = flash_owners(link, {m.name: _objects(link, m) for m in modules}, flash_sections)
+    models = {
+        name: replace(model, flash_owners=owners.models[name]) for name, model in models.items()
+    }
+    return Sizes(flash, ram, stack, handler_stack, regions, models, sections, bound, owners.shared)
 
 
 def _measure_sections(
