@@ -202,6 +202,7 @@ PYTHON: Mapping[str, Sequence[str]] = {
     "hil.oracle": ("reference_of", "expected_outputs"),
     "hil.samples": ("RandomSamples", "ArraySamples", "load_samples"),
     "hil.bench": ("BenchReport",),
+    "hil.history": ("History", "Entry", "history_path"),
     "hil.board": ("load_board", "board_names", "default_board", "Board", "MemoryRegion"),
     "hil.build": ("build", "create_project", "Firmware", "Sizes"),
     "hil.runners": ("register_runner", "Runner", "Running", "Resettable", "Need", "Choice"),

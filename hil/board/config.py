@@ -1,6 +1,8 @@
-"""The user's configuration of boards: ``config.toml``, checked strictly.
+"""The user's configuration: ``config.toml``, checked strictly.
 
 ::
+
+    history = "~/hil/history.db"              # where results are recorded (:mod:`hil.history`)
 
     [boards.nucleo-f446re]
     probe = "0667FF"                          # a probe's unique id, or a part of it
@@ -30,7 +32,8 @@ from hilc.support.outputs import OutputError, write_file
 from hilc.support.suggest import listed, nearest
 from hilc.support.toml import parse_toml
 
-#: Keys of a board's table, and of its table ``power``, with their types.
+#: Keys of the file, of a board's table, and of its table ``power``, with their types.
+_KEYS: Mapping[str, type] = {"history": str, "boards": dict}
 _BOARD_KEYS: Mapping[str, type] = {"probe": str, "port": str, "power": dict}
 _POWER_KEYS: Mapping[str, type] = {
     "cycle": str,
@@ -66,14 +69,22 @@ def power_table(board: str) -> dict[str, Any] | None:
     return dict(table) if table is not None else None
 
 
+def configured_history() -> str | None:
+    """Return the configured file of the history, if any."""
+    history: str | None = _read().get("history")
+    return history
+
+
 def remember(board: str, **choices: str | None) -> None:
     """Store the given ``choices`` for later commands."""
     chosen = {key: value for key, value in choices.items() if value}
-    boards = read_config()
+    values = _read()
+    boards = values.get("boards", {})
     if not chosen or boards.get(board, {}) == {**boards.get(board, {}), **chosen}:
         return
     boards[board] = {**boards.get(board, {}), **chosen}
     lines = ["# What hil remembers of your boards; edit or delete it as you like.\n"]
+    lines += _lines({key: value for key, value in values.items() if key != "boards"})
     for name, values in sorted(boards.items()):
         tables = {key: value for key, value in values.items() if isinstance(value, dict)}
         lines.append(f"\n[boards.{json.dumps(name)}]\n")
@@ -93,6 +104,12 @@ def _lines(values: Mapping[str, Any]) -> list[str]:
 
 def read_config() -> dict[str, dict[str, Any]]:
     """Return each board's values; InputError names the file and the invalid key."""
+    boards: dict[str, dict[str, Any]] = _read().get("boards", {})
+    return boards
+
+
+def _read() -> dict[str, Any]:
+    """Return the checked content of the file; nothing where there is none."""
     path = config_path()
     check_regular(path, "set HIL_CONFIG to a file")
     try:
@@ -103,14 +120,13 @@ def read_config() -> dict[str, dict[str, Any]]:
         fact = f"{path} cannot be read: {error.strerror}"
         raise InputError(fact, "correct or delete it") from None
     values = parse_toml(data, path, InputError, "correct or delete it")
-    _check(path, "", values, {"boards": dict})
-    boards: dict[str, dict[str, Any]] = values.get("boards", {})
-    for name, board in boards.items():
+    _check(path, "", values, _KEYS)
+    for name, board in values.get("boards", {}).items():
         label = f"boards.{name}"
         _check(path, "boards", {name: board}, {name: dict})
         _check(path, label, board, _BOARD_KEYS)
         _check(path, f"{label}.power", board.get("power", {}), _POWER_KEYS)
-    return boards
+    return values
 
 
 def _check(path: Path, label: str, values: Mapping[str, Any], keys: Mapping[str, type]) -> None:

@@ -161,6 +161,7 @@ def _run(words: Sequence[str], console: Console) -> int:
     if args.handler is None:
         return _lacking_command(args.parser, console)
     console.as_json, console.quiet = args.json, args.quiet
+    args.words = tuple(words)
     import importlib
 
     if args.uses_plugins:

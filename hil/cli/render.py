@@ -114,10 +114,7 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
     """Return the measurements, with a table of the layers if ``per_layer``."""
     note = COUNTER_NOTES[report.counter]
     lines = [f"{report.model} on {report.board}: {report.per_inference:,} {note}, per inference"]
-    if len(set(report.counts)) > 1:
-        lines.append(
-            f"median of {len(report.counts)} runs, {min(report.counts):,} to {max(report.counts):,}"
-        )
+    lines.append("\n".join([_runs_line(report), _latency_line(report)]))
     lines += folded_lines(report.folded, report.macs)
     where = "in the workspace" if report.io_in_workspace else "beside the workspace"
     lines.append(
@@ -134,6 +131,18 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
             ["memory", "bytes"],
         )
     )
+    if report.flash_by_owner:
+        total = report.firmware_flash_bytes or 1
+        lines.append(
+            table(
+                [
+                    [owner, nbytes, f"{nbytes / total:.1%}"]
+                    for owner, nbytes in report.flash_by_owner.items()
+                    if nbytes
+                ],
+                ["flash by owner", "bytes", "share"],
+            )
+        )
     if report.estimate is not None:
         mix, (least, most) = report.estimate.mix, report.estimate.cycles
         lines.append(
@@ -164,6 +173,28 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
             )
         )
     return "\n\n".join(lines)
+
+
+def _runs_line(report: BenchReport) -> str:
+    """Return how the counts of the runs are spread."""
+    spread, runs = report.spread, len(report.counts)
+    after = f"after {report.warmup} for warm-up" if report.warmup else "without warm-up"
+    if spread.min != spread.max:
+        return (
+            f"median of {_plural(runs, 'run')}, {spread.min:,} to {spread.max:,}, half of them "
+            f"{spread.q1:,} to {spread.q3:,}; {after}"
+        )
+    same = ", all equal" if runs > 1 else ""
+    why = ": an emulator counts the same on every run" if report.is_deterministic else ""
+    return f"{_plural(runs, 'run')}{same}, {after}{why}"
+
+
+def _latency_line(report: BenchReport) -> str:
+    """Return the time of an inference, or why it is not known."""
+    clock = f"{report.clock_hz / 1e6:g} MHz"
+    if report.latency_us is None:
+        return f"no latency: {report.counter} are no time, whatever the clock ({clock})"
+    return f"latency {report.latency_us / 1000:,.3f} ms at {clock}"
 
 
 def folded_lines(folded: Folded, macs: int) -> list[str]:

@@ -1,21 +1,24 @@
 """Cost of an inference on a board: instructions or cycles, flash and RAM.
 
-The first inference warms the board's caches and is not counted. An emulator that counts
+The first inferences warm the board's caches and are not counted. An emulator that counts
 instructions gives the same figure for the same input on every run, so one measured run is enough.
+Its instructions are no time: only a board that counts cycles has a latency.
 """
 
 from __future__ import annotations
 
 import html
-import statistics
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from hil.board import Board
 from hil.device import Device, Model
 from hil.errors import LinkError
+from hil.firmware.build import Sizes
+from hil.firmware.owners import OWNERS
 from hil.verify.cycles import Estimate
+from hil.verify.provenance import Provenance
 from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import Module
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded
@@ -41,6 +44,28 @@ class LayerCount:
     def per_mac(self) -> float | None:
         """Instructions or cycles per multiply-accumulate; None for a layer without any."""
         return self.count / self.macs if self.macs else None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far the counts of several runs are apart; each value is one of them."""
+
+    min: int
+    q1: int
+    median: int
+    q3: int
+    max: int
+
+    @staticmethod
+    def of(counts: Sequence[int]) -> Spread:
+        """Return the spread of at least one count.
+
+        Where the median of an even number, or a quartile, lies between two counts, it is the lower
+        one for the first quartile and the median, the higher one for the third quartile.
+        """
+        ordered, last = sorted(counts), len(counts) - 1
+        positions = (0, last // 4, last // 2, last - last // 4, last)
+        return Spread(*(ordered[position] for position in positions))
 
 
 @dataclass(frozen=True)
@@ -70,10 +95,42 @@ class BenchReport:
     folded: Folded = NOTHING_FOLDED
     #: Executed instructions, and estimated cycles of a Cortex-M4; None if not requested.
     estimate: Estimate | None = None
+    #: Inferences before the measured ones.
+    warmup: int = 1
+    #: Clock of the core, by the board's description.
+    clock_hz: int = 0
+    #: Size of the main stack, of which ``stack_peak_bytes`` were in use at most.
+    stack_bytes: int = 0
+    #: Bytes of ``firmware_flash_bytes`` by owner (:mod:`hil.firmware.owners`); those of further
+    #: models in the image together as ``other models``.
+    flash_by_owner: Mapping[str, int] = field(default_factory=dict)
+    #: What the measurement was made from, if the caller stated it.
+    provenance: Provenance | None = None
 
     @property
     def macs(self) -> int:
         return sum(layer.macs for layer in self.layers)
+
+    @property
+    def spread(self) -> Spread:
+        """How far ``counts`` are apart."""
+        return Spread.of(self.counts)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether equal inputs give equal counts: an emulator's instructions, not a board's
+        cycles.
+        """
+        return self.counter == "instructions"
+
+    @property
+    def latency_us(self) -> float | None:
+        """Microseconds of an inference at the board's clock; None where cycles were not
+        counted.
+        """
+        if self.counter != "cycles" or not self.clock_hz:
+            return None
+        return self.per_inference / self.clock_hz * 1e6
 
     def __repr__(self) -> str:
         """Return the figures in one line."""
@@ -109,14 +166,22 @@ class BenchReport:
             "board": self.board,
             "counter": self.counter,
             "per_inference": self.per_inference,
+            "counts": list(self.counts),
+            "spread": asdict(self.spread),
+            "warmup": self.warmup,
+            "deterministic": self.is_deterministic,
+            "clock_hz": self.clock_hz,
+            "latency_us": self.latency_us,
             "model_flash_bytes": self.model_flash_bytes,
             "firmware_flash_bytes": self.firmware_flash_bytes,
+            "flash_by_owner": dict(self.flash_by_owner),
             "workspace_bytes": self.workspace_bytes,
             "state_bytes": self.state_bytes,
             "io_bytes": self.io_bytes,
             "io_in_workspace": self.io_in_workspace,
             "ram_bytes": self.ram_bytes,
             "stack_peak_bytes": self.stack_peak_bytes,
+            "stack_bytes": self.stack_bytes,
             "macs": self.macs,
             "folded_channels": self.folded.channels,
             "folded_macs": self.folded.macs,
@@ -127,19 +192,29 @@ class BenchReport:
         }
         if self.estimate is not None:
             report["estimate"] = self.estimate.json()
+        if self.provenance is not None:
+            report["provenance"] = self.provenance.to_json()
         return report
 
 
 def bench(
-    device: Device, module: Module, *, runs: int = 1, seed: int = 0, sample: Sample | None = None
+    device: Device,
+    module: Module,
+    *,
+    runs: int = 1,
+    warmup: int = 1,
+    seed: int = 0,
+    sample: Sample | None = None,
 ) -> BenchReport:
-    """Measure ``module`` on ``device``, with the same states and inputs in every run: ``sample``,
-    or random ones.
+    """Measure ``runs`` inferences of ``module`` on ``device``, after ``warmup`` others.
 
-    The stack's peak is that since the firmware's start.
+    All have the same states and inputs: ``sample``, or random ones. The stack's peak is that since
+    the firmware's start.
     """
-    check("runs", runs, int)
-    check("seed", seed, int)
+    for name, value, least in (("runs", runs, 1), ("warmup", warmup, 0), ("seed", seed, 0)):
+        check(name, value, int)
+        if value < least:
+            raise InputError(f"{name}={value} is too small", f"give at least {least}")
     firmware = device.firmware
     if firmware is None:
         raise InputError(
@@ -157,7 +232,8 @@ def bench(
     def measured(run: Callable[[], T]) -> T:
         return _undisturbed(device, model, given, run)
 
-    measured(inference)
+    for _ in range(warmup):
+        measured(inference)
     counts = [device.count(measured(inference)) for _ in range(runs)]
     profile = [device.count(ticks) for ticks in measured(model.profile)]
     sizes = firmware.sizes
@@ -165,8 +241,7 @@ def bench(
         model=module.name,
         board=board.name,
         counter=device.counter,
-        # The median of an even number of runs would not be one of them.
-        per_inference=statistics.median_low(counts),
+        per_inference=Spread.of(counts).median,
         counts=tuple(counts),
         model_flash_bytes=sizes.models[module.name].flash_bytes,
         firmware_flash_bytes=sizes.flash_bytes,
@@ -177,11 +252,27 @@ def bench(
         ram_bytes=sizes.ram_bytes,
         stack_peak_bytes=device.memory().stack_peak_bytes,
         folded=module.folded,
+        warmup=warmup,
+        clock_hz=board.clock_hz,
+        stack_bytes=sizes.stack_bytes,
+        flash_by_owner=_flash_by_owner(sizes, module.name),
         layers=tuple(
             LayerCount(layer.name, layer.op, layer.macs, count)
             for layer, count in zip(module.layers, profile, strict=True)
         ),
     )
+
+
+def _flash_by_owner(sizes: Sizes, model: str) -> dict[str, int]:
+    """Return the bytes of an image's flash by owner, those of one of its models apart."""
+    others = [m.flash_bytes for name, m in sizes.models.items() if name != model]
+    own = sizes.models[model].flash_owners
+    if not own:
+        return {}
+    found: dict[str, int] = {
+        owner: own.get(owner, 0) + sizes.flash_owners.get(owner, 0) for owner in OWNERS
+    }
+    return {**found, "other models": sum(others)} if others else found
 
 
 def layer_counts(

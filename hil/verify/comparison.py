@@ -23,6 +23,7 @@ from hil.support.numbers import json_number
 from hil.verify.cost import Cost, cost_of, repeated_requests, undisturbed_count
 from hil.verify.diagnosis import PAIRS_MAX, Diagnosis, Pair, diagnose
 from hil.verify.rerun import examine
+from hil.verify.provenance import Provenance
 from hil.verify.samples import Sample
 from hilc.artifact.library import Layer, TensorInfo
 from hilc.artifact.notebook import html_table
@@ -161,6 +162,8 @@ class Report:
     cost: Cost | None = None
     #: What is wrong with the first layer that differs; None if none does, or none was compared.
     diagnosis: Diagnosis | None = None
+    #: What the result was made from, if the caller stated it.
+    provenance: Provenance | None = None
 
     @property
     def match(self) -> bool:
@@ -252,6 +255,8 @@ class Report:
                     **(_first_difference_json(tensor) or {}),
                 }
             report["diagnosis"] = self.diagnosis.to_json() if self.diagnosis else None
+        if self.provenance is not None:
+            report["provenance"] = self.provenance.to_json()
         return report
 
 

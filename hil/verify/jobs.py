@@ -115,6 +115,7 @@ def bench(
     *,
     board: str | Path | Board | Device | None = None,
     runs: int = 1,
+    warmup: int = 1,
     seed: int = 0,
     sample: Any = None,
     quantize: bool = False,
@@ -123,6 +124,8 @@ def bench(
     **options: Any,
 ) -> BenchReport:
     """Count what an inference costs on a board: instructions or cycles, flash and RAM.
+
+    ``runs`` inferences are counted, after ``warmup`` others.
 
     ``model``, ``board``, ``name``, ``example`` and ``options`` are those of :func:`hil.verify`.
     Every run has the same states and inputs: ``sample``, a mapping of the inputs' names to arrays
@@ -133,7 +136,7 @@ def bench(
     """
     if module is not None:
         given = first_sample(sample, module.inputs, quantize=quantize)
-        return measure(model, module, runs=runs, seed=seed, sample=given)
+        return measure(model, module, runs=runs, warmup=warmup, seed=seed, sample=given)
     with prepared(model, board, options, name=name, example=example, check=check_countable) as job:
         given = first_sample(sample, job.inputs, quantize=quantize)
         with job.opened() as opened:
@@ -143,5 +146,13 @@ def bench(
                     "give a board",
                 )
             device = opened.device
-            run = partial(measure, device, opened.module, runs=runs, seed=seed, sample=given)
+            run = partial(
+                measure,
+                device,
+                opened.module,
+                runs=runs,
+                warmup=warmup,
+                seed=seed,
+                sample=given,
+            )
             return device.repeated(run)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hil.errors import HilWarning
 from hil.verify.comparison import Fallback, Oracle
+from hil.verify.provenance import model_file
 from hil.verify.samples import Sample, array_samples, load_samples
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.errors import InputError, ModelError
@@ -81,7 +82,7 @@ def reference_of(
     :class:`FallbackWarning` is given. A named one that defines an operator of the model otherwise
     than the code is refused.
     """
-    model = _model_file(library, module)
+    model = model_file(library, module)
     if source is not None:
         model = _read(Path(source))
     if model is None:
@@ -113,13 +114,6 @@ def reference_of(
     return Oracle(
         reference.name, reference.description + remark, values, fallback, reference.reset_state
     )
-
-
-def _model_file(library: ModelLibrary, module: Module) -> bytes | None:
-    """Return the file that a module was compiled from; TVM's archives hold texts in its place."""
-    stem = f"src/{module.name}"
-    kept = (data for path, data in library.files.items() if path.rpartition(".")[0] == stem)
-    return next((data for data in kept if reader_of(data) is not None), None)
 
 
 @typed

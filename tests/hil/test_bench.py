@@ -41,7 +41,10 @@ MODULE = Module(
 
 
 def firmware(board: Board) -> Firmware:
-    sizes = Sizes(1000, 500, 256, 64, (), {"net": ModelSizes(300, 30, 40, 8)})
+    own = {"kernels": 200, "constants": 30, "glue": 70}
+    shared = {"runtime": 100, "firmware": 590, "padding": 10}
+    models = {"net": ModelSizes(300, 30, 40, 8, flash_owners=own)}
+    sizes = Sizes(1000, 500, 256, 64, (), models, flash_owners=shared)
     return Firmware(Path(), Path(), "0" * 32, board, (), sizes)
 
 
@@ -98,14 +101,29 @@ def test_json_is_the_contract() -> None:
         "board": "mps2-an386",
         "counter": "instructions",
         "per_inference": 500,
+        "counts": [500],
+        "spread": {"min": 500, "q1": 500, "median": 500, "q3": 500, "max": 500},
+        "warmup": 1,
+        "deterministic": True,
+        "clock_hz": 25_000_000,
+        "latency_us": None,
         "model_flash_bytes": 300,
         "firmware_flash_bytes": 1000,
+        "flash_by_owner": {
+            "kernels": 200,
+            "constants": 30,
+            "glue": 70,
+            "runtime": 100,
+            "firmware": 590,
+            "padding": 10,
+        },
         "workspace_bytes": 40,
         "state_bytes": 0,
         "io_bytes": 4,
         "io_in_workspace": True,
         "ram_bytes": 500,
         "stack_peak_bytes": 99,
+        "stack_bytes": 256,
         "macs": 100,
         "folded_channels": 5,
         "folded_macs": 60,

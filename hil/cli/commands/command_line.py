@@ -16,6 +16,7 @@ from hil.cli.commands.parser import (
     Parser,
     Version,
     byte_count,
+    limit,
     natural_int,
     positive_float,
     positive_int,
@@ -25,6 +26,7 @@ from hil.plugins import optional_module
 _SECTIONS = {
     "models": ("quantize", "compile", "explain", "build"),
     "models on boards": ("run", "verify", "bench", "tune", "flash", "debug", "monitor"),
+    "results": ("history", "compare", "gate"),
     "boards": ("boards", "board", "erase", "reset", "lab"),
     "this program": ("doctor", "help", "completion", "tvmc"),
 }
@@ -50,6 +52,7 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
     commands = parser.add_commands()
     _add_model_commands(commands)
     _add_measuring_commands(commands)
+    _add_result_commands(commands)
     _add_probe_commands(commands)
     _add_board_commands(commands)
     _add_lab_commands(commands)
@@ -253,6 +256,7 @@ def _add_measuring_commands(commands: Any) -> None:
         "is compiled with the reference's arithmetic",
     )
     _add_format(verify)
+    _add_recording(verify)
     verify.add_argument(
         "--per-layer", action="store_true", help="compare the outputs of every layer, too"
     )
@@ -272,21 +276,10 @@ def _add_measuring_commands(commands: Any) -> None:
         commands, "bench", "running", "Count instructions or cycles; report sizes and memory."
     )
     _add_models(bench)
-    bench.add_argument(
-        "--runs", type=positive_int, default=1, metavar="N", help="measured inferences (default: 1)"
-    )
     _add_format(bench)
+    _add_recording(bench)
     bench.add_argument("--per-layer", action="store_true", help="show each layer")
-    bench.add_argument(
-        "--cycles",
-        action="store_true",
-        help="count executed instructions by kind, and estimate cycles of a Cortex-M4",
-    )
-    _add_seed(bench)
-    bench.add_argument(
-        "--inputs", metavar="F.npz", help="measure the first sample of a file: one array per input"
-    )
-    _add_quantize_inputs(bench)
+    _add_measuring_options(bench)
     _add_device_options(bench, several=True)
 
     tune = _command(
@@ -307,6 +300,129 @@ def _add_measuring_commands(commands: Any) -> None:
     monitor.add_argument("models", nargs="*", metavar="MODEL", help="as for build")
     monitor.add_argument("--seconds", type=positive_float, metavar="S", help="stop after S seconds")
     _add_device_options(monitor, required=False, lab=False)
+
+
+def _add_measuring_options(parser: Parser) -> None:
+    """Add the options of ``bench``, which the commands that measure for themselves share."""
+    group = parser.add_argument_group("measurement")
+    group.add_argument(
+        "--runs", type=positive_int, default=1, metavar="N", help="measured inferences (default: 1)"
+    )
+    group.add_argument(
+        "--warmup",
+        type=natural_int,
+        default=1,
+        metavar="N",
+        help="inferences before them, which fill caches and are not counted (default: 1)",
+    )
+    group.add_argument(
+        "--cycles",
+        action="store_true",
+        help="count executed instructions by kind, and estimate cycles of a Cortex-M4",
+    )
+    _add_seed(group)
+    group.add_argument(
+        "--inputs", metavar="F.npz", help="measure the first sample of a file: one array per input"
+    )
+    _add_quantize_inputs(group)
+
+
+# -- results -----------------------------------------------------------------------------------
+
+
+def _add_result_commands(commands: Any) -> None:
+    history = _command(commands, "history", "results", "List recorded results, the newest last.")
+    _add_history(history)
+    history.add_argument("--kind", choices=("verify", "bench"), help="only of this command")
+    history.add_argument("--model", dest="of_model", metavar="NAME", help="only of this model")
+    history.add_argument("--board", dest="of_board", metavar="NAME", help="only on this board")
+    history.add_argument(
+        "--commit", metavar="C", help="only of this commit: its beginning, or a name that git knows"
+    )
+    history.add_argument(
+        "--last", type=positive_int, metavar="N", help="only so many of the newest"
+    )
+    history.add_output_options()
+
+    _add_compare(commands)
+    _add_gate(commands)
+
+
+_MEASUREMENTS = (
+    "a .json file of `hil bench --json`, an id of `hil history`, a commit whose newest "
+    "measurements are in the history, or a model to be measured on --board"
+)
+
+
+def _add_compare(commands: Any) -> None:
+    compare = _command(
+        commands, "compare", "comparing", "Show two measurements side by side, layer by layer."
+    )
+    compare.add_argument("a", metavar="A", help=_MEASUREMENTS)
+    compare.add_argument("b", metavar="B", help="the same")
+    _add_recording(compare)
+    _add_measuring_options(compare)
+    _add_device_options(compare, required=False)
+
+
+def _add_gate(commands: Any) -> None:
+    gate = _command(
+        commands,
+        "gate",
+        "comparing",
+        "Fail (exit code 1) where a measurement exceeds its baseline by more than the limits.",
+    )
+    gate.add_argument(
+        "current",
+        nargs="?",
+        metavar="CURRENT",
+        help=f"{_MEASUREMENTS} (default: the newest of the baseline's model and board in the "
+        "history)",
+    )
+    gate.add_argument(
+        "--baseline",
+        required=True,
+        metavar="BASELINE",
+        help="a .json file of `hil bench --json`, an id of `hil history`, or a commit in it",
+    )
+    limits = gate.add_argument_group("limits")
+    for name, what in (
+        ("slower", "instructions or cycles"),
+        ("ram", "static RAM of the firmware"),
+        ("flash", "flash of the firmware"),
+        ("workspace", "workspace of the model"),
+        ("stack", "the stack's peak"),
+        ("energy", "energy of an inference in uJ"),
+    ):
+        limits.add_argument(
+            f"--max-{name}",
+            type=limit,
+            metavar="LIMIT",
+            help=f"{what}: at most so much more than the baseline, as 2%% of it or as a number",
+        )
+    gate.add_argument(
+        "--allow-other-model",
+        action="store_true",
+        help="accept a baseline of another model file or of other inputs",
+    )
+    _add_recording(gate)
+    _add_measuring_options(gate)
+    _add_device_options(gate, required=False)
+
+
+def _add_history(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--history",
+        metavar="FILE",
+        help="the file of recorded results (default: HIL_HISTORY, or `history` in config.toml)",
+    )
+
+
+def _add_recording(parser: Parser) -> None:
+    _add_history(parser)
+    parser.add_argument(
+        "--no-history", action="store_true", help="do not record the result in the history"
+    )
 
 
 def _add_device_options(
@@ -639,7 +755,7 @@ def _add_force(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_quantize_inputs(parser: Parser) -> None:
+def _add_quantize_inputs(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--quantize-inputs",
         action="store_true",
@@ -647,7 +763,7 @@ def _add_quantize_inputs(parser: Parser) -> None:
     )
 
 
-def _add_seed(parser: Parser) -> None:
+def _add_seed(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--seed",
         type=natural_int,

@@ -277,3 +277,14 @@ def byte_count(text: str) -> int:
             f"{text!r} is not a number of bytes such as 8192, 32K or 1M"
         )
     return count
+
+
+def limit(text: str) -> Any:
+    """Parse ``2%``, ``512`` or ``4K`` as a :class:`hil.history.gate.Limit`."""
+    # Not at the top: it loads the compiler.
+    from hil.history.gate import parse_limit
+
+    parsed = parse_limit(text)
+    if parsed is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a limit such as 2%, 0, 512 or 4K")
+    return parsed

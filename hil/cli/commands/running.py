@@ -8,14 +8,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from hil.board import Board
 from hil.cli.commands.options import compiled_for, opened, reachable_board
+from hil.cli.commands.recording import history_of, provenance_of, record
 from hil.cli.console import Console, arrays_json, several
 from hil.cli.render import run_text
 from hil.cli.reports import Outcome
 from hil.device import Model, RunResult
 from hil.firmware.project import modules_of
 from hil.verify import Oracle
-from hil.verify.bench import check_countable
+from hil.verify.bench import BenchReport, check_countable
 from hil.verify.cycles import check_estimable, estimate_cycles
 from hil.verify.jobs import DEFAULT_SAMPLES, bench, verify
 from hil.verify.oracle import expected_outputs, reference_of
@@ -121,6 +123,7 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
         given = {"--reference": args.reference, "--source": model}
         option = next((name for name, value in given.items() if value), "--per-layer")
         raise InputError(f"{option} and --expect are both given", f"drop {option} or --expect")
+    history = history_of(args)
     board = reachable_board(args)
     libraries = compiled_for(args, board, console)
     images = modules_of(libraries)
@@ -137,28 +140,32 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
         raise InputError(f"--keep-state is given, and {names} keeps no state", "drop --keep-state")
     # Check all arguments before the build.
     checks = [
-        (module.name, samples, _oracle(args, library, module, model, len(samples)))
+        (library, module, samples, _oracle(args, library, module, model, len(samples)))
         for library in libraries
         for module in library.modules
         for samples in [_samples(args, module)]
     ]
     reports = []
     with opened(args, board, libraries, console) as device:
-        for name, samples, oracle in checks:
-            bar = console.progress(samples, f"{name} on {board.name}")
-            reports.append(
-                verify(
-                    device[name],
-                    bar,
-                    oracle,
-                    board=board.name,
-                    per_layer=args.per_layer,
-                    keep_state=args.keep_state,
-                )
+        for library, module, samples, oracle in checks:
+            bar = console.progress(samples, f"{module.name} on {board.name}")
+            report = verify(
+                device[module.name],
+                bar,
+                oracle,
+                board=board.name,
+                per_layer=args.per_layer,
+                keep_state=args.keep_state,
             )
+            made_from = provenance_of(args, board, device, library, module, samples)
+            reports.append(replace(report, provenance=made_from))
     code = 0 if all(report.match for report in reports) else 1
-    data = several([report.to_json() for report in reports])
-    console.outcome(Outcome("verify", board.name, reports, data, code, in_detail=args.per_layer))
+    results = [report.to_json() for report in reports]
+    outcome = Outcome(
+        "verify", board.name, reports, several(results), code, in_detail=args.per_layer
+    )
+    console.outcome(outcome)
+    record(history, "verify", results, console)
     return code
 
 
@@ -201,36 +208,45 @@ def _oracle(
 
 def bench_command(args: argparse.Namespace, console: Console) -> int:
     """Measure the inference of each model."""
+    history = history_of(args)
+    board, reports = measured(args, console)
+    results = [report.to_json() for report in reports]
+    console.outcome(
+        Outcome("bench", board.name, reports, several(results), in_detail=args.per_layer)
+    )
+    record(history, "bench", results, console)
+    return 0
+
+
+def measured(args: argparse.Namespace, console: Console) -> tuple[Board, list[BenchReport]]:
+    """Return the board that the arguments name and the measurements of their models on it."""
     board = reachable_board(args)
     check_countable(board)
     if args.cycles:
         check_estimable(board)
     libraries = compiled_for(args, board, console)
-    images = modules_of(libraries)
+    images = [(library, module) for library in libraries for module in library.modules]
     if args.inputs and len(images) > 1:
         raise InputError(
             f"--inputs is for one model, and the image has {len(images)}", "measure them one by one"
         )
-    inputs = images[0].inputs
-    sample = first_sample(args.inputs or None, inputs, quantize=args.quantize_inputs)
+    samples = [
+        first_sample(args.inputs or None, module.inputs, quantize=args.quantize_inputs)
+        or random_sample(module.inputs, args.seed, 0)
+        for _, module in images
+    ]
+    reports = []
     with opened(args, board, libraries, console) as device:
-        reports = [
-            bench(device[module.name], runs=args.runs, seed=args.seed, sample=sample)
-            for module in images
-        ]
+        for (library, module), sample in zip(images, samples, strict=True):
+            report = bench(device[module.name], runs=args.runs, warmup=args.warmup, sample=sample)
+            made_from = provenance_of(args, board, device, library, module, [sample])
+            reports.append(replace(report, provenance=made_from))
     if args.cycles:
-        estimated = partial(
-            estimate_cycles,
-            board,
-            libraries,
-            seed=args.seed,
-            workspace=args.workspace,
-            sample=sample,
-        )
-        reports = [
-            replace(report, estimate=estimated(module))
-            for report, module in zip(reports, images, strict=True)
+        estimates = [
+            estimate_cycles(
+                board, libraries, module, seed=args.seed, workspace=args.workspace, sample=sample
+            )
+            for (_, module), sample in zip(images, samples, strict=True)
         ]
-    data = several([report.to_json() for report in reports])
-    console.outcome(Outcome("bench", board.name, reports, data, in_detail=args.per_layer))
-    return 0
+        reports = [replace(r, estimate=e) for r, e in zip(reports, estimates, strict=True)]
+    return board, reports

@@ -1,0 +1,70 @@
+"""``hil history``: list recorded results."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hil.cli.console import Console, table
+from hil.errors import InputError
+from hil.history import Entry, History, history_path
+from hil.verify.provenance import commit_named
+
+_COMMIT_DIGITS = 10
+
+
+def history_command(args: argparse.Namespace, console: Console) -> int:
+    """List the entries of the history."""
+    history = chosen_history(args)
+    commit = None
+    if args.commit is not None:
+        commit = commit_named(args.commit, Path.cwd()) or args.commit
+    entries = history.entries(
+        kind=args.kind, model=args.of_model, board=args.of_board, commit=commit, last=args.last
+    )
+    data = {"history": str(history.path), "entries": [entry.to_json() for entry in entries]}
+    console.result(data, _history_text(entries))
+    return 0
+
+
+def chosen_history(args: argparse.Namespace) -> History:
+    """Return the history to read; raise if none is chosen."""
+    path = history_path(args.history)
+    if path is None:
+        raise InputError(
+            "no history is chosen", "give --history FILE, or set HIL_HISTORY to a file"
+        )
+    return History(path)
+
+
+def _history_text(entries: Sequence[Entry]) -> str:
+    if not entries:
+        return "no entries"
+    before: dict[tuple[str, str, str], int] = {}
+    rows = []
+    for entry in entries:
+        commit = (entry.commit or "-")[:_COMMIT_DIGITS] + ("+" if entry.is_dirty else "")
+        when = entry.time.astimezone().strftime("%Y-%m-%d %H:%M")
+        found = _result_text(entry, before)
+        rows.append([str(entry.id), when, commit, entry.kind, entry.model, entry.board, found])
+    return table(rows, ["id", "time", "commit", "command", "model", "board", "result"])
+
+
+def _result_text(entry: Entry, before: dict[tuple[str, str, str], int]) -> str:
+    """Return an entry's result in a few words, with the change since the one ``before``."""
+    result: Mapping[str, Any] = entry.result
+    if entry.kind == "verify":
+        verdict = "match" if result.get("match") else "DIFFER"
+        return f"{verdict} with {result.get('reference')}, {result.get('samples')} samples"
+    count, counter = result.get("per_inference"), str(result.get("counter"))
+    if not isinstance(count, int):
+        return "-"
+    of = (entry.model, entry.board, counter)
+    change = ""
+    if before.get(of):
+        percent = 100 * (count / before[of] - 1)
+        change = f" ({percent:+.2f} %)" if count != before[of] else " (unchanged)"
+    before[of] = count
+    return f"{count:,} {counter}{change}"

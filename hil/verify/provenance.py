@@ -1,0 +1,211 @@
+"""What a result was made from: commit, model, image, inputs, compiler, runner and command.
+
+Two results with equal hashes of model, image and inputs were made from the same bytes; the rest
+tells where a difference may come from.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hilc
+from hil.board import Board
+from hil.errors import HilError, InputError
+from hil.firmware.build import Firmware
+from hil.firmware.toolchain import compiler_version, program_version
+from hil.support.cache import digest
+from hil.support.qemu import program
+from hil.verify.samples import Sample
+from hilc.artifact.library import ModelLibrary, Module
+from hilc.frontends.readers import reader_of
+from hilc.support.process import run
+
+#: Time limit of git, whose answer is worth a moment only.
+_GIT_LIMIT_S = 5.0
+#: Compiler flags that depend on where the project lies, and the files that they name.
+_PLACED = re.compile(r"-I|-ffile-prefix-map=|-D")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a result was made from; ``to_json()`` is the key ``provenance`` of its JSON object."""
+
+    #: The commit that is checked out in the working directory, and whether files differ from it;
+    #: None outside of a git repository.
+    commit: str | None
+    is_dirty: bool | None
+    #: SHA-256 of the file that the model was compiled from.
+    model_sha256: str
+    #: The firmware's build id, and SHA-256 of its ELF file.
+    build_id: str
+    image_sha256: str | None
+    #: SHA-256 over names, shapes, types and values of all samples, and their number.
+    inputs_sha256: str
+    samples: int
+    #: What started the firmware: the name of a runner, ``port``, or the place in a lab.
+    runner: str
+    #: The user's options for the compiler.
+    options: Mapping[str, Any]
+    #: The C compiler's flags for the model's code, without folders.
+    c_flags: Sequence[str]
+    #: Versions of the programs that took part, by name.
+    versions: Mapping[str, str]
+    #: The command line that gives the result again; empty for a call from Python.
+    command: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "commit": self.commit,
+            "dirty": self.is_dirty,
+            "model": {"sha256": self.model_sha256},
+            "image": {"sha256": self.image_sha256, "build_id": self.build_id},
+            "inputs": {"sha256": self.inputs_sha256, "samples": self.samples},
+            "runner": self.runner,
+            "options": {name: _plain(value) for name, value in self.options.items()},
+            "c_flags": list(self.c_flags),
+            "versions": dict(self.versions),
+            "command": self.command,
+        }
+
+
+def provenance(
+    firmware: Firmware,
+    library: ModelLibrary,
+    module: Module,
+    samples: Iterable[Sample],
+    *,
+    runner: str,
+    options: Mapping[str, Any],
+    words: Sequence[str] = (),
+) -> Provenance:
+    """Return what a result of ``module`` on a firmware was made from.
+
+    ``options`` are the compiler's that the user chose, ``words`` those of the command line.
+    """
+    commit, is_dirty = checked_out(Path.cwd())
+    inputs_sha256, count = _hashed(samples)
+    return Provenance(
+        commit=commit,
+        is_dirty=is_dirty,
+        model_sha256=_model_sha256(library, module),
+        build_id=firmware.build_id,
+        image_sha256=digest(firmware.elf),
+        inputs_sha256=inputs_sha256,
+        samples=count,
+        runner=runner,
+        options=options,
+        c_flags=_c_flags(firmware, module),
+        versions=_versions(firmware.board, runner),
+        command=shlex.join(["hil", *words]) if words else "",
+    )
+
+
+def checked_out(folder: Path) -> tuple[str | None, bool | None]:
+    """Return the commit of the repository around ``folder``, and whether tracked files differ
+    from it; (None, None) without a repository, a commit or git.
+    """
+    commit = _git(folder, "rev-parse", "--verify", "HEAD")
+    if not commit:
+        return None, None
+    changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return commit, None if changes is None else bool(changes)
+
+
+def commit_named(word: str, folder: Path) -> str | None:
+    """Return the commit that git knows by ``word`` (a tag, ``main``, ``HEAD~1``), if any."""
+    # A word that begins with a dash would be an option.
+    if word.startswith("-"):
+        return None
+    return _git(folder, "rev-parse", "--verify", "--quiet", f"{word}^{{commit}}") or None
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """Return the output of git; None if it fails or is missing."""
+    try:
+        done = run(["git", *words], folder, limit_s=_GIT_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def model_file(library: ModelLibrary, module: Module) -> bytes | None:
+    """Return the file that a module was compiled from; TVM's archives hold texts in its place."""
+    stem = f"src/{module.name}"
+    kept = (data for path, data in library.files.items() if path.rpartition(".")[0] == stem)
+    return next((data for data in kept if reader_of(data) is not None), None)
+
+
+def _model_sha256(library: ModelLibrary, module: Module) -> str:
+    """Return the hash of the model's file; of the library's own files if it does not hold it."""
+    data = model_file(library, module)
+    if data is not None:
+        return hashlib.sha256(data).hexdigest()
+    whole = hashlib.sha256()
+    for path, content in sorted(library.files.items()):
+        whole.update(f"{path}:{len(content)}:".encode() + content)
+    return whole.hexdigest()
+
+
+def _hashed(samples: Iterable[Sample]) -> tuple[str, int]:
+    whole, count = hashlib.sha256(), 0
+    for sample in samples:
+        count += 1
+        for name, array in sorted(sample.items()):
+            values = np.ascontiguousarray(array)
+            whole.update(f"{name}:{values.dtype.name}{list(values.shape)}:".encode())
+            whole.update(values.tobytes())
+    return whole.hexdigest(), count
+
+
+def _c_flags(firmware: Firmware, module: Module) -> tuple[str, ...]:
+    """Return the flags that CMake compiled the model's glue with; empty if it left no record."""
+    try:
+        commands = json.loads((firmware.folder / "build" / "compile_commands.json").read_bytes())
+        command = next(
+            entry["command"]
+            for entry in commands
+            if f"/models/{module.name}/" in entry["file"]
+            or entry["file"].endswith(f"/model_{module.name}.c")
+        )
+        words = shlex.split(command)[1:]
+    except (OSError, ValueError, LookupError, TypeError, StopIteration):
+        return ()
+    end = words.index("-o") if "-o" in words else len(words)
+    return tuple(w for w in words[:end] if w.startswith("-") and not _PLACED.match(w))
+
+
+def _versions(board: Board, runner: str) -> dict[str, str]:
+    versions = {"hil": hilc.__version__, "python": platform.python_version()}
+    versions["numpy"] = np.__version__
+    with suppress(HilError):
+        versions["compiler"] = compiler_version(board)
+    if runner == "qemu":
+        with suppress(HilError):
+            versions["qemu"] = _program_version(program(board.cpu))
+    return versions
+
+
+@functools.cache
+def _program_version(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise InputError(f"{name} is not in PATH", "install it")
+    return program_version(path)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
