@@ -22,8 +22,8 @@ from hil.errors import NumericError
 from hil.support.numbers import json_number
 from hil.verify.cost import Cost, cost_of, repeated_requests, undisturbed_count
 from hil.verify.diagnosis import PAIRS_MAX, Diagnosis, Pair, diagnose
-from hil.verify.rerun import examine
 from hil.verify.provenance import Provenance
+from hil.verify.rerun import examine
 from hil.verify.samples import Sample
 from hilc.artifact.library import Layer, TensorInfo
 from hilc.artifact.notebook import html_table

@@ -1,0 +1,194 @@
+"""``hil compare`` and ``hil gate``: measurements beside others."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hil.cli.commands.recording import history_of, record
+from hil.cli.commands.results import chosen_history
+from hil.cli.commands.running import measured
+from hil.cli.console import Console, shown_name, table
+from hil.errors import InputError
+from hil.firmware.sources import parse_sources
+from hil.history import Entry, History, history_path
+from hil.history.comparison import Change, Comparison, compare, paired
+from hil.history.gate import Excess, Limit, Verdict, gates
+from hil.history.measurement import Measurement, read_measurements
+from hil.verify.provenance import commit_named
+from hilc.support.inputs import check_regular
+from hilc.support.jsondata import parse_json
+
+#: The limits of `hil gate`: the option ``--max-NAME`` for each.
+LIMITS = ("slower", "ram", "flash", "workspace", "stack", "energy")
+
+
+def compare_command(args: argparse.Namespace, console: Console) -> int:
+    """Show two measurements layer by layer."""
+    sides = [_measurements(word, args, console) for word in (args.a, args.b)]
+    comparisons = [compare(before, after) for before, after in paired(*sides)]
+    data = {"comparisons": [comparison.to_json() for comparison in comparisons]}
+    console.result(data, "\n\n".join(_comparison_text(comparison) for comparison in comparisons))
+    return 0
+
+
+def gate_command(args: argparse.Namespace, console: Console) -> int:
+    """Hold a measurement to limits beside its baseline; the exit code is 1 if one is exceeded."""
+    given = {name: vars(args)[f"max_{name}"] for name in LIMITS}
+    limits: Mapping[str, Limit] = {name: limit for name, limit in given.items() if limit}
+    if not limits:
+        raise InputError("no limit is given", "give at least one, such as --max-slower 2%")
+    baselines = _measurements(args.baseline, args, console, is_measured=False)
+    current = (
+        _measurements(args.current, args, console)
+        if args.current
+        else _newest(chosen_history(args), baselines)
+    )
+    verdicts = gates(baselines, current, limits, allow_other_model=args.allow_other_model)
+    passed = all(verdict.passed for verdict in verdicts)
+    data = {"passed": passed, "gates": [verdict.to_json() for verdict in verdicts]}
+    console.result(data, "\n".join(_verdict_text(verdict, limits) for verdict in verdicts))
+    return 0 if passed else 1
+
+
+# -- where measurements come from ----------------------------------------------------------------
+
+
+def _measurements(
+    word: str, args: argparse.Namespace, console: Console, *, is_measured: bool = True
+) -> list[Measurement]:
+    """Return the measurements that ``word`` names: a JSON file, an entry of the history, a commit,
+    or, where ``is_measured``, a model that is measured now.
+    """
+    path = Path(word)
+    if path.is_file() and path.suffix == ".json":
+        return _from_file(path)
+    if word.isdecimal() and not path.exists():
+        return [_of_entry(chosen_history(args).entry(int(word)))]
+    if path.exists() or "=" in word:
+        if not is_measured:
+            raise InputError(
+                f"{word!r} is no measurement",
+                "give a .json file of `hil bench --json`, an id of `hil history`, or a commit",
+            )
+        return _run(word, args, console)
+    return _of_commit(word, args)
+
+
+def _from_file(path: Path) -> list[Measurement]:
+    hint = "write it with `hil bench MODEL --board B --json`"
+    check_regular(path, hint)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}", hint) from None
+    return read_measurements(parse_json(data, str(path), hint), str(path))
+
+
+def _run(word: str, args: argparse.Namespace, console: Console) -> list[Measurement]:
+    """Measure the model; its result is recorded as that of ``hil bench`` is."""
+    if args.board is None:
+        raise InputError(f"{word!r} is a model, and no board is given", "add --board B")
+    parse_sources([word])
+    history = history_of(args)
+    one = argparse.Namespace(**{**vars(args), "models": [word]})
+    _, reports = measured(one, console)
+    results = [report.to_json() for report in reports]
+    record(history, "bench", results, console)
+    return [m for result in results for m in read_measurements(result, word)]
+
+
+def _of_commit(word: str, args: argparse.Namespace) -> list[Measurement]:
+    """Return the newest measurement of each model and board at a commit."""
+    if history_path(args.history) is None:
+        raise InputError(
+            f"{word!r} is no file, and no history is chosen to look for a commit",
+            "give a model, a .json file, or --history FILE",
+        )
+    history = chosen_history(args)
+    commit = commit_named(word, Path.cwd()) or word
+    newest = {(e.model, e.board): e for e in history.entries(kind="bench", commit=commit)}
+    if not newest:
+        raise InputError(
+            f"{word!r} is no file, and the history {history.path} has no measurement of a commit "
+            "of this name",
+            "see `hil history --kind bench`",
+        )
+    return [_of_entry(entry) for entry in newest.values()]
+
+
+def _newest(history: History, baselines: Sequence[Measurement]) -> list[Measurement]:
+    """Return the newest recorded measurement of each baseline's model and board."""
+    found = []
+    for baseline in baselines:
+        chosen = history.entries(kind="bench", model=baseline.model, board=baseline.board, last=1)
+        if not chosen:
+            raise InputError(
+                f"the history {history.path} has no measurement of {baseline.title}",
+                "name what to measure: hil gate MODEL --board B --baseline F",
+            )
+        found += [_of_entry(entry) for entry in chosen]
+    return found
+
+
+def _of_entry(entry: Entry) -> Measurement:
+    source = f"entry {entry.id}"
+    if entry.kind != "bench":
+        raise InputError(
+            f"{source} of the history is of hil {entry.kind}, which measures nothing",
+            "choose one of `hil history --kind bench`",
+        )
+    (measurement,) = read_measurements(entry.result, source)
+    return measurement
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def _comparison_text(comparison: Comparison) -> str:
+    before, after = comparison.before, comparison.after
+    heads = [
+        f"{name}: {measurement.title} ({measurement.source})"
+        for name, measurement in (("A", before), ("B", after))
+    ]
+    rows = [_row(change, change.title) for change in (comparison.count, *comparison.figures)]
+    figures = table(rows, ["", "A", "B", "difference", "change"])
+    layers = table(
+        [
+            [layer.layer.op, *_row(layer.change, shown_name(layer.layer.name))[1:],
+             shown_name(layer.layer.name)]
+            for layer in comparison.layers
+        ],
+        ["layer", "A", "B", "difference", "change", "name"],
+    )  # fmt: skip
+    return "\n\n".join(["\n".join(heads), figures, layers])
+
+
+def _row(change: Change, title: str) -> list[object]:
+    percent = "" if change.percent is None else f"{change.percent:+.2f} %"
+    return [title, change.before, change.after, change.difference, percent]
+
+
+def _verdict_text(verdict: Verdict, limits: Mapping[str, Limit]) -> str:
+    title = verdict.comparison.after.title
+    count = verdict.comparison.count
+    if verdict.passed:
+        limited = ", ".join(f"{name} {limit.text}" for name, limit in limits.items())
+        return f"{title}: within the limits ({limited}); {_change_text(count)}"
+    return "\n".join(_excess_text(title, excess) for excess in verdict.excesses)
+
+
+def _excess_text(title: str, excess: Excess) -> str:
+    text = f"{title}: {_change_text(excess.change)}; the limit is {excess.limit.text} more"
+    if excess.layer_change is None:
+        return text
+    return f"{text}\n  most of it in {excess.layer}: {_change_text(excess.layer_change, '')}"
+
+
+def _change_text(change: Change, title: str | None = None) -> str:
+    name = change.title if title is None else title
+    before = "none" if change.before is None else f"{change.before:,}"
+    after = "none" if change.after is None else f"{change.after:,}"
+    percent = "" if change.percent is None else f"({change.percent:+.2f} %)"
+    return f"{' '.join(filter(None, [after, name, percent]))}, {before} before"

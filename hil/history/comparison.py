@@ -1,0 +1,182 @@
+"""Comparison of two measurements: the count, the memory, and layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from hil.errors import InputError
+from hil.history.measurement import FIGURES, MeasuredLayer, Measurement
+
+
+@dataclass(frozen=True)
+class Change:
+    """A figure in both measurements; None where only one has it."""
+
+    title: str
+    before: float | None
+    after: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """How much more the second one has."""
+        if self.before is None or self.after is None:
+            return None
+        return self.after - self.before
+
+    @property
+    def percent(self) -> float | None:
+        """The difference in per cent of the first one; None where that is 0 or absent."""
+        if self.difference is None or not self.before:
+            return None
+        return 100 * self.difference / self.before
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.title,
+            "a": self.before,
+            "b": self.after,
+            "difference": self.difference,
+            "percent": self.percent,
+        }
+
+
+@dataclass(frozen=True)
+class LayerChange:
+    """A layer of both measurements, or of one of them."""
+
+    before: MeasuredLayer | None
+    after: MeasuredLayer | None
+
+    @property
+    def layer(self) -> MeasuredLayer:
+        """The layer as the second measurement has it, if it does."""
+        layer = self.after or self.before
+        assert layer is not None, "a layer is in one of them"
+        return layer
+
+    @property
+    def difference(self) -> int:
+        """How much more the second one takes; a layer that is absent takes nothing."""
+        return (self.after.count if self.after else 0) - (self.before.count if self.before else 0)
+
+    @property
+    def change(self) -> Change:
+        return Change(
+            self.layer.name,
+            self.before.count if self.before else None,
+            self.after.count if self.after else None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.change.to_json(), "op": self.layer.op}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two measurements side by side."""
+
+    before: Measurement
+    after: Measurement
+    #: The count of an inference.
+    count: Change
+    #: Memory, and energy where both have it.
+    figures: tuple[Change, ...]
+    layers: tuple[LayerChange, ...]
+
+    @property
+    def most_slowed(self) -> LayerChange | None:
+        """The layer whose count has grown most; None if none has."""
+        most = max(self.layers, key=lambda layer: layer.difference, default=None)
+        return most if most is not None and most.difference > 0 else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "a": _about(self.before),
+            "b": _about(self.after),
+            "counter": self.after.counter,
+            "per_inference": self.count.to_json(),
+            "figures": [change.to_json() for change in self.figures],
+            "layers": [layer.to_json() for layer in self.layers],
+        }
+
+
+def compare(before: Measurement, after: Measurement) -> Comparison:
+    """Return both side by side; raise InputError where their counts have different units."""
+    if before.counter != after.counter:
+        raise InputError(
+            f"{before.source} counts {before.counter}, {after.source} counts {after.counter}",
+            "compare measurements of two emulated boards, or of two real ones",
+        )
+    figures = [
+        Change(figure.title, before.figures.get(figure.key), after.figures.get(figure.key))
+        for figure in FIGURES
+        if figure.key in before.figures or figure.key in after.figures
+    ]
+    if before.energy_uj is not None or after.energy_uj is not None:
+        figures.append(Change("energy in uJ", before.energy_uj, after.energy_uj))
+    count = Change(f"{after.counter}, per inference", before.per_inference, after.per_inference)
+    layers = _paired(before.layers, after.layers)
+    return Comparison(before, after, count, tuple(figures), layers)
+
+
+def paired(
+    before: Sequence[Measurement], after: Sequence[Measurement]
+) -> list[tuple[Measurement, Measurement]]:
+    """Return pairs of measurements: of the same model and board, or the only two.
+
+    Raise :class:`~hil.errors.InputError` for a measurement that has no partner.
+    """
+    if len(before) == len(after) == 1:
+        return [(before[0], after[0])]
+    known = {(m.model, m.board): m for m in before}
+    pairs = []
+    for measurement in after:
+        partner = known.pop((measurement.model, measurement.board), None)
+        if partner is None:
+            raise _alone(measurement, before)
+        pairs.append((partner, measurement))
+    if known:
+        raise _alone(next(iter(known.values())), after)
+    return pairs
+
+
+def _alone(measurement: Measurement, others: Sequence[Measurement]) -> InputError:
+    sources = ", ".join(dict.fromkeys(other.source for other in others)) or "the other side"
+    return InputError(
+        f"{measurement.source} has {measurement.title}, {sources} has not",
+        "measure the same models on the same boards",
+    )
+
+
+def _paired(
+    before: Sequence[MeasuredLayer], after: Sequence[MeasuredLayer]
+) -> tuple[LayerChange, ...]:
+    """Return the layers of both in their order, those of equal name and operator together.
+
+    Where no name is equal, as in two versions of a model that name their tensors anew, layers of
+    equal operators are paired.
+    """
+    by_name = [[(layer.name, layer.op) for layer in layers] for layers in (before, after)]
+    if not set(by_name[0]) & set(by_name[1]):
+        by_name = [[("", layer.op) for layer in layers] for layers in (before, after)]
+    pairs: list[LayerChange] = []
+    matcher = SequenceMatcher(None, by_name[0], by_name[1], autojunk=False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag == "equal":
+            pairs += [LayerChange(a, b) for a, b in zip(before[i1:i2], after[j1:j2], strict=True)]
+        else:
+            pairs += [LayerChange(a, None) for a in before[i1:i2]]
+            pairs += [LayerChange(None, b) for b in after[j1:j2]]
+    return tuple(pairs)
+
+
+def _about(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "source": measurement.source,
+        "model": measurement.model,
+        "board": measurement.board,
+        "model_sha256": measurement.model_sha256,
+    }

@@ -1,0 +1,173 @@
+"""Limits for a measurement beside a baseline: what became slower or larger than it may."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hil.errors import InputError
+from hil.history.comparison import Change, Comparison, compare
+from hil.history.measurement import FIGURES, Measurement
+
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How much more than the baseline is accepted: a number, or a share of the baseline."""
+
+    #: As the user wrote it.
+    text: str
+    amount: Fraction
+    is_share: bool
+
+    def allows(self, before: float, after: float) -> bool:
+        """Return whether ``after`` is within the limit."""
+        # Fractions: 2 % of a count is no number that binary floats hold.
+        more = Fraction(after) - Fraction(before)
+        return more <= (self.amount * Fraction(before) if self.is_share else self.amount)
+
+
+def parse_limit(text: str) -> Limit | None:
+    """Return the limit in ``2%``, ``0``, ``512`` or ``4K``; None for anything else."""
+    if match := _PERCENT.fullmatch(text.strip()):
+        return Limit(text.strip(), Fraction(match[1]) / 100, True)
+    if match := re.fullmatch(r"([0-9]{1,12})([KkMm]?)", text.strip()):
+        unit = {"": 1, "k": 1 << 10, "m": 1 << 20}[match[2].lower()]
+        return Limit(text.strip(), Fraction(int(match[1]) * unit), False)
+    return None
+
+
+@dataclass(frozen=True)
+class Excess:
+    """A figure that has grown beyond its limit."""
+
+    change: Change
+    limit: Limit
+    #: The layer whose count has grown most, for a count; else empty.
+    layer: str = ""
+    layer_change: Change | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.change.to_json(),
+            "limit": self.limit.text,
+            "layer": self.layer or None,
+            "layer_change": self.layer_change.to_json() if self.layer_change else None,
+        }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A measurement beside its baseline, and what exceeds the limits."""
+
+    comparison: Comparison
+    excesses: tuple[Excess, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.excesses
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "model": self.comparison.after.model,
+            "board": self.comparison.after.board,
+            "passed": self.passed,
+            "excesses": [excess.to_json() for excess in self.excesses],
+            "comparison": self.comparison.to_json(),
+        }
+
+
+def gate(
+    baseline: Measurement,
+    current: Measurement,
+    limits: Mapping[str, Limit],
+    *,
+    allow_other_model: bool = False,
+) -> Verdict:
+    """Return what of ``current`` is beyond ``limits``, by their names: ``slower``, ``energy`` and
+    those of :data:`~hil.history.measurement.FIGURES`.
+
+    Raise :class:`~hil.errors.InputError` if the two cannot be compared: another model, board, unit
+    or other inputs, or a limited figure that one of them lacks.
+    """
+    _check_same(baseline, current, allow_other_model)
+    comparison = compare(baseline, current)
+    changes = {"slower": comparison.count} | {
+        figure.limit: Change(
+            figure.title, baseline.figures.get(figure.key), current.figures.get(figure.key)
+        )
+        for figure in FIGURES
+        if figure.limit
+    }
+    changes["energy"] = Change("energy in uJ", baseline.energy_uj, current.energy_uj)
+    excesses = []
+    for name, limit in limits.items():
+        change = changes[name]
+        if change.before is None or change.after is None:
+            lacking = baseline if change.before is None else current
+            raise InputError(
+                f"{lacking.source} does not tell the {change.title} of {lacking.title}",
+                f"measure it anew with this version, or drop --max-{name}",
+            )
+        if not limit.allows(change.before, change.after):
+            layer = comparison.most_slowed if name == "slower" else None
+            excesses.append(
+                Excess(
+                    change,
+                    limit,
+                    f"{layer.layer.op} {layer.layer.name}" if layer else "",
+                    layer.change if layer else None,
+                )
+            )
+    return Verdict(comparison, tuple(excesses))
+
+
+def gates(
+    baselines: Sequence[Measurement],
+    current: Sequence[Measurement],
+    limits: Mapping[str, Limit],
+    *,
+    allow_other_model: bool = False,
+) -> list[Verdict]:
+    """Return the verdict on each of ``current`` beside the baseline of its model and board."""
+    known = {(m.model, m.board): m for m in baselines}
+    verdicts = []
+    for measurement in current:
+        baseline = known.get((measurement.model, measurement.board))
+        if baseline is None:
+            titles = ", ".join(m.title for m in baselines) or "nothing"
+            raise InputError(
+                f"the baseline is of {titles}, not of {measurement.title}",
+                "give the baseline of this model and board",
+            )
+        verdicts.append(gate(baseline, measurement, limits, allow_other_model=allow_other_model))
+    return verdicts
+
+
+def _check_same(baseline: Measurement, current: Measurement, allow_other_model: bool) -> None:
+    if allow_other_model:
+        return
+    for what, before, after, remedy in (
+        (
+            "another model file",
+            baseline.model_sha256,
+            current.model_sha256,
+            "measure a new baseline, or add --allow-other-model if only its weights have changed",
+        ),
+        (
+            "other inputs",
+            baseline.inputs_sha256,
+            current.inputs_sha256,
+            "measure with the same --seed or --inputs",
+        ),
+    ):
+        if before is not None and after is not None and before != after:
+            raise InputError(
+                f"the baseline {baseline.source} of {baseline.title} was measured with {what} "
+                f"(SHA-256 {before[:12]}, now {after[:12]})",
+                remedy,
+            )

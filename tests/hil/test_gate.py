@@ -1,0 +1,328 @@
+"""`hil compare` and `hil gate`: measurements beside others, from files, a history and boards."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hil.cli import main
+from hil.errors import InputError
+from hil.history import History
+from hil.history.comparison import compare
+from hil.history.gate import parse_limit
+from hil.history.measurement import read_measurements
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
+BOARD = "mps2-an386"
+
+BENCH: dict[str, Any] = {
+    "model": "kws",
+    "board": BOARD,
+    "counter": "instructions",
+    "per_inference": 1000,
+    "model_flash_bytes": 500,
+    "firmware_flash_bytes": 2000,
+    "workspace_bytes": 300,
+    "ram_bytes": 700,
+    "stack_peak_bytes": 90,
+    "layers": [
+        {"name": "a", "op": "CONV_2D", "macs": 9, "count": 600},
+        {"name": "b", "op": "CONV_2D", "macs": 9, "count": 300},
+        {"name": "c", "op": "SOFTMAX", "macs": 0, "count": 90},
+    ],
+    "provenance": {"model": {"sha256": "ab" * 32}, "inputs": {"sha256": "cd" * 32}},
+}
+
+
+def changed(layers: dict[str, int] | None = None, **values: Any) -> dict[str, Any]:
+    """A measurement with other values, and other counts of some layers."""
+    data = {**copy.deepcopy(BENCH), **values}
+    for layer in data["layers"]:
+        layer["count"] = (layers or {}).get(layer["name"], layer["count"])
+    return data
+
+
+class Folder:
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.path, self._capsys = path, capsys
+
+    def file(self, name: str, data: Any) -> str:
+        path = self.path / f"{name}.json"
+        path.write_text(data if isinstance(data, str) else json.dumps(data))
+        return str(path)
+
+    def gate(self, current: Any, *words: str, baseline: Any = BENCH, code: int = 0) -> str:
+        """What `hil gate` says; on stderr for an error."""
+        line = ["gate", self.file("now", current), "--baseline", self.file("base", baseline)]
+        assert main([*line, *words]) == code
+        out, err = self._capsys.readouterr()
+        return out if code < 2 else err
+
+
+@pytest.fixture
+def folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Folder:
+    monkeypatch.delenv("HIL_HISTORY", raising=False)
+    monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
+    return Folder(tmp_path, capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "values", "code"),
+    [
+        ("--max-slower 2%", {"per_inference": 1020}, 0),
+        ("--max-slower 2%", {"per_inference": 1021}, 1),
+        ("--max-slower 20", {"per_inference": 1020}, 0),
+        ("--max-slower 20", {"per_inference": 1021}, 1),
+        ("--max-slower 0", {"per_inference": 999}, 0),
+        ("--max-ram 0", {"ram_bytes": 700, "per_inference": 9999}, 0),
+        ("--max-ram 0", {"ram_bytes": 701}, 1),
+        ("--max-flash 1K", {"firmware_flash_bytes": 3024}, 0),
+        ("--max-flash 1K", {"firmware_flash_bytes": 3025}, 1),
+        ("--max-workspace 10%", {"workspace_bytes": 331}, 1),
+        ("--max-stack 8", {"stack_peak_bytes": 99}, 1),
+        ("--max-slower 2% --max-ram 0", {"ram_bytes": 701}, 1),
+    ],
+)
+def test_limits(words: str, values: dict[str, Any], code: int, folder: Folder) -> None:
+    folder.gate(changed(**values), *words.split(), code=code)
+
+
+def test_the_offending_layer_is_named(folder: Folder) -> None:
+    slower = changed({"a": 590, "b": 345}, per_inference=1035)
+    text = folder.gate(slower, "--max-slower", "2%", "--max-ram", "0", code=1)
+    assert text == (
+        "kws on mps2-an386: 1,035 instructions, per inference (+3.50 %), 1,000 before; the limit "
+        "is 2% more\n  most of it in CONV_2D b: 345 (+15.00 %), 300 before\n"
+    )
+    data = json.loads(folder.gate(slower, "--max-slower", "2%", "--json", code=1))
+    (excess,) = data["gates"][0]["excesses"]
+    assert not data["passed"]
+    assert (excess["layer"], excess["percent"], excess["limit"]) == ("CONV_2D b", 3.5, "2%")
+    assert "within the limits (slower 2%)" in folder.gate(BENCH, "--max-slower", "2%")
+
+
+def test_a_layer_that_was_added_is_named(folder: Folder) -> None:
+    more = changed(per_inference=1100)
+    more["layers"].insert(1, {"name": "pad", "op": "PAD", "macs": 0, "count": 100})
+    text = folder.gate(more, "--max-slower", "2%", code=1)
+    assert "most of it in PAD pad: 100, none before" in text
+
+
+_OTHER = {"model": {"sha256": "ef" * 32}}
+
+NO_BASELINE: dict[str, tuple[Any, str]] = {
+    "another board": (changed(board="microbit"), "is of kws on microbit, not of kws on mps2"),
+    "another model": (changed(model="ad"), "is of ad on mps2-an386, not of kws"),
+    "cycles": (changed(counter="cycles"), "counts cycles"),
+    "another model file": (changed(provenance=_OTHER), "was measured with another model file"),
+    "other inputs": (changed(provenance={"inputs": {"sha256": "00"}}), "with other inputs"),
+    "no JSON": ("{", "base.json is not JSON"),
+    "no object": ([1], "is not a result of hil bench"),
+    "a result of verify": ({"model": "kws", "match": True}, "has no 'board'"),
+    "a failed board": (
+        {"boards": [{"board": "x", "exit_code": 4, "error": {}}], "exit_code": 4},
+        "there is no measurement on x, which failed",
+    ),
+    "no number": (changed(per_inference="7"), "per_inference is '7', not a whole number"),
+    "a negative number": (changed(ram_bytes=-7), "ram_bytes is -7, not a whole number"),
+    "true": (changed(ram_bytes=True), "ram_bytes is True, not a whole number"),
+    "a bad layer": (changed(layers=None) | {"layers": [5]}, "a layer is 5, not an object"),
+    "no layers": (changed() | {"layers": {}}, "layers is {}, not a list"),
+    "without that figure": (
+        {key: value for key, value in BENCH.items() if key != "ram_bytes"},
+        "does not tell the static RAM of the firmware",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NO_BASELINE)
+def test_what_is_no_baseline(case: str, folder: Folder) -> None:
+    baseline, message = NO_BASELINE[case]
+    error = folder.gate(BENCH, "--max-slower", "2%", "--max-ram", "0", baseline=baseline, code=2)
+    assert message in error
+    assert "hint: " in error
+
+
+def test_another_model_may_be_allowed(folder: Folder) -> None:
+    words = ("--max-slower", "2%", "--allow-other-model")
+    folder.gate(changed(provenance=_OTHER), *words)
+    # An older file does not tell of what model file it is.
+    old = {key: value for key, value in BENCH.items() if key != "provenance"}
+    folder.gate(BENCH, "--max-slower", "2%", baseline=old)
+
+
+def test_several_models_and_boards(folder: Folder) -> None:
+    both = {"boards": [BENCH, changed(board="microbit")], "exit_code": 0}
+    slow = {"models": [changed(board="microbit", per_inference=1500)]}
+    text = folder.gate(slow, "--max-slower", "2%", baseline=both, code=1)
+    assert text.startswith("kws on microbit: 1,500")
+    missing = {"boards": [BENCH, changed(board="nrf52dk")]}
+    assert "not of kws on nrf52dk" in folder.gate(
+        missing, "--max-slower", "2%", baseline=both, code=2
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("gate now.json --baseline now.json", "no limit is given"),
+        ("gate now.json --baseline now.json --max-ram 2kg", "'2kg' is not a limit such as"),
+        ("gate now.json --baseline now.json --max-ram -1", "'-1' is not a limit such as"),
+        ("gate --baseline now.json --max-ram 0", "no history is chosen"),
+        ("gate now.json --baseline none.json --max-ram 0", "no file, and no history is chosen"),
+        (f"gate now.json --baseline {DIGITS} --max-ram 0", "is no measurement"),
+        (f"compare now.json {DIGITS}", "is a model, and no board is given"),
+        ("compare 1 2", "no history is chosen"),
+        ("compare now.json main --history none.db", "there is no history"),
+    ],
+)
+def test_bad_usage(
+    line: str,
+    message: str,
+    folder: Folder,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder.path)
+    folder.file("now", BENCH)
+    assert main(line.split()) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after", "allowed"),
+    [
+        ("2%", 50, 51, True),
+        ("2%", 49, 50, False),
+        ("0.1%", 1000, 1001, True),
+        ("0.1 %", 999, 1000, False),
+        ("0%", 5, 5, True),
+        ("1k", 0, 1024, True),
+        ("1k", 0, 1025, False),
+        # No share of nothing.
+        ("50%", 0, 1, False),
+    ],
+)
+def test_a_limit_is_exact(text: str, before: int, after: int, allowed: bool) -> None:
+    limit = parse_limit(text)
+    assert limit is not None
+    assert limit.allows(before, after) == allowed
+
+
+@pytest.mark.parametrize("text", ["", "%", "-1", "2%%", "1e9", "nan", "٣", "2.5", "4G"])
+def test_what_is_no_limit(text: str) -> None:
+    assert parse_limit(text) is None
+
+
+def test_compare_goes_layer_by_layer(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+    after = changed({"b": 150}, per_inference=840, ram_bytes=710)
+    after["layers"][0] = {"name": "pad", "op": "PAD", "macs": 0, "count": 590}
+    assert main(["compare", folder.file("a", BENCH), folder.file("b", after)]) == 0
+    text = capsys.readouterr().out
+    rows = [line.split() for line in text.splitlines()]
+    assert ["instructions,", "per", "inference", "1,000", "840", "-160", "-16.00", "%"] in rows
+    assert ["CONV_2D", "600", "-", "-", "a"] in rows
+    assert ["PAD", "-", "590", "-", "pad"] in rows
+    assert ["CONV_2D", "300", "150", "-150", "-50.00", "%", "b"] in rows
+    assert ["SOFTMAX", "90", "90", "0", "+0.00", "%", "c"] in rows
+
+
+def test_layers_with_new_names_are_paired_by_operator() -> None:
+    named = changed()
+    for layer in named["layers"]:
+        layer["name"] += "_v2"
+    (before,), (after,) = (read_measurements(data, "file") for data in (BENCH, named))
+    assert [c.difference for c in compare(before, after).layers] == [0, 0, 0]
+    assert compare(before, after).most_slowed is None
+    with pytest.raises(InputError, match="counts instructions, file counts cycles"):
+        compare(before, read_measurements(changed(counter="cycles"), "file")[0])
+
+
+def test_a_history_has_what_is_compared(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By ids, by commits, by names of git; and a gate takes the newest of it."""
+    monkeypatch.chdir(folder.path)
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    commits = []
+    history = History("history.db")
+    monkeypatch.setenv("HIL_HISTORY", "history.db")
+    subprocess.run(["git", "init", "-q"], check=True)
+    for index, count in enumerate((1000, 1040)):
+        commit = ["commit", "-q", "--allow-empty", "-m", str(index)]
+        subprocess.run(["git", *identity, *commit], check=True)
+        asked = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
+        commits.append(asked.stdout.strip())
+        about = {**BENCH["provenance"], "commit": commits[-1], "dirty": False}
+        history.record("verify", {"model": "kws", "board": BOARD, "provenance": about})
+        history.record("bench", changed(per_inference=count, provenance=about))
+    for words in (("2", "4"), (commits[0][:8], commits[1]), ("HEAD~1", "HEAD")):
+        assert main(["compare", *words, "--json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)["comparisons"]
+        assert found["per_inference"]["percent"] == 4.0
+        assert [found[side]["source"] for side in "ab"] == ["entry 2", "entry 4"]
+    assert main(["gate", "--baseline", "HEAD~1", "--max-slower", "5%"]) == 0
+    assert main(["gate", "--baseline", "HEAD~1", "--max-slower", "3%"]) == 1
+    assert main(["gate", "2", "--baseline", "4", "--max-slower", "0"]) == 0
+    capsys.readouterr()
+    for pair, message in (
+        (("1", "2"), "entry 1 of the history is of hil verify, which measures nothing"),
+        (("9", "2"), "has no entry 9"),
+        (("v1.0", "2"), "has no measurement of a commit of this name"),
+    ):
+        assert main(["compare", *pair]) == 2
+        assert message in capsys.readouterr().err
+    folder.file("other", changed(board="microbit"))
+    assert main(["gate", "--baseline", "other.json", "--max-ram", "0"]) == 2
+    assert "has no measurement of kws on microbit" in capsys.readouterr().err
+
+
+def test_a_gate_fails_on_a_slowdown_of_three_per_cent(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Measured on an emulated board: a loop in one layer's code, and the same code without it."""
+    monkeypatch.chdir(folder.path)
+    monkeypatch.setenv("HIL_HISTORY", "history.db")
+    assert main(["compile", str(DIGITS), "--board", BOARD, "-o", "library/"]) == 0
+    capsys.readouterr()
+    assert main(["bench", "library", "--board", BOARD, "--json"]) == 0
+    out, err = capsys.readouterr()
+    (folder.path / "base.json").write_text(out)
+    assert "entry 1 of the history" in err
+    before = json.loads(out)["per_inference"]
+
+    line = ["gate", "library", "--board", BOARD, "--baseline", "base.json", "--max-slower", "2%"]
+    assert main([*line, "--max-ram", "0", "--max-flash", "0"]) == 0
+    assert "within the limits" in capsys.readouterr().out
+
+    # An iteration takes three instructions: nop, subtraction, branch.
+    iterations = round(0.03 * before / 3)
+    loop = f'for (int i = {iterations}; i > 0; i--) {{ __asm__ volatile("nop"); }}'
+    source = folder.path / "library" / "codegen" / "host" / "src" / "digits_lib1.c"
+    text, replaced = re.subn(
+        r"(int32_t tvmgen_digits_fused_max_pool_2d_\d+\([^)]*\) \{)",
+        rf"\1 {loop}",
+        source.read_text(),
+        count=1,
+    )
+    assert replaced == 1
+    source.write_text(text)
+    assert main([*line, "--json"]) == 1
+    (verdict,) = json.loads(capsys.readouterr().out)["gates"]
+    (excess,) = verdict["excesses"]
+    assert 2.9 < excess["percent"] < 3.1
+    assert excess["layer"] == "MAX_POOL_2D digits_1/pool_1/MaxPool2d"
+    # Each of these runs is in the history, and the gate takes the newest without another run.
+    assert [e.result["model"] for e in History("history.db").entries()] == ["digits"] * 3
+    assert main(["gate", "--baseline", "base.json", "--max-slower", "4%"]) == 0
+    capsys.readouterr()
+    assert main(["gate", "--baseline", "base.json", "--max-slower", "2%"]) == 1
+    assert "most of it in MAX_POOL_2D" in capsys.readouterr().out
