@@ -4,7 +4,8 @@
     python ci/torch_networks.py FOLDER [NAME...]
 
 For each network NAME.float.pt2 and NAME.int8.pt2, each with NAME.KIND.npz: the inputs x0 and the
-outputs y0 of eager execution, of all samples along a new first axis.
+outputs y0 of eager execution, and for int8 the integers that each node of the program's graph gave,
+under "layer:" and the node's name; of all samples along a new first axis.
 
 It needs the extra ``torch``, torchvision and timm. Weights are random, from a seed; the statistics
 of batch normalization are those of random inputs, so that no activation dies.
@@ -391,11 +392,36 @@ def write(network: Network, kind: str, module: nn.Module, folder: Path) -> None:
     program = torch.export.export(module, (samples[0],)).run_decompositions({})
     path = folder / f"{network.name}.{kind}.pt2"
     torch.export.save(program, path)
-    np.savez(
-        path.with_suffix(".npz"),
-        x0=np.stack([x.numpy() for x in samples]),
-        y0=np.stack([y.numpy() for y in answers]),
-    )
+    arrays = {"x0": samples, "y0": answers}
+    if kind == "int8":
+        layers = [layer_integers(program, x) for x in samples]
+        arrays |= {f"layer:{name}": [each[name] for each in layers] for name in layers[0]}
+    stacked: dict[str, Any] = {
+        key: np.stack([each.numpy() for each in values]) for key, values in arrays.items()
+    }
+    np.savez_compressed(path.with_suffix(".npz"), **stacked)
+
+
+class _Integers(torch.fx.Interpreter):  # type: ignore[misc]
+    """Runs a graph and keeps the integers that its nodes quantize to."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module)
+        self.found: dict[str, torch.Tensor] = {}
+
+    def run_node(self, node: torch.fx.Node) -> Any:
+        value = super().run_node(node)
+        if node.target is torch.ops.quantized_decomposed.quantize_per_tensor.default:
+            self.found[node.name] = value
+        return value
+
+
+def layer_integers(program: torch.export.ExportedProgram, x: torch.Tensor) -> dict[str, Any]:
+    """Return the integers of eager execution by node."""
+    interpreter = _Integers(program.module())
+    with torch.no_grad():
+        interpreter.run(x)
+    return interpreter.found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
