@@ -604,7 +604,7 @@ _SHOWN = ("metavar", "help")
 
 
 def _plugin() -> ast.Module:
-    return ast.parse((ROOT / "hil" / "pytest_plugin.py").read_text(encoding="utf-8"))
+    return ast.parse((ROOT / "hil" / "pytest_plugin" / "__init__.py").read_text(encoding="utf-8"))
 
 
 def _calls(method: str) -> Iterator[ast.Call]:

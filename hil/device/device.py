@@ -59,6 +59,8 @@ class Model:
         self.module = module
         self._held = Held(module)
         self._runs = 0
+        #: Result of the last run; None before the first.
+        self.last_run: RunResult | None = None
 
     @property
     def name(self) -> str:
@@ -151,6 +153,7 @@ class Model:
         States are reset before they are used again.
         """
         self._held.forget()
+        self.last_run = None
 
     def run(self, repeat: int = 1) -> RunResult:
         """Run the inference ``repeat`` times in a row and measure all of them together.
@@ -165,7 +168,8 @@ class Model:
             self._begin_run()
             ticks = self._client.run(self._index, repeat)
         self._held.end_run()
-        return self.device.result(ticks, self._outputs_of_run())
+        self.last_run = self.device.result(ticks, self._outputs_of_run())
+        return self.last_run
 
     def _outputs_of_run(self) -> Outputs:
         return Outputs(self.outputs, self.get_output, lambda: self._runs)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from plugin_suite import run
 from tflite_builder import ModelBuilder
 
 import hilc.references
@@ -29,30 +30,6 @@ MODEL_TEST = """
         assert hil_library.modules[0].cpu == hil_board.cpu.name
         print("ran on", hil_board.name)
 """
-
-
-def dense_model() -> bytes:
-    rng = np.random.default_rng(0)
-    builder = ModelBuilder()
-    builder.input("x", (1, 8), "int8", scale=0.05, zero_point=-3)
-    builder.const("w", rng.integers(-127, 128, (4, 8)).astype(np.int8), scale=0.01)
-    builder.output("y", (1, 4), "int8", scale=0.4, zero_point=5)
-    builder.op("FULLY_CONNECTED", ("x", "w", ""), ("y",))
-    return builder.build()
-
-
-@pytest.fixture
-def suite(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A test suite's folder with a model in it."""
-    (pytester.path / "models").mkdir()
-    (pytester.path / "models" / "tiny.tflite").write_bytes(dense_model())
-    return pytester
-
-
-def run(suite: pytest.Pytester, *options: str) -> pytest.RunResult:
-    # labgrid's plugin cannot be configured twice in a process.
-    without = [f"-pno:{name}" for name in ("cacheprovider", "xdist", "labgrid")]
-    return suite.runpytest_inprocess(*without, "-rs", "-s", *options)
 
 
 def test_options_and_marker_are_shown(suite: pytest.Pytester) -> None:

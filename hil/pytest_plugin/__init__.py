@@ -7,6 +7,10 @@
         model = hil_device["kws"]
         ...
 
+A test can also be one line: ``hil_verify(samples=20)`` compares the model with its reference,
+``hil_bench()`` counts, and the marker ``hil_limits(max_instructions=...)`` fails a test whose model
+takes more.
+
 ``pytest --hil-board mps2-an386 --hil-board mps3-an547`` runs the test on both boards. Without the
 option it runs on the boards of its marker, or on the emulated default board; a board whose emulator
 is not installed is skipped.
@@ -21,9 +25,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,18 +35,23 @@ import _pytest._code
 import pytest
 from _pytest.runner import runtestprotocol
 
+from hil.pytest_plugin.limits import MARKER as _LIMITS_MARKER
+from hil.pytest_plugin.limits import Limits, limits_of
+
 # Every pytest run of the environment imports this module, so it imports the harness only in tests
 # that use it.
 if TYPE_CHECKING:
     from hil.board import Board
-    from hil.device import Device
+    from hil.device import Device, Model
     from hil.lab.pool import Pool, Unit
+    from hil.verify import Report
+    from hil.verify.bench import BenchReport
     from hilc.artifact.library import ModelLibrary
 
 _MARKER = "hil(model=PATH, boards=[NAME, ...]): the model of the test, and its boards"
 _KEYWORDS = ("model", "boards")
 #: Names of properties of a report, also in JUnit files.
-_BOARD, _INFRASTRUCTURE = "hil_board", "hil_infrastructure"
+_BOARD, _INFRASTRUCTURE, _REFERENCE = "hil_board", "hil_infrastructure", "hil_reference"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,16 +84,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="repeat a test up to N times on other boards if board or link failed (default: 2)",
     )
+    group.addoption(
+        "--hil-runner",
+        metavar="NAME",
+        help="start boards with this runner: qemu, renode, pyocd, native or a plugin's (default: "
+        "the board's first)",
+    )
+    group.addoption(
+        "--hil-timeout",
+        type=_seconds,
+        metavar="S",
+        help="a run without a sign of life for S seconds counts as hanging (default: 60)",
+    )
+
+
+def _seconds(text: str) -> float:
+    """Return a number of seconds above 0; what argparse and pytest expect of a type."""
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise ValueError(text)
+    return seconds
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
+    config.addinivalue_line("markers", _LIMITS_MARKER)
     boards = config.getoption("--hil-board")
     for option in ("--hil-port", "--hil-probe"):
         if config.getoption(option) and len(boards) != 1:
             raise pytest.UsageError(f"{option} belongs to one board: give --hil-board once")
+    options = {
+        "runner": config.getoption("--hil-runner"),
+        "run_timeout_s": config.getoption("--hil-timeout"),
+    }
     config.stash[_SESSION] = _Session(
-        tuple(config.getoption("--hil-port")), tuple(config.getoption("--hil-probe"))
+        tuple(config.getoption("--hil-port")),
+        tuple(config.getoption("--hil-probe")),
+        {name: value for name, value in options.items() if value is not None},
     )
     if boards:
         from hil.errors import HilError
@@ -95,6 +131,7 @@ def pytest_configure(config: pytest.Config) -> None:
                 load_plugins()
                 # The controller of xdist has asked the lab already, so its workers need not.
                 _check_board(board, ask_lab=not hasattr(config, "workerinput"))
+                _check_runner(board, config.getoption("--hil-runner"))
             except HilError as error:
                 raise pytest.UsageError(f"--hil-board: {error}") from None
 
@@ -110,6 +147,23 @@ def _check_board(spec: str, ask_lab: bool) -> None:
         from hil.lab.place import check_known
 
         check_known(wanted)
+
+
+def _check_runner(spec: str, runner: str | None) -> None:
+    from hil.board import load_board
+    from hil.errors import InputError
+    from hil.lab import parse_selector
+
+    if runner is None:
+        return
+    if parse_selector(spec) is not None:
+        raise InputError("--hil-runner does not apply to a board of a lab", "drop --hil-runner")
+    board = load_board(spec)
+    if runner not in board.runners:
+        raise InputError(
+            f"board {board.name!r} has no runner {runner!r} (--hil-runner)",
+            f"choose one of {', '.join(board.runners)}",
+        )
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -177,7 +231,9 @@ def hil_board(request: pytest.FixtureRequest, _hil_session: _Session) -> Board:
     if isinstance(request.param, _WrongMarker):
         pytest.fail(f"{request.node.nodeid}: {request.param.problem}", pytrace=False)
     try:
-        return _hil_session.board(request.param)
+        board = _hil_session.board(request.param)
+        _set_property(request.node, _BOARD, _hil_session.unit_name(request.param))
+        return board
     except NoPlaceError as error:
         pytest.skip(str(error))
     except ProbeError as error:
@@ -205,7 +261,10 @@ def hil_library(
 
 @pytest.fixture
 def hil_device(
-    hil_board: Board, hil_library: ModelLibrary, _hil_session: _Session
+    request: pytest.FixtureRequest,
+    hil_board: Board,
+    hil_library: ModelLibrary,
+    _hil_session: _Session,
 ) -> Iterator[Device]:
     """Yield a device that runs the library; tests with the same board and library share it.
 
@@ -213,8 +272,160 @@ def hil_device(
     """
     device = _hil_session.device(hil_library)
     device.forget()
+    item = request.node
+    use = item.stash[_USE] = _Use(device)
+    silent, device.log = device.log, use.log.append
     yield device
+    device.log = silent
+    for name, value in use.properties().items():
+        _set_property(item, name, value)
     _hil_session.close_if_broken()
+
+
+@pytest.fixture
+def hil_verify(request: pytest.FixtureRequest, hil_device: Device) -> Callable[..., Report]:
+    """Return a function that compares the test's model with its reference.
+
+    It takes what ``hil.verify`` takes after the model (``hil_verify(20, per_layer=True)``), and
+    ``model=NAME`` if the library has several. It returns the report; a difference fails the test.
+    """
+    import hil
+
+    use = request.node.stash[_USE]
+
+    def verify(samples: Any = 10, *args: Any, model: str | None = None, **options: Any) -> Report:
+        report: Report = hil.verify(use.model(model), samples, *args, **options)
+        use.verified[report.model] = report
+        return report.check()
+
+    return verify
+
+
+@pytest.fixture
+def hil_bench(request: pytest.FixtureRequest, hil_device: Device) -> Callable[..., BenchReport]:
+    """Return a function that counts what an inference of the test's model costs.
+
+    It takes what ``hil.bench`` takes after the model, and ``model=NAME`` if the library has
+    several. It returns the report; the test's limits apply to the last one.
+    """
+    import hil
+
+    use = request.node.stash[_USE]
+
+    def bench(*, model: str | None = None, **options: Any) -> BenchReport:
+        report: BenchReport = hil.bench(use.model(model), **options)
+        use.measured[report.model] = report
+        return report
+
+    return bench
+
+
+@pytest.fixture(scope="session")
+def hil_open(request: pytest.FixtureRequest) -> Iterator[Callable[..., Device]]:
+    """Return a function that opens models on a board until the session ends.
+
+    For fixtures with a wider scope: ``hil_open("kws.tflite")``, with ``board=NAME`` and the options
+    of ``hil.open``; without a name the first of ``--hil-board``, or the emulated default board.
+    """
+    import hil
+
+    session = request.config.stash[_SESSION]
+    selected = request.config.getoption("--hil-board")
+    with ExitStack() as stack:
+
+        def opened(*models: Any, board: str | None = None, **options: Any) -> Device:
+            spec = board or (selected[0] if selected else _default_board())
+            if session.is_shared(spec):
+                pytest.fail(
+                    f"hil_open: workers share the boards of {spec!r}, one test after the other; "
+                    "use hil_device",
+                    pytrace=False,
+                )
+            chosen: dict[str, Any] = {**session.options, **options}
+            device: Device = stack.enter_context(hil.open(spec, *models, **chosen))
+            return device
+
+        yield opened
+
+
+@dataclass
+class _Use:
+    """What one test did with its device."""
+
+    device: Device
+    log: list[str] = field(default_factory=list)
+    verified: dict[str, Report] = field(default_factory=dict)
+    measured: dict[str, BenchReport] = field(default_factory=dict)
+
+    def model(self, name: str | None) -> Model:
+        models = self.device.models
+        if name is None and len(models) != 1:
+            pytest.fail(f"the device has {len(models)} models: name one of {', '.join(models)}")
+        return self.device[next(iter(models)) if name is None else name]
+
+    def check(self, limits: Limits) -> list[str]:
+        """Return the limits that the models break; measure those that the test did not."""
+        import hil
+
+        broken = []
+        for name, model in self.device.models.items():
+            if name not in self.measured:
+                self.measured[name] = hil.bench(model)
+            broken += limits.broken(self.measured[name])
+        return broken
+
+    def properties(self) -> dict[str, str]:
+        """Return what the models took, by the names of properties."""
+        found: dict[str, str] = {}
+        models = self.device.models
+        firmware = self.device.firmware
+        if firmware is not None:
+            found["hil_ram_bytes"] = str(firmware.sizes.ram_bytes)
+        for name, model in models.items():
+            own: dict[str, Any] = {}
+            if name in self.measured:
+                own[self.measured[name].counter] = self.measured[name].per_inference
+            elif model.last_run is not None:
+                own[model.last_run.counter] = model.last_run.count
+            own["workspace_bytes"] = model.module.workspace_bytes
+            if firmware is not None:
+                own["flash_bytes"] = firmware.sizes.models[name].flash_bytes
+            if name in self.verified:
+                own["reference"] = self.verified[name].reference
+                own["match"] = str(self.verified[name].match).lower()
+            # A model is named where there are several.
+            of = f"[{name}]" if len(models) > 1 else ""
+            found |= {f"hil_{what}{of}": str(value) for what, value in own.items()}
+        return found
+
+
+def _set_property(item: pytest.Item, name: str, value: str) -> None:
+    """Set a property of the test's report; a repeated test keeps the last value."""
+    item.user_properties[:] = [pair for pair in item.user_properties if pair[0] != name]
+    item.user_properties.append((name, value))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Check the limits of a test that passed."""
+    limits = _limits(item)
+    if not limits:
+        return
+    if _USE not in item.stash:
+        pytest.fail(
+            "@pytest.mark.hil_limits needs a model on a board: use hil_device, hil_verify or "
+            "hil_bench",
+            pytrace=False,
+        )
+    if broken := item.stash[_USE].check(limits):
+        pytest.fail("\n".join(broken), pytrace=False)
+
+
+def _limits(item: pytest.Item) -> Limits:
+    try:
+        return limits_of(item.iter_markers("hil_limits"))
+    except ValueError as error:
+        pytest.fail(f"@pytest.mark.hil_limits: {error}", pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -241,7 +452,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         session.retreat(spec)
         # Clear the fixtures' values, as pytest does before it runs an item.
         item._initrequest()  # type: ignore[attr-defined]
-    item.user_properties.append((_BOARD, session.unit_name(spec)))
+    _set_property(item, _BOARD, session.unit_name(spec))
     _mark(reports, item)
     for report in reports:
         hook.pytest_runtest_logreport(report=report)
@@ -266,6 +477,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, Any, None]:
     """Record failures of the board, and shorten the report of the harness's errors."""
     report: pytest.TestReport = (yield).get_result()
+    use = item.stash.get(_USE, None)
+    if report.failed and use is not None and use.log:
+        report.sections.append((f"log of board {use.device.board}", "\n".join(use.log)))
     # If the harness raised the error, its module is loaded.
     errors = sys.modules.get("hil.errors")
     if not report.failed or call.excinfo is None or errors is None:
@@ -335,7 +549,11 @@ def _spec(item: pytest.Item) -> str | None:
 class _Session:
     """The compiled libraries, the held boards and their open devices, one per board."""
 
-    def __init__(self, ports: tuple[str, ...], probes: tuple[str, ...]) -> None:
+    def __init__(
+        self, ports: tuple[str, ...], probes: tuple[str, ...], options: dict[str, Any]
+    ) -> None:
+        #: Options of ``hil.open`` that the user chose.
+        self.options = options
         self._ports = ports
         self._probes = probes
         self._libraries: dict[tuple[Path, str], ModelLibrary] = {}
@@ -371,7 +589,8 @@ class _Session:
         from hil.lab.pool import open_pool
 
         if spec not in self._pools:
-            self._pools[spec] = open_pool(spec, self._ports, self._probes)
+            by_probe = self.options.get("runner", "pyocd") == "pyocd"
+            self._pools[spec] = open_pool(spec, self._ports, self._probes) if by_probe else None
         return self._pools[spec]
 
     def board(self, spec: str) -> Board:
@@ -392,7 +611,7 @@ class _Session:
         if spec not in self._boards:
             self._boards[spec] = load_board(spec)
         board = self._boards[spec]
-        missing = missing_for_runner(board)
+        missing = missing_for_runner(board, self.options.get("runner"))
         if missing is not None:
             pytest.skip(f"{board.name} needs {missing.name}: {missing.remedy}")
         return board
@@ -448,7 +667,7 @@ class _Session:
             probe = self._probes[0] if self._probes else None
             board, options = self._boards[spec], {"probe": probe}
         stack = ExitStack()
-        device = stack.enter_context(hil.open(board, library, **options))
+        device = stack.enter_context(hil.open(board, library, **{**self.options, **options}))
         self._devices[spec] = (library, device, stack)
         return device
 
@@ -481,6 +700,8 @@ class _Session:
 
 
 _SESSION = pytest.StashKey[_Session]()
+#: What a test does with its device.
+_USE = pytest.StashKey[_Use]()
 #: The failure of the board in the current attempt; empty if it did not fail.
 _FAILURE = pytest.StashKey[str]()
 
