@@ -77,6 +77,7 @@ SELECT_V2 = OpDef(
     rows=BroadcastRows(),
     permuted=permuting.elements,
     links=broadcast_links,
+    moves=True,
 )
 #: Its condition may be one for each element of the first axis, whose place matters then.
 SELECT = replace(SELECT_V2, permuted=None)

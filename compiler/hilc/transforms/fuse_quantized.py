@@ -21,7 +21,7 @@ What is left in floats is listed in the graph, each with a reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -39,12 +39,14 @@ from hilc.ir import (
     Quant,
     RoundedBias,
     Rounding,
+    State,
     Tensor,
 )
 from hilc.numerics.requantize import INT32_MAX
 from hilc.ops import OPS, transpose_conv
 from hilc.ops.broadcast import broadcast_links
 from hilc.ops.quantize import QuantizeAttributes
+from hilc.ops.scatter import ScatterAttributes
 from hilc.ops.traits import SameRows, channelwise
 from hilc.ops.verify import check_node
 from hilc.transforms.remove_dead import remove_dead
@@ -127,7 +129,8 @@ class _Fusion:
                 self._quantize(node)
             else:
                 self.nodes.append(node)
-        graph = self.graph.with_(tensors=self.tensors, nodes=tuple(self.nodes))
+        states = tuple(self._integer_state(state) for state in self.graph.states)
+        graph = self.graph.with_(tensors=self.tensors, nodes=tuple(self.nodes), states=states)
         graph = remove_dead(_without_origins(graph))
         return graph.with_(
             float_layers=tuple(self._float_layers(graph)),
@@ -147,6 +150,48 @@ class _Fusion:
                 reason = self.reasons.get(node.name, "no QUANTIZE takes its result")
                 found.append(FloatLayer(node.name, node.op, reason))
         return found
+
+    # States ---------------------------------------------------------------------------------------
+
+    def _integer_state(self, state: State) -> State:
+        """Return a state of floats as one of integers, where a run leaves some for it, and reads
+        nothing but the same ones.
+        """
+        before, readers = self.tensors[state.name], self._readers(state.name)
+        kept = self._state()
+        made = self._known_image(state.after) if before.element.is_real else None
+        quant = None if made is None else self.tensors[made].quant
+        if made is None or quant is None or not self._may_be_integers(state, made, quant, readers):
+            self._go_back(kept)
+            return state
+        reset = np.rint(self.graph.reset_value(state) / np.float32(quant.scale[0]))
+        placed = np.clip(reset + quant.zero_point[0], *_INTEGERS.bounds).astype(np.int8)
+        self.tensors[state.name] = replace(before, dtype="int8", quant=quant)
+        for node in readers:
+            place, (name,) = self.nodes.index(node), node.outputs
+            if self.tensors[name].element is _INTEGERS:
+                self._rename(name, state.name)
+                del self.nodes[place]
+        return State(state.name, made, placed)
+
+    def _readers(self, name: str) -> list[Node]:
+        return [node for node in self.nodes if name in node.inputs]
+
+    def _may_be_integers(
+        self, state: State, made: str, quant: Quant, readers: Sequence[Node]
+    ) -> bool:
+        """Return whether all that is read of a state are the integers that a run leaves."""
+        outs = [self.tensors[node.outputs[0]] for node in readers]
+        others = [*self.graph.results, *self.graph.given]
+        return (
+            self.tensors[made].shape == self.tensors[state.name].shape
+            and state.name not in self.graph.outputs
+            and not self.tensors[made].is_constant
+            and made not in others
+            and all(map(_quantizes, readers))
+            and all(out.dtype in _BYTES and _signed_quant(out) == quant for out in outs)
+            and all(out.name not in self.graph.results for out in outs)
+        )
 
     # Conversions ----------------------------------------------------------------------------------
 
@@ -176,6 +221,10 @@ class _Fusion:
         elif out.element is _INTEGERS and out.name not in self.graph.results:
             self.renamed[out.name] = made
         else:
+            if self._is_fresh(made):
+                name = self._fresh(out.name, out.shape, "int8", quant).name
+                self._rename(made, name)
+                made = name
             self._convert(made, out)
             self.made[out.name, quant] = made
 
@@ -513,6 +562,16 @@ class _Fusion:
         fused = replace(node, inputs=sources, outputs=(out.name,), rounding=Rounding.NEAREST_EVEN)
         return self._add(fused)
 
+    def _put(self, node: Node, out: Tensor) -> str:
+        """Return a SCATTER of integers of one quantization."""
+        assert out.quant is not None
+        if ScatterAttributes.of(node).reduction != "none":
+            raise _NoIntegersError("it combines what it puts with what is there")
+        sources = tuple(
+            self._integers(n, out.quant) if self._is_real(n) else n for n in node.inputs
+        )
+        return self._add(replace(node, inputs=sources, outputs=(out.name,)))
+
 
 #: How an operator on floats becomes one on integers, by its name.
 _FUSED: Mapping[str, Callable[[_Fusion, Node, Tensor], str]] = {
@@ -523,6 +582,7 @@ _FUSED: Mapping[str, Callable[[_Fusion, Node, Tensor], str]] = {
         _Fusion._operands,
     ),
     "LAYER_NORMALIZATION": _Fusion._first_operand,
+    "SCATTER": _Fusion._put,
 }
 
 
@@ -583,5 +643,6 @@ def require_integers(graph: Graph, allow_float: bool) -> None:
     )
     raise UnsupportedError(
         f"{len(steps)} layers of the quantized model compute in floats: {listed}",
-        "quantize what they read and give, or allow them: --allow-float",
+        "quantize what they read and give, or allow them: --allow-float, in Python "
+        "allow_float=True",
     )
