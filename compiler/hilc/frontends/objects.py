@@ -5,14 +5,18 @@ The libraries are not imported here: an object of theirs means that its library 
 
 from __future__ import annotations
 
+import copy
 import io
+import logging
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from hilc.errors import InputError, ModelError
+from hilc.support.identifiers import unused
 
 
 @dataclass(frozen=True)
@@ -35,17 +39,52 @@ def file_of(model: Any, samples: Sequence[Any] | None) -> bytes | None:
         return model.data
     if torch is not None:
         if isinstance(model, torch.export.ExportedProgram):
-            return _saved(torch, model)
+            return saved(torch, model)
         if isinstance(model, torch.nn.Module):
-            return _saved(torch, _exported(torch, model, samples))
+            return saved(torch, _exported(torch, model, samples))
+    if onnx is not None and isinstance(model, onnx.ModelProto) and samples is None:
+        return bytes(model.SerializeToString())
+    _refuse_parts(model)
     if samples is not None:
         raise InputError(
             f"samples were given for a model of type {type(model).__name__}",
             "leave them out: only a PyTorch module needs them, to be exported",
         )
-    if onnx is not None and isinstance(model, onnx.ModelProto):
-        return bytes(model.SerializeToString())
     return None
+
+
+def _refuse_parts(model: Any) -> None:
+    """Raise :class:`~hilc.errors.InputError` for what belongs to a model and is none itself."""
+    if isinstance(model, type):
+        raise InputError(
+            f"the class {model.__name__} was given, which is no model yet",
+            f"give an instance of it, with its trained weights: {model.__name__}(...).eval()",
+        )
+    if isinstance(model, Mapping):
+        names = ", ".join(repr(name) for name in list(model)[:3])
+        raise InputError(
+            f"a {type(model).__name__} was given, not a model: it maps {names or 'nothing'}",
+            "weights alone (a state_dict) say nothing of the layers: load them into the module, "
+            "module.load_state_dict(weights), and give the module",
+        )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep PyTorch's remarks on its own future, and its log of what is an error here, from the
+    user.
+    """
+    loggers = [logging.getLogger(name) for name in ("", "torch", "torch.export", "torchao")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def name_of(model: Any) -> str:
@@ -84,8 +123,10 @@ def _exported(torch: Any, module: Any, samples: Sequence[Any] | None) -> Any:
         )
     arguments = samples if isinstance(samples, tuple) else (samples,)
     tensors = tuple(tensor_of(torch, part) for part in arguments)
+    _require_taken(torch, module, tensors)
     try:
-        return torch.export.export(module, tensors)
+        with quiet():
+            return torch.export.export(module, tensors)
     except Exception as error:
         raise ModelError(
             f"PyTorch cannot export the module {name}: {' '.join(str(error).split()):.300}",
@@ -94,17 +135,57 @@ def _exported(torch: Any, module: Any, samples: Sequence[Any] | None) -> Any:
         ) from error
 
 
-def _saved(torch: Any, program: Any) -> bytes:
-    """Return the archive of a program, whose operations in place are replaced by others first."""
+def _require_taken(torch: Any, module: Any, tensors: Sequence[Any]) -> None:
+    """Raise :class:`~hilc.errors.InputError` for samples with which a module does not run."""
+    try:
+        with torch.no_grad():
+            copy.deepcopy(module)(*tensors)
+    except Exception as error:
+        listed = ", ".join(f"{t.dtype}{list(t.shape)}".removeprefix("torch.") for t in tensors)
+        weights = next((p.dtype for p in module.parameters()), torch.float32)
+        raise InputError(
+            f"the PyTorch module {type(module).__name__} does not run with samples of {listed}: "
+            f"{' '.join(str(error).split()):.300}",
+            "give tensors of the types and shapes that its forward takes; its parameters are "
+            f"{str(weights).removeprefix('torch.')}",
+        ) from error
+
+
+def saved(torch: Any, program: Any, outputs: Sequence[str] = ()) -> bytes:
+    """Return the archive of a program, whose operations in place are replaced by others first.
+
+    ``outputs`` are names for what it returns, in place of those that PyTorch makes up.
+    """
     file = io.BytesIO()
     try:
-        # PyTorch warns of its own future.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.export.save(program.run_decompositions({}), file)
+        with quiet():
+            functional = program.run_decompositions({})
+            _name_outputs(functional, outputs)
+            torch.export.save(functional, file)
     except Exception as error:
         raise ModelError(
             f"PyTorch cannot save the program: {' '.join(str(error).split()):.300}",
             "let torch.export.save(program.run_decompositions({}), path) succeed first",
         ) from error
     return file.getvalue()
+
+
+def _name_outputs(program: Any, names: Sequence[str]) -> None:
+    """Let what a program returns have these names, in order; inputs that it returns keep theirs."""
+    returned = list(program.graph.output_node().args[0])
+    specs = program.graph_signature.output_specs
+    nodes = [n for n, spec in zip(returned, specs, strict=True) if spec.kind.name == "USER_OUTPUT"]
+    owners = {node.name: node for node in program.graph.nodes}
+    for node, name in zip(nodes, names, strict=False):
+        other = owners.get(name)
+        is_input = other is not None and other.op == "placeholder"
+        if node.op != "call_function" or node.name in names or is_input:
+            continue
+        if other is not None:
+            other.name = unused(f"{name}_before", owners)
+            owners[other.name] = other
+        node.name = name
+        owners[name] = node
+    for node, spec in zip(returned, specs, strict=True):
+        if hasattr(spec.arg, "name") and hasattr(node, "name"):
+            spec.arg.name = node.name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,16 @@ class Specialization:
     def states_nothing(self) -> bool:
         """Whether the model is taken as its file has it."""
         return not self.shapes and not self.inputs
+
+
+def shape_hint(name: str, sizes: Sequence[object]) -> str:
+    """Return how the shape of an input is stated, with 1 for each size that is open."""
+    known = [str(size) if str(size).isdigit() else "1" for size in sizes] or ["1"]
+    listed = f"({', '.join(known)}{',' * (len(known) == 1)})"
+    return (
+        f"state its sizes: --shape {name}={','.join(known)}, in Python "
+        f"shapes={{{name!r}: {listed}}}"
+    )
 
 
 @dataclass(frozen=True)

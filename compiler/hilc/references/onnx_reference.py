@@ -14,6 +14,9 @@ from hilc.frontends.onnx.reader import is_onnx, require_package
 from hilc.interpreter import check_inputs
 from hilc.ir import Array, Graph
 
+#: The first opset of which the evaluator has DequantizeLinear.
+_QDQ_OPSET = 19
+
 
 class OnnxReference:
     """``onnx``: the package's reference evaluator on the model's file."""
@@ -89,12 +92,22 @@ def _is_tensor(value: Any) -> bool:
 
 def _evaluator(model: bytes) -> Any:
     try:
-        return import_module("onnx.reference").ReferenceEvaluator(model)
+        return import_module("onnx.reference").ReferenceEvaluator(_raised(model))
     except Exception as error:
         raise ModelError(
             f"onnx.reference cannot load this model: {' '.join(str(error).split())}",
             "choose the reference hilc",
         ) from error
+
+
+def _raised(data: bytes) -> Any:
+    """Return a model in an opset whose DequantizeLinear the evaluator has, if it uses that."""
+    onnx = import_module("onnx")
+    model = onnx.load_from_string(data)
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), _QDQ_OPSET)
+    if opset >= _QDQ_OPSET or all(n.op_type != "DequantizeLinear" for n in model.graph.node):
+        return model
+    return import_module("onnx.version_converter").convert_version(model, _QDQ_OPSET)
 
 
 def _version() -> str:

@@ -31,6 +31,7 @@ from hilc.frontends.onnx.operation import (
 )
 from hilc.frontends.onnx.states import states_of, with_states
 from hilc.frontends.onnx.storage import STORED, Stored, StoredFloat, code_of
+from hilc.frontends.readers import shape_hint
 from hilc.ir import Array, Graph, Tensor
 from hilc.support.suggest import operators_hint
 
@@ -390,12 +391,11 @@ def _input(value: onnx.ValueInfoProto) -> Tensor:
             str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?"
             for d in tensor.shape.dim
         ]
-        example = ",".join(size if size.isdigit() else "1" for size in sizes)
         raise UnsupportedError(
             f"the input {value.name!r} has the open shape [{', '.join(sizes)}]"
             if tensor.HasField("shape")
             else f"the input {value.name!r} has no shape",
-            f"state its sizes: --shape {value.name}={example or 'N,...'}",
+            shape_hint(value.name, sizes),
         )
     shape = tuple(d.dim_value for d in tensor.shape.dim)
     if min(shape, default=0) < 0:

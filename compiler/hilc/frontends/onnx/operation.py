@@ -40,7 +40,7 @@ Outputs = Tensor | Sequence[Tensor | None]
 Translator = Callable[["Operation"], Outputs]
 
 #: Operators that move or choose elements of any type, besides those whose definition says so.
-_MOVING = ("BROADCAST_TO", "SELECT_V2")
+_MOVING = ("BROADCAST_TO",)
 
 _TRANSLATORS: dict[tuple[str, str], Translator] = {}
 
@@ -137,10 +137,13 @@ class Operation:
             return tensor.data
         inputs = self.builder.depends_on(tensor)
         named = ", ".join(f"--constant {name}=FILE.npy" for name in sorted(inputs))
+        values = ", ".join(f"{name!r}: array" for name in sorted(inputs))
         raise UnknownOperandError(
             f"{what or 'an operand'}, {tensor.name!r}, is only known at run time; the compiler "
             "must know it",
-            f"state it: {named}" if inputs else "export the model with a constant there",
+            f"state it: {named}, in Python inputs={{{values}}}"
+            if inputs
+            else "export the model with a constant there",
             inputs,
         )
 

@@ -53,11 +53,11 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     return 0, -1
 
 
-def require_package() -> None:
-    """Raise InputError if the package ``onnx`` is not installed."""
+def require_package(what: str = "an ONNX model") -> None:
+    """Raise InputError if the package ``onnx``, which ``what`` is read with, is not installed."""
     if find_spec("onnx") is None:
         raise InputError(
-            "this is an ONNX model; reading it needs the package onnx, which is not installed",
+            f"this is {what}; reading it needs the package onnx, which is not installed",
             "pip install 'hil-harness[onnx]'",
         )
 

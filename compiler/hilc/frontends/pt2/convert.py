@@ -15,6 +15,7 @@ from hilc.frontends.pt2 import translators
 from hilc.frontends.pt2.model import OnnxModel, Operation, translator_of, unknown
 from hilc.frontends.pt2.program import Call, Program, Ref, Signature
 from hilc.frontends.pt2.sizes import Sizes, solve
+from hilc.frontends.readers import shape_hint
 from hilc.ir import Array
 
 assert translators
@@ -221,10 +222,9 @@ def _open_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> dict
     for name in program.inputs:
         listed = signatures[name].shape
         if any(isinstance(s, str) and s.isidentifier() and s not in found for s in listed):
-            example = ",".join(str(size) if isinstance(size, int) else "1" for size in listed)
             raise UnsupportedError(
                 f"the input {name!r} has the open shape [{', '.join(map(str, listed))}]",
-                f"state its sizes: --shape {name}={example}",
+                shape_hint(name, listed),
             )
     return found
 

@@ -16,7 +16,7 @@ __all__ = ["import_graph", "is_pt2", "specialize"]
 
 def specialize(data: bytes, stated: Specialization) -> bytes:
     """Return a program as an ONNX model, with the shapes that the user states."""
-    onnx.require_package()
+    onnx.require_package("a program of PyTorch, which becomes an ONNX model")
     if stated.inputs:
         names = ", ".join(map(repr, stated.inputs))
         raise InputError(
