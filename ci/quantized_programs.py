@@ -112,13 +112,72 @@ class Cells(nn.Module):  # type: ignore[misc]
         return y
 
 
+class Masked(nn.Module):  # type: ignore[misc]
+    """Attention behind four kinds of masks, the classes from the table of the words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(12, 8)
+        self.qkv = nn.ModuleList(nn.Linear(8, 24) for _ in range(4))
+        later = torch.full((6, 6), -torch.inf).triu(1)
+        self.register_buffer("later", later)
+        self.register_buffer("slopes", later - torch.arange(6) * 0.1)
+        self.register_buffer("seen", later == 0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.words(x)
+        for number, layer in enumerate(self.qkv):
+            q, k, v = layer(y).reshape(1, 6, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+            if number == 0:
+                z = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            elif number == 1:
+                z = F.scaled_dot_product_attention(q, k, v, attn_mask=self.slopes)
+            elif number == 2:
+                known = (x > 3).view(1, 1, 1, 6) | self.seen
+                z = F.scaled_dot_product_attention(q, k, v, attn_mask=known)
+            else:
+                z = (q @ k.transpose(-1, -2) * 0.5 + self.later).softmax(-1) @ v
+            y = y + z.transpose(1, 2).flatten(2)
+        return F.linear(y.mean(1), self.words.weight)
+
+
+class Decoder(nn.Module):  # type: ignore[misc]
+    """One word in each run, its cache of keys and values as state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.qkv = nn.Embedding(12, 8), nn.Linear(8, 24)
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(1, 2, SAMPLES, 4))
+        self.register_buffer("cosine", torch.arange(SAMPLES * 8).view(-1, 8).cos())
+        self.register_buffer("position", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.words(x) * self.cosine[self.position]
+        q, k, v = self.qkv(y).view(3, 1, 2, 1, 4).unbind(0)
+        self.keys.index_copy_(2, self.position, k)
+        self.values.index_copy_(2, self.position, v)
+        seen = torch.arange(SAMPLES) <= self.position
+        z = F.scaled_dot_product_attention(
+            q, self.keys, self.values, attn_mask=seen.view(1, 1, 1, -1)
+        )
+        self.position.add_(1)
+        return F.linear(y + z.flatten(1), self.words.weight)
+
+
 NETWORKS: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
     "separable": (Separable, (3, 12, 12)),
     "sequence": (Sequence, (4, 12)),
     "regression": (Regression, (8,)),
     "attention": (Attention, (6, 8)),
     "cells": (Cells, (6,)),
+    "masked": (Masked, (6,)),
+    "decoder": (Decoder, ()),
 }
+#: Those that take words.
+WORDS = ("masked", "decoder")
+#: Those whose samples are one sequence.
+SEQUENCES = ("decoder",)
 
 
 def trained(name: str) -> tuple[nn.Module, torch.Tensor]:
@@ -129,7 +188,10 @@ def trained(name: str) -> tuple[nn.Module, torch.Tensor]:
     if any(isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d) for part in module.modules()):
         for _ in range(20):
             module(torch.randn(16, *shape))
-    return module.eval(), torch.randn(SAMPLES, *shape)
+    samples = torch.randn(SAMPLES, *shape)
+    if name in WORDS:
+        samples = torch.randint(0, 12, (SAMPLES, *shape))
+    return module.eval(), samples
 
 
 def eager(file: bytes, x: torch.Tensor) -> np.ndarray:
@@ -148,7 +210,7 @@ def main() -> int:
 
         for name in NETWORKS:
             module, x = trained(name)
-            quantized = hil.quantize(module, x, name=name)
+            quantized = hil.quantize(module, x, name=name, keep_state=name in SEQUENCES)
             plain = file_of(module, (x[:1],))
             assert plain is not None
             write(f"{name}.float.pt2", plain)

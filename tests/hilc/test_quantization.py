@@ -21,7 +21,8 @@ from hilc.errors import HilError, InputError, ModelError
 from hilc.frontends import load_model, read_model
 from hilc.interpreter import Interpreter
 from hilc.quantization import QuantizedModel, Samples, Settings, quantize
-from hilc.quantization.report import compare
+from hilc.quantization.masks import filled, ranges_of, with_choices
+from hilc.quantization.report import compare, summary_lines
 from hilc.quantization.samples import check_labels, named_arrays
 from hilc.references import get_reference
 from hilc.transforms.fuse_quantized import fuse_quantized
@@ -144,7 +145,8 @@ def test_calibrators_leave_out_what_hardly_occurs(made: QuantizedModel) -> None:
     x[3, 1, 2, 2] = 60.0
     scales = {}
     for choice in ("minmax", "entropy", "percentile"):
-        result, _ = quantized(x, calibrator=choice, percentile=99.9)
+        share = {"percentile": 99.9} if choice == "percentile" else {}
+        result, _ = quantized(x, calibrator=choice, **share)
         scales[choice] = next(t.scale for t in result.report.tensors if t.name == "x")
     assert scales["minmax"] == pytest.approx((60 - x.min()) / 255, rel=1e-3)
     assert scales["entropy"] < scales["minmax"] / 2
@@ -159,6 +161,7 @@ def test_activations_may_be_unsigned(made: QuantizedModel) -> None:
     assert not graph.float_layers
     # The same numbers, 128 higher.
     assert result.report.outputs["y"] == pytest.approx(made.report.outputs["y"], abs=1)
+    assert {t.name for t in result.report.tensors} == {t.name for t in made.report.tensors}
 
 
 def test_weights_may_have_one_scale(made: QuantizedModel) -> None:
@@ -174,6 +177,143 @@ def test_an_excluded_layer_stays_in_floats(made: QuantizedModel) -> None:
     with pytest.raises(HilError, match="in floats"):
         hilc.compile(result)
     assert hilc.compile(result, allow_float=True).modules[0].float_layers
+
+
+def test_what_is_excluded_between_integers_is_told(made: QuantizedModel) -> None:
+    result, _ = quantized(images(), exclude=["sigmoid", "deep"])
+    assert result.report.not_excluded == ("sigmoid",)
+    assert any("'sigmoid' is excluded and" in line for line in summary_lines(result.report))
+    assert [layer.name for layer in result.report.float_layers] == ["deep"]
+
+
+# Masks --------------------------------------------------------------------------------------------
+
+LATER = np.triu(np.ones((6, 6), bool), 1)
+
+
+def attention(kind: str) -> onnx.ModelProto:
+    """Attention whose scores a mask hides in one of three ways."""
+    rng = np.random.default_rng(0)
+    constants: dict[str, np.ndarray] = {
+        "wq": rng.normal(0, 0.5, (8, 8)).astype(np.float32),
+        "wk": rng.normal(0, 0.5, (8, 8)).astype(np.float32),
+        "seen": ~LATER,
+        "infinite": np.array(-np.inf, np.float32),
+        "mask": np.where(LATER, np.float32(-np.inf), np.float32(0)),
+        "slopes": np.where(LATER, np.finfo(np.float32).min, -np.arange(6, dtype=np.float32) / 9),
+    }
+    hide = {"where": ("Where", ["seen", "scores", "infinite"]), "sum": ("Add", ["scores", "mask"]),
+            "slopes": ("Add", ["slopes", "scores"])}[kind]  # fmt: skip
+    nodes = [
+        helper.make_node("MatMul", ["x", "wq"], ["q"]),
+        helper.make_node("MatMul", ["x", "wk"], ["k"]),
+        helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["q", "kt"], ["scores"]),
+        helper.make_node(*hide, ["kept"]),
+        helper.make_node("Softmax", ["kept"], ["shares"], axis=-1),
+        helper.make_node("MatMul", ["shares", "k"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "attention",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 6, 8])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 6, 8])],
+        [
+            numpy_helper.from_array(v, n)
+            for n, v in constants.items()
+            if n in (*hide[1], "wq", "wk")
+        ],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    model: onnx.ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    return model
+
+
+KINDS = ("where", "sum", "slopes")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_masks_choose_and_have_a_finite_range(kind: str) -> None:
+    plain = attention(kind)
+    model, masks = with_choices(plain)
+    (mask,) = masks
+    assert mask.kept == "kept"
+    x = np.random.default_rng(1).normal(0, 1, (4, 1, 6, 8)).astype(np.float32)
+
+    def run(names: Any) -> Any:
+        shown = onnx.ModelProto()
+        shown.CopyFrom(model)
+        shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        return (ReferenceEvaluator(shown).run(list(names), {"x": part}) for part in x)
+
+    for part, (made,) in zip(x, run(["y"]), strict=True):
+        (wanted,) = ReferenceEvaluator(plain).run(None, {"x": part})
+        np.testing.assert_allclose(made, wanted, rtol=1e-6)
+    ranges = ranges_of(run, masks)
+    low, high = ranges["kept"]
+    assert ranges[mask.scores] == (low, high)
+    for (kept,) in run(["kept"]):
+        assert kept.max() <= high
+        shares = np.exp(low - np.where(LATER, -np.inf, kept).max(-1))
+        assert (6 * shares < 1 / 512 * 1.001).all()
+    # A mask is the least number of the range.
+    made = ReferenceEvaluator(filled(model, masks, ranges)).run(
+        None, {"x": x[0]}, intermediate=True
+    )
+    assert (made["kept"][0][LATER] == low).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("calibrator", ["minmax", "percentile", "entropy"])
+def test_attention_with_a_mask_is_on_integers(kind: str, calibrator: str) -> None:
+    pytest.importorskip("onnxruntime", reason="pip install 'hil-harness[quantize]'")
+    x = np.random.default_rng(1).normal(0, 1, (20, 6, 8)).astype(np.float32)
+    result = quantize(attention(kind), x, calibrator=calibrator)
+    assert result.report.float_layers == ()
+    assert result.report.outputs["y"] is not None
+    assert result.report.outputs["y"] > (25 if calibrator != "entropy" else 10)
+    graph = fuse_quantized(load_model(result.data, "attention"))
+    values = Interpreter(graph).run_all({"x": x[:1]})
+    (node,) = [n for n in graph.nodes if n.op == "SOFTMAX"]
+    assert (values[node.outputs[0]][0][LATER] == -128).all()
+
+
+# States -------------------------------------------------------------------------------------------
+
+
+def counter() -> onnx.ModelProto:
+    """A product whose result is added to what was there in the run before."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"]),
+        helper.make_node("Add", ["product", "last"], ["y"]),
+        helper.make_node("Identity", ["y"], ["next"]),
+    ]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "counter",
+        [info(name, onnx.TensorProto.FLOAT, [1, 4]) for name in ("x", "last")],
+        [info(name, onnx.TensorProto.FLOAT, [1, 4]) for name in ("y", "next")],
+        [numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")],
+    )
+    model: onnx.ModelProto = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9
+    )
+    model.metadata_props.add(key="hil.state:last", value="next")
+    return model
+
+
+def test_states_are_reset_between_samples_unless_told() -> None:
+    pytest.importorskip("onnxruntime", reason="pip install 'hil-harness[quantize]'")
+    x = np.ones((10, 4), np.float32) * np.linspace(-1, 1, 4, dtype=np.float32)
+    highest = {}
+    for kept in (False, True):
+        result = quantize(counter(), x, keep_state=kept)
+        (row,) = [t for t in result.report.tensors if t.name == "y"]
+        highest[kept] = row.scale * (127 - row.zero_point)
+        assert row.clipped == 0
+    assert highest[False] == pytest.approx(1, abs=0.02)
+    assert highest[True] == pytest.approx(10, abs=0.2)
 
 
 # The command --------------------------------------------------------------------------------------
@@ -264,6 +404,7 @@ def with_nan() -> np.ndarray:
     ({"x": images(2)[:, :, :7]}, ("[2, 2, 7, 8]", "[N, 1, 2, 8, 8]")),
     ({"x": (images(2) * 9).astype(np.int8)}, ("are int8, and the input is float32", "astype")),
     ({"x": with_nan()}, ("hold nan at [1, 0, 2, 3]",)),
+    ({"x": images(2).astype(float) * 1e300}, ("beyond float32", "scale them as in training")),
     ({"x": images(0)}, ("there is no sample",)),
     ({"x": np.array(["a", "b"])}, ("no array of numbers",)),
     ({"x": np.float32(3)}, ("shape []",)),
@@ -304,7 +445,9 @@ def test_labels_are_one_class_for_each_sample(labels: Any) -> None:
 
 
 @pytest.mark.parametrize("settings", [
-    {"calibrator": "max"}, {"activations": "int4"}, {"percentile": 101.0}, {"percentile": 10.0},
+    {"calibrator": "max"}, {"activations": "int4"}, {"percentile": 99.9},
+    {"calibrator": "percentile", "percentile": 101.0},
+    {"calibrator": "percentile", "percentile": 10.0},
 ])  # fmt: skip
 def test_unknown_settings_are_refused(settings: Any) -> None:
     with pytest.raises(InputError):
@@ -316,6 +459,18 @@ def test_a_calibrator_of_another_quantizer_is_refused(made: QuantizedModel) -> N
         quantize(network(), images(), shapes=SHAPES, calibrator="mse")
     with pytest.raises(InputError, match="no node 'sigmoud' to exclude .did you mean sigmoid"):
         quantize(network(), images(), shapes=SHAPES, exclude=["sigmoud"])
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(ModelError, match=r"^missing.onnx: the file does not exist"):
+        quantize("missing.onnx", images())
+
+
+def test_weights_and_classes_are_no_models() -> None:
+    for given, words in (({"layer.weight": 3}, "state_dict"), (QuantizedModel, "an instance")):
+        for use in (lambda model: quantize(model, images()), hilc.compile):
+            with pytest.raises(InputError, match=words):
+                use(given)
 
 
 @pytest.mark.parametrize("model", [object(), 3, None])
@@ -332,20 +487,21 @@ def test_an_open_size_is_refused_with_its_option() -> None:
 # The report ---------------------------------------------------------------------------------------
 
 
-def qdq_of(scale: float) -> tuple[hilc.Graph, hilc.Graph]:
+def qdq_files(scale: float, zero: Any = np.int8(0)) -> tuple[bytes, bytes]:
     """A model that doubles its input, and the same with integers of one scale on both sides."""
 
-    def graph(nodes: list[onnx.NodeProto]) -> hilc.Graph:
+    def file(nodes: list[onnx.NodeProto]) -> bytes:
         made = helper.make_graph(
             nodes, "g",
             [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 64])],
             [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 64])],
             [numpy_helper.from_array(np.float32(scale), "s"),
-             numpy_helper.from_array(np.int8(0), "z")],
+             numpy_helper.from_array(zero, "z")],
         )  # fmt: skip
         opsets = [helper.make_opsetid("", 17)]
         model = helper.make_model(made, opset_imports=opsets, ir_version=9)
-        return load_model(model.SerializeToString(), "g")
+        data: bytes = model.SerializeToString()
+        return data
 
     quantized = [
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["x_q"]),
@@ -354,7 +510,12 @@ def qdq_of(scale: float) -> tuple[hilc.Graph, hilc.Graph]:
         helper.make_node("QuantizeLinear", ["sum", "s", "z"], ["sum_q"]),
         helper.make_node("DequantizeLinear", ["sum_q", "s", "z"], ["y"]),
     ]
-    return graph([helper.make_node("Add", ["x", "x"], ["y"])]), graph(quantized)
+    return file([helper.make_node("Add", ["x", "x"], ["y"])]), file(quantized)
+
+
+def qdq_of(scale: float, zero: Any = np.int8(0)) -> tuple[hilc.Graph, hilc.Graph]:
+    plain, quantized = (load_model(data, "g") for data in qdq_files(scale, zero))
+    return plain, quantized
 
 
 def test_noise_and_clipping_are_counted_by_hand() -> None:
@@ -385,6 +546,24 @@ def test_a_tensor_without_noise_is_exact() -> None:
     report = compare(plain, quantized, samples, None, lambda: None, 1)
     assert {t.sqnr_db for t in report.tensors} == {None}
     assert Interpreter(plain).run(samples[0])["y"].max() == 31
+
+
+def test_unsigned_tensors_are_in_the_report() -> None:
+    samples = [{"x": np.linspace(-40, 40, 64, dtype=np.float32)[np.newaxis]}]
+    signed, unsigned = (
+        compare(*qdq_of(0.5, zero), samples, None, lambda: None, 1)
+        for zero in (np.int8(0), np.uint8(128))
+    )
+    assert unsigned.tensors == signed.tensors
+    assert len(signed.tensors) == 2
+
+
+def test_the_reference_of_onnx_runs_older_opsets() -> None:
+    """Its DequantizeLinear begins with opset 19."""
+    _, file = qdq_files(0.5)
+    x = np.linspace(-9, 9, 64, dtype=np.float32)[np.newaxis]
+    found = get_reference("onnx", load_model(file, "g"), file).run_all({"x": x})
+    np.testing.assert_array_equal(found["y"], 2 * 0.5 * np.rint(x / 0.5))
 
 
 def test_labels_of_no_class_are_refused() -> None:

@@ -24,8 +24,10 @@ from hilc.transforms.fuse_quantized import fuse_quantized
 
 #: Made by ci/quantized_programs.py.
 PROGRAMS = Path(__file__).resolve().parents[1] / "quantized_programs.tar.xz"
-NAMES = ("attention", "cells", "regression", "separable", "sequence")
+NAMES = ("attention", "cells", "decoder", "masked", "regression", "separable", "sequence")
 #: Those with layers that have no form on integers, and the layers.
+#: Those whose samples are one sequence, which a state remembers.
+SEQUENCES = ("decoder",)
 IN_FLOATS = {"cells": {"gru_cell", "getitem", "rnn_tanh_cell"}}
 
 
@@ -76,13 +78,15 @@ def test_what_is_left_in_floats_has_no_form_on_integers(name: str) -> None:
 def test_the_report_is_made_again(name: str) -> None:
     plain = load_model(files()[f"{name}.float.pt2"], name)
     stored = arrays(name)
+    interpreter = Interpreter(plain)
     for x, wanted in zip(stored["x"], stored["float"], strict=True):
-        found = Interpreter(plain).run({"x": x})[plain.outputs[0]]
+        found = interpreter.run({"x": x})[plain.outputs[0]]
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
     recorded = json.loads(files()[f"{name}.json"])
     samples = Samples({"x": stored["x"]}, plain)
     quantized = load_model(files()[f"{name}.pt2"], name)
-    report = compare(plain, quantized, samples, None, lambda: None, len(samples))
+    kept = name in SEQUENCES
+    report = compare(plain, quantized, samples, None, lambda: None, len(samples), keep_state=kept)
     (output,) = report.outputs.values()
     assert output == pytest.approx(next(iter(recorded["outputs"].values())), abs=0.05)
     assert output is not None
@@ -91,6 +95,34 @@ def test_the_report_is_made_again(name: str) -> None:
     # A normalization is part of the layer before it in the recorded report.
     for tensor in report.tensors:
         assert tensor.scale == by_name[tensor.name]["scale"]
+
+
+def test_a_cache_of_a_decoder_is_integers() -> None:
+    graph = fuse_quantized(load_model(files()["decoder.pt2"], "decoder"))
+    kinds = {state.name: graph.tensors[state.name].dtype for state in graph.states}
+    assert kinds == {"b_keys": "int8", "b_values": "int8", "b_position": "int64"}
+    # What stands for zeros, written in place: nothing of it is copied or converted.
+    for state in graph.states[:2]:
+        quant = graph.tensors[state.name].quant
+        assert quant is not None
+        assert (graph.reset_value(state) == quant.zero_point[0]).all() or state.name == "b_position"
+    assert [node.op for node in graph.nodes].count("QUANTIZE") == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_keep_their_names(name: str) -> None:
+    plain, quantized = (load_model(files()[f"{name}{end}.pt2"]) for end in (".float", ""))
+    assert quantized.outputs == plain.outputs
+
+
+def test_scores_that_a_mask_hides_get_nothing() -> None:
+    graph = fuse_quantized(load_model(files()["masked.pt2"], "masked"))
+    values = Interpreter(graph).run_all({"x": arrays("masked")["x"][0]})
+    shares = [node for node in graph.nodes if node.op == "SOFTMAX"]
+    assert len(shares) == 4
+    for node in shares[:2]:
+        later = np.triu(np.ones((6, 6), bool), 1)
+        assert (values[node.outputs[0]][0, :, later] == -128).all()
 
 
 # With PyTorch ------------------------------------------------------------------------------------

@@ -98,10 +98,11 @@ def quantize(
     name: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     calibrator: str = "minmax",
-    percentile: float = 99.999,
+    percentile: float | None = None,
     activations: str = "int8",
     per_channel: bool = True,
     exclude: Sequence[str] = (),
+    keep_state: bool = False,
     progress: Callable[[str, int], Callable[[], None]] | None = None,
 ) -> QuantizedModel:
     """Return a model in floats on integers, calibrated with samples, and its report.
@@ -110,16 +111,20 @@ def quantize(
     in evaluation mode, a program of ``torch.export``, or an ONNX ``ModelProto``. ``samples`` are
     one array, a tuple of one for each input, or a mapping of names to arrays; the first axis counts
     them, in place of a batch of 1 or before the input's shape. A module is exported for a batch
-    of 1. The report is made over ``test``, in the same form, or over the samples; with ``labels``,
-    the class of each, it has the accuracy. ``shapes`` states what the model leaves open. The others
-    are those of :class:`Settings`; ``progress(what, count)`` returns a function to be called
+    of 1. States are reset in front of each sample, unless ``keep_state`` says that the samples are
+    one sequence. The report is made over ``test``, in the same form, or over the samples; with
+    ``labels``, the class of each, it has the accuracy. ``shapes`` states what the model leaves
+    open. The others are those of :class:`Settings`; ``progress(what, count)`` returns a function to
+    be called
     ``count`` times.
 
     Raises :class:`~hilc.errors.InputError` for unsuitable samples, unknown settings and missing
     packages; :class:`~hilc.errors.ModelError` for a model that is quantized already, and for what
     the quantizer or the compiler do not take.
     """
-    settings = Settings(calibrator, percentile, activations, per_channel, tuple(exclude))
+    settings = Settings(
+        calibrator, percentile, activations, per_channel, tuple(exclude), keep_state
+    )
     tell = progress or (lambda what, count: lambda: None)
     source = _source(model, samples, name, shapes)
     graph = source.graph
@@ -128,16 +133,21 @@ def quantize(
     tested = calibration if test is None else Samples(named_arrays(test, graph.inputs), graph)
     classes = None if labels is None else check_labels(labels, len(tested))
     quantizer = import_module(f"{__name__}.{source.reader.quantizer}")
-    plain, file = quantizer.quantize(
-        source, calibration, settings, tell("calibrating", len(calibration))
-    )
-    float_graph, _ = read_model(plain, graph.name)
-    quantized, onnx = read_model(file, graph.name)
+    made = quantizer.quantize(source, calibration, settings, tell("calibrating", len(calibration)))
+    float_graph, _ = read_model(made.plain, graph.name)
+    quantized, onnx = read_model(made.file, graph.name)
     count = len(tested) if classes is not None else min(len(tested), NOISE_SAMPLES)
     report = compare(
-        float_graph, quantized, tested, classes, tell("comparing", count), len(calibration)
+        float_graph,
+        quantized,
+        tested,
+        classes,
+        tell("comparing", count),
+        len(calibration),
+        keep_state=keep_state,
+        excluded=made.excluded,
     )
-    return QuantizedModel(graph.name, file, quantizer.SUFFIX, report=report, onnx=onnx)
+    return QuantizedModel(graph.name, made.file, quantizer.SUFFIX, report=report, onnx=onnx)
 
 
 def _source(
@@ -149,7 +159,7 @@ def _source(
     elif isinstance(model, bytes):
         data = model
     elif isinstance(model, str | Path):
-        data = read_file(Path(model))
+        data = _read(Path(model))
     else:
         raise InputError(
             f"a model of type {type(model).__name__} cannot be quantized",
@@ -168,6 +178,13 @@ def _source(
     return Source(reader, graph, data, onnx)
 
 
+def _read(path: Path) -> bytes:
+    try:
+        return read_file(path)
+    except ModelError as error:
+        raise type(error)(f"{path}: {error.fact}", error.hint) from error
+
+
 def _file_of(model: Any, samples: Any) -> bytes | None:
     """Return the file of a model object; a module is exported for the first sample, in a batch."""
     torch = sys.modules.get("torch")
@@ -176,7 +193,19 @@ def _file_of(model: Any, samples: Any) -> bytes | None:
     parts = samples if isinstance(samples, tuple) else (samples,)
     if isinstance(samples, Mapping):
         parts = tuple(samples.values())
-    return file_of(model, tuple(tensor_of(torch, part)[:1] for part in parts))
+    return file_of(model, tuple(_first(torch, part) for part in parts))
+
+
+def _first(torch: Any, part: Any) -> Any:
+    """Return the first sample, in a batch of 1; floats in the width that models are read in."""
+    tensor = tensor_of(torch, part)
+    if not tensor.ndim:
+        raise InputError(
+            f"a sample is the single number {tensor.item()}",
+            "give an array whose first axis counts the samples",
+        )
+    first = tensor[:1]
+    return first.float() if first.is_floating_point() else first
 
 
 def _require_floats(graph: Graph) -> None:

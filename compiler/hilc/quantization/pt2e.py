@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import copy
 import io
-import logging
 import operator
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 from hilc.errors import HilError, ModelError
-from hilc.frontends.objects import file_of
+from hilc.frontends.objects import quiet, saved
 from hilc.ir import Array
 from hilc.quantization.packages import require
 from hilc.quantization.samples import Sample
 from hilc.quantization.settings import Settings
-from hilc.quantization.source import Source
+from hilc.quantization.source import Quantized, Source
 
 #: Part of the names of observers in a prepared module.
 _OBSERVER = "activation_post_process"
@@ -31,7 +28,7 @@ _DECOMPOSED = "_native_batch_norm_legit_no_training"
 def require_packages() -> None:
     """Raise :class:`~hilc.errors.InputError` unless PyTorch and torchao are there."""
     require("torch", _PURPOSE)
-    with _quiet():
+    with quiet():
         require("torchao.quantization.pt2e", _PURPOSE)
 
 
@@ -43,7 +40,7 @@ def _loaded(data: bytes) -> Any:
     """Return the program of a file, with its weights."""
     torch = require("torch", _PURPOSE)
     try:
-        with _quiet():
+        with quiet():
             return torch.export.load(io.BytesIO(data))
     except Exception as error:
         raise ModelError(
@@ -54,14 +51,11 @@ def _loaded(data: bytes) -> Any:
 
 def quantize(
     source: Source, samples: Sequence[Sample], settings: Settings, progress: Any
-) -> tuple[bytes, bytes]:
-    """Return the program in floats, and quantized, calibrated with the samples.
-
-    Tensors have the same names in both.
-    """
+) -> Quantized:
+    """Return the program in floats, and quantized, calibrated with the samples."""
     program, names = _loaded(source.data), source.graph.inputs
     torch = require("torch", _PURPOSE)
-    with _quiet():
+    with quiet():
         tools = require("torchao.quantization.pt2e.quantize_pt2e", _PURPOSE)
         quantizer = import_module("hilc.quantization.torch_quantizer").TorchQuantizer(
             calibrator=settings.calibrator,
@@ -75,34 +69,60 @@ def quantize(
                 module = _with_plain_batch_norm(torch, _in_parts(torch, program).module())
                 observed = tools.prepare_pt2e(module, quantizer)
                 plain = _without_observers(observed)
-                state = plain.state_dict()
-                before = {n: v.clone() for n, v in state.items() if _OBSERVER not in n}
-                for sample in samples:
+                resets = _buffers(plain)
+                for index, sample in enumerate(samples):
+                    if index and not settings.keep_state:
+                        _reset(observed, resets)
                     observed(*(torch.from_numpy(_copied(sample[name])) for name in names))
                     if progress is not None:
                         progress()
-                # Buffers that a run changes begin with what the program has for them.
-                observed.load_state_dict(before, strict=False)
+                _reset(observed, resets)
+                _leave_infinite(observed)
                 converted = tools.convert_pt2e(observed)
                 example = tuple(torch.from_numpy(_copied(samples[0][name])) for name in names)
                 plain_file, file = (
-                    file_of(torch.export.export(m, example), None) for m in (plain, converted)
+                    saved(torch, torch.export.export(module, example), source.graph.outputs)
+                    for module in (plain, converted)
                 )
         except HilError:
             raise
         except Exception as error:
             raise ModelError(
                 f"torchao cannot quantize the program: {' '.join(str(error).split()):.300}",
-                "leave out the node that it names: --exclude NODE",
+                "leave out the node that it names: --exclude NODE, in Python exclude=[NODE]",
             ) from error
-    assert plain_file is not None
-    assert file is not None
-    return plain_file, file
+    return Quantized(plain_file, file, quantizer.excluded)
+
+
+def _buffers(module: Any) -> dict[str, Any]:
+    """Return what the program has for buffers, which runs may change."""
+    named = module.named_buffers()
+    return {name: value.clone() for name, value in named if _OBSERVER not in name}
+
+
+def _reset(observed: Any, values: Mapping[str, Any]) -> None:
+    """Give buffers the values from before a run; those of observers stay."""
+    for name, buffer in observed.named_buffers():
+        if name in values:
+            buffer.copy_(values[name])
 
 
 def _copied(array: Array) -> Array:
     """Return an array that PyTorch may write to."""
     return array.copy(order="C")
+
+
+def _leave_infinite(observed: Any) -> None:
+    """Leave tensors in floats that no scale spans: infinite ones, as masks are."""
+    for node in list(observed.graph.nodes):
+        if node.op != "call_module" or _OBSERVER not in str(node.target):
+            continue
+        observer = observed.get_submodule(node.target)
+        ends = [getattr(observer, name, None) for name in ("min_val", "max_val")]
+        if any(end is not None and end.numel() and not end.isfinite().all() for end in ends):
+            node.replace_all_uses_with(node.args[0])
+            observed.graph.erase_node(node)
+    observed.recompile()
 
 
 def _without_observers(observed: Any) -> Any:
@@ -139,7 +159,7 @@ def _attention(
     if is_causal:
         attn_mask = torch.ones(length, keys, dtype=torch.bool).tril()
     if attn_mask is not None and attn_mask.dtype is torch.bool:
-        scores = torch.where(attn_mask, scores, -torch.inf)
+        scores = scores.masked_fill(~attn_mask, -torch.inf)
     elif attn_mask is not None:
         scores = scores + attn_mask
     weights = torch.softmax(scores, -1).reshape(*scaled.shape[:-1], keys)
@@ -167,20 +187,3 @@ def _with_plain_batch_norm(torch: Any, module: Any) -> Any:
         module.graph.erase_node(node)
     module.recompile()
     return module
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep PyTorch's remarks on its own future from the user."""
-    root = logging.getLogger()
-    loggers = [root, *(logging.getLogger(name) for name in ("torch", "torchao"))]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)

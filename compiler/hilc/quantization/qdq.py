@@ -6,7 +6,7 @@ import contextlib
 import io
 import logging
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ import onnx
 
 from hilc.errors import HilError, InputError, ModelError
 from hilc.frontends.onnx.fold_batch_norm import fold_batch_norm
-from hilc.frontends.onnx.states import reset_values, states_of
+from hilc.frontends.onnx.states import states_of
 from hilc.ir import Array
+from hilc.quantization.masks import Range, filled, ranges_of, with_choices
 from hilc.quantization.packages import require
 from hilc.quantization.samples import Sample
 from hilc.quantization.settings import ACTIVATIONS, Settings
-from hilc.quantization.source import Source
+from hilc.quantization.source import Quantized, Source
 from hilc.support.suggest import nearest
 
 #: Calibrators by onnxruntime's names.
@@ -75,21 +76,37 @@ def _fresh(base: str) -> Iterator[str]:
 
 def quantize(
     source: Source, samples: Sequence[Sample], settings: Settings, progress: Any
-) -> tuple[bytes, bytes]:
-    """Return the model in floats, and in QDQ form, calibrated with the samples.
-
-    Tensors have the same names in both.
-    """
+) -> Quantized:
+    """Return the model in floats, and in QDQ form, calibrated with the samples."""
     settings.require_calibrator(CALIBRATORS, "onnxruntime")
     tools = require("onnxruntime.quantization", "ONNX models are quantized by onnxruntime")
-    model = _prepared(source.onnx)
-    return model.SerializeToString(), _quantized(tools, model, samples, settings, progress)
+    model, masks = with_choices(_prepared(source.onnx))
+    excluded = _excluded(model, settings)
+    resets = {state.name: source.graph.reset_value(state) for state in source.graph.states}
+
+    def reader(given: onnx.ModelProto, progress: Any = progress) -> Any:
+        return _reader(tools, given, samples, resets, settings.keep_state, progress)
+
+    def run(names: Sequence[str]) -> Iterator[Sequence[Array]]:
+        return _computed(model, names, reader(model, None))
+
+    ranges = ranges_of(run, masks) if masks else {}
+    finite = filled(model, masks, ranges)
+    made = _quantized(tools, finite, settings, list(excluded.values()), reader, ranges)
+    outputs = {node.name: tuple(node.output) for node in model.graph.node}
+    named = {word: outputs[node] for word, node in excluded.items()}
+    return Quantized(model.SerializeToString(), made, named)
 
 
 def _quantized(
-    tools: Any, model: onnx.ModelProto, samples: Sequence[Sample], settings: Settings, progress: Any
+    tools: Any,
+    model: onnx.ModelProto,
+    settings: Settings,
+    named: Sequence[str],
+    reader_of: Callable[[onnx.ModelProto], Any],
+    known: Mapping[str, Range],
 ) -> bytes:
-    excluded = _excluded(model, settings)
+    excluded = [*named, *_of_several(model)]
     kinds = sorted({n.op_type for n in model.graph.node if not n.domain} & _OPERATORS)
     if not kinds:
         raise ModelError(
@@ -100,14 +117,18 @@ def _quantized(
     with _silent():
         try:
             given = tools.quant_utils.save_and_reload_model_with_shape_infer(_raised(model))
-            reader = _reader(tools, model, samples, progress)
+            ranges = _ranges(tools, given, kinds, reader_of(model), settings)
+            for name in [name for name in known if name in ranges]:
+                low, high = known[name]
+                ranges[name] = tools.calibrate.TensorData(lowest=low, highest=high)
+            excluded += _infinite(model, kinds, ranges)
             quantizer = tools.QDQQuantizer(
                 given,
                 settings.per_channel,
                 False,
                 tools.QuantType.QInt8,
                 tools.QuantType[wanted],
-                _ranges(tools, given, kinds, reader, settings),
+                ranges,
                 [],
                 excluded,
                 kinds,
@@ -124,10 +145,33 @@ def _quantized(
         except Exception as error:
             raise ModelError(
                 f"onnxruntime cannot quantize the model: {' '.join(str(error).split()):.300}",
-                "leave out the node that it names: --exclude NODE",
+                "leave out the node that it names: --exclude NODE, in Python exclude=[NODE]",
             ) from error
     serialized: bytes = quantizer.model.model.SerializeToString()
     return serialized
+
+
+def _infinite(model: onnx.ModelProto, kinds: Sequence[str], ranges: Any) -> list[str]:
+    """Return the nodes of which no scale spans an operand or the result."""
+    beyond = {n for n, row in ranges.items() if not np.isfinite(row.range_value).all()}
+    return [
+        node.name
+        for node in model.graph.node
+        if node.op_type in kinds and not beyond.isdisjoint((*node.input, *node.output))
+    ]
+
+
+def _computed(
+    model: onnx.ModelProto, names: Sequence[str], reader: Any
+) -> Iterator[Sequence[Array]]:
+    """Yield these tensors for each sample."""
+    shown = onnx.ModelProto()
+    shown.CopyFrom(model)
+    del shown.graph.output[:]
+    shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in dict.fromkeys(names))
+    session = import_module("onnxruntime").InferenceSession(shown.SerializeToString())
+    while (given := reader.get_next()) is not None:
+        yield session.run(list(names), given)
 
 
 def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -144,7 +188,7 @@ def _ranges(
     """Return the range of each tensor that the samples and the calibrator give."""
     options: dict[str, Any] = {"symmetric": False}
     if settings.calibrator == "percentile":
-        options["percentile"] = settings.percentile
+        options["percentile"] = settings.share
     if settings.calibrator == "entropy":
         # With as many bins as levels, its default, there is only one range to choose.
         options.update(num_bins=_BINS, num_quantized_bins=_LEVELS)
@@ -176,17 +220,25 @@ def _silent() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _excluded(model: onnx.ModelProto, settings: Settings) -> list[str]:
-    """Return the names of the nodes that stay in floats, which may be named by their outputs."""
+def _excluded(model: onnx.ModelProto, settings: Settings) -> dict[str, str]:
+    """Return the names of the nodes that stay in floats, by what the user calls them: a node's
+    name, or an output of it.
+    """
     names = {word: n.name for n in model.graph.node for word in (*n.output, n.name) if word}
     for name in settings.exclude:
         if name not in names:
             raise InputError(
                 f"there is no node {name!r} to exclude{nearest(name, names)}",
-                "name nodes of the model, or their outputs",
+                "name nodes of the model, or their outputs; a batch normalization is part of the "
+                "convolution before it",
             )
+    return {name: names[name] for name in settings.exclude}
+
+
+def _of_several(model: onnx.ModelProto) -> list[str]:
+    """Return the nodes that have no form on integers because they take several tensors."""
     numbers = {t.name for t in model.graph.initializer if np.prod(t.dims, dtype=int) == 1}
-    return [names[name] for name in settings.exclude] + [
+    return [
         node.name
         for node in model.graph.node
         if node.op_type in _OF_A_NUMBER and numbers.isdisjoint(node.input)
@@ -209,12 +261,17 @@ def _shares(
     }
 
 
-def _reader(tools: Any, model: onnx.ModelProto, samples: Sequence[Sample], progress: Any) -> Any:
-    """Return the samples as onnxruntime reads them; states go from one to the next."""
+def _reader(
+    tools: Any, model: onnx.ModelProto, samples: Sequence[Sample],
+    resets: Mapping[str, Array], keep_state: bool, progress: Any,
+) -> Any:  # fmt: skip
+    """Return the samples as onnxruntime reads them, with states: those of a reset in front of each
+    sample, unless all are one sequence.
+    """
     states = states_of(model)
-    values: dict[str, Array] = reset_values(model.graph, states)
+    values = dict(resets)
     session = None
-    if states:
+    if states and keep_state:
         runtime = import_module("onnxruntime")
         session = runtime.InferenceSession(model.SerializeToString())
     remaining = iter(samples)

@@ -15,6 +15,7 @@ from hilc.interpreter import Interpreter
 from hilc.ir import Array, FloatLayer, Graph, Quant, Rounding, Tensor
 from hilc.ops import OPS
 from hilc.quantization.samples import Sample
+from hilc.support.suggest import counted
 from hilc.transforms.fuse_quantized import fuse_quantized
 
 Progress = Callable[[], None]
@@ -70,6 +71,8 @@ class Report:
     float_layers: tuple[FloatLayer, ...]
     #: None without labels.
     accuracy: Accuracy | None = None
+    #: What was excluded, and computes on integers all the same, as all around it does.
+    not_excluded: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         """Return the report as tables of HTML, for notebooks."""
@@ -91,12 +94,13 @@ def shown_db(value: float | None) -> str:
 def summary_lines(report: Report) -> list[str]:
     """Return what a report says of the model as a whole, in sentences."""
     outputs = ", ".join(f"{name} {shown_db(db)} dB" for name, db in report.outputs.items())
-    lines = [f"signal-to-noise of the outputs over {report.samples} samples: {outputs}"]
+    over = counted(report.samples, "sample")
+    lines = [f"signal-to-noise of the outputs over {over}: {outputs}"]
     if report.accuracy is not None:
         count = report.accuracy.samples
         right, kept = report.accuracy.float_right, report.accuracy.quantized_right
         lines.append(
-            f"accuracy over {count} samples: {100 * right / count:.2f} % in floats, "
+            f"accuracy over {counted(count, 'sample')}: {100 * right / count:.2f} % in floats, "
             f"{100 * kept / count:.2f} % quantized; the same class for "
             f"{100 * report.accuracy.same / count:.2f} %"
         )
@@ -104,9 +108,15 @@ def summary_lines(report: Report) -> list[str]:
     if names:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         lines.append(
-            f"{len(names)} layers stay in floats, compile with --allow-float: "
+            f"{counted(len(names), 'layer')} {'stay' if len(names) > 1 else 'stays'} in floats, "
+            "compile with --allow-float (in Python allow_float=True): "
             f"{', '.join(names[:_NAMED])}{more}"
         )
+    lines += [
+        f"{name!r} is excluded and computes on integers all the same, as what it reads and gives "
+        "is quantized for other layers; exclude those layers too"
+        for name in report.not_excluded
+    ]
     return lines
 
 
@@ -117,8 +127,14 @@ def compare(
     labels: Array | None,
     progress: Progress,
     calibration_samples: int,
+    *,
+    keep_state: bool = False,
+    excluded: Mapping[str, Sequence[str]] | None = None,
 ) -> Report:
     """Return the comparison of two graphs over samples: as they are read, with the same names.
+
+    States are reset in front of each sample, unless ``keep_state`` says that all are one sequence.
+    ``excluded`` has the tensors of what was to stay in floats, by what the user calls it.
 
     The quantized one is run as it is compiled (:func:`fuse_quantized`). The noise is measured over
     the first :data:`NOISE_SAMPLES`; the accuracy, if there are ``labels``, over all. ``progress``
@@ -136,6 +152,9 @@ def compare(
     for index, sample in enumerate(samples):
         if index >= NOISE_SAMPLES and labels is None:
             break
+        if not keep_state:
+            for interpreter in both:
+                interpreter.reset_state()
         wanted, found = (each.run_all(sample) for each in both)
         if index < NOISE_SAMPLES:
             measured += 1
@@ -150,14 +169,17 @@ def compare(
             kept += int(b == labels[index])
             same += int(a == b)
         progress()
+    float_layers = tuple(_named(layer, float_graph) for layer in fused.float_layers)
+    in_floats = {layer.name for layer in float_layers}
     tensors = [noise[name].result(name, _op_of(float_graph, name)) for name in pairs]
     return Report(
         calibration_samples,
         measured,
         tuple(sorted(tensors, key=lambda t: math.inf if t.sqnr_db is None else t.sqnr_db)),
         {name: each.sqnr_db for (name, _), each in zip(outputs, out_noise, strict=True)},
-        tuple(_named(layer, float_graph) for layer in fused.float_layers),
+        float_layers,
         None if labels is None else Accuracy(len(samples), right, kept, same),
+        tuple(n for n, made in (excluded or {}).items() if in_floats.isdisjoint(made)),
     )
 
 

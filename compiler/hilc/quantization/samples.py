@@ -97,19 +97,13 @@ class Samples(Sequence[Sample]):
 
 def _stacked(name: str, array: Array, tensor: Tensor) -> Array:
     wanted = np.dtype(tensor.dtype)
-    if array.dtype != wanted:
-        if not (array.dtype.kind == wanted.kind == "f"):
-            raise InputError(
-                f"the samples of {name!r} are {array.dtype}, and the input is {wanted}",
-                f"convert them: array.astype({str(wanted)!r}), scaled as in training",
-            )
-        array = array.astype(wanted)
-    if wanted.kind == "f" and not np.isfinite(array).all():
-        place = tuple(map(int, np.argwhere(~np.isfinite(array))[0]))
+    if array.dtype != wanted and not array.dtype.kind == wanted.kind == "f":
         raise InputError(
-            f"the samples of {name!r} hold {array[place]} at {list(place)}",
-            "leave out samples with values that are not finite",
+            f"the samples of {name!r} are {array.dtype}, and the input is {wanted}",
+            f"convert them: array.astype({str(wanted)!r}), scaled as in training",
         )
+    if wanted.kind == "f":
+        array = _finite(name, array, wanted)
     shape = tensor.shape
     if array.shape == shape and shape[:1] != (1,):
         return array[np.newaxis]
@@ -121,6 +115,25 @@ def _stacked(name: str, array: Array, tensor: Tensor) -> Array:
         f"the samples of {name!r} have the shape {list(array.shape)}, and the input has "
         f"{list(shape)}",
         f"give an array of the shape [N, {', '.join(map(str, shape))}]",
+    )
+
+
+def _finite(name: str, array: Array, wanted: np.dtype[Any]) -> Array:
+    """Return floats in the wanted width; InputError where one is not finite, or not in that."""
+    with np.errstate(over="ignore"):
+        made = array.astype(wanted)
+    if np.isfinite(made).all():
+        return made
+    place = tuple(map(int, np.argwhere(~np.isfinite(made))[0]))
+    if np.isfinite(array[place]):
+        raise InputError(
+            f"the samples of {name!r} hold {array[place]} at {list(place)}, which is beyond "
+            f"{wanted}",
+            "scale them as in training",
+        )
+    raise InputError(
+        f"the samples of {name!r} hold {array[place]} at {list(place)}",
+        "leave out samples with values that are not finite",
     )
 
 

@@ -10,6 +10,8 @@ from hilc.support.suggest import listed
 
 #: Types of activations: the least and the largest number.
 ACTIVATIONS: Mapping[str, tuple[int, int]] = {"int8": (-128, 127), "uint8": (0, 255)}
+#: Scores up to this one, which a mask sets, are as good as minus infinity for a softmax.
+MASKED = -1e4
 #: How ranges of activations are found from samples.
 CALIBRATORS: Mapping[str, str] = {
     "minmax": "all values",
@@ -25,14 +27,22 @@ class Settings:
 
     #: One of :data:`CALIBRATORS`.
     calibrator: str = "minmax"
-    #: Of the calibrator `percentile`: the share of values inside of the range, in percent.
-    percentile: float = 99.999
+    #: Of the calibrator `percentile`: the share of values inside of the range, in percent
+    #: (:attr:`share` where it is None).
+    percentile: float | None = None
     #: One of :data:`ACTIVATIONS`.
     activations: str = "int8"
     #: Weights have a scale for each output channel, or one for all.
     per_channel: bool = True
     #: Nodes that stay in floats, by name.
     exclude: tuple[str, ...] = ()
+    #: The samples are one sequence: states are reset before the first only.
+    keep_state: bool = False
+
+    @property
+    def share(self) -> float:
+        """The share of values inside of the range, in percent, of the calibrator `percentile`."""
+        return 99.999 if self.percentile is None else self.percentile
 
     def __post_init__(self) -> None:
         for what, value, known in (
@@ -43,7 +53,14 @@ class Settings:
                 raise InputError(
                     f"{value!r} is no {what}", f"choose {listed(map(str, known), 'or')}"
                 )
-        if not 50 < self.percentile <= 100:
+        if self.percentile is not None and self.calibrator != "percentile":
+            raise InputError(
+                f"the percentile {self.percentile} was given, and the calibrator "
+                f"{self.calibrator!r} has none",
+                "choose the calibrator percentile as well (--calibrator percentile, in Python "
+                "calibrator='percentile'), or leave out the percentile",
+            )
+        if not 50 < self.share <= 100:
             raise InputError(
                 f"the percentile {self.percentile!r} is not above 50 and at most 100",
                 "give the share of the values inside of the range: 99.99",

@@ -1,7 +1,8 @@
-"""What a quantizer is given."""
+"""What a quantizer is given, and what it gives."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hilc.frontends import Reader
@@ -18,3 +19,13 @@ class Source:
     data: bytes
     #: The same as an ONNX model without open sizes.
     onnx: bytes
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """Files of a model in floats, and of the quantized one; tensors have the same names in both."""
+
+    plain: bytes
+    file: bytes
+    #: By what the user excluded: the tensors that its nodes compute.
+    excluded: Mapping[str, tuple[str, ...]]

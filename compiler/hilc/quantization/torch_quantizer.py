@@ -6,9 +6,12 @@ and without the underscore of operations in place.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from typing import Any
 
 import torch
@@ -29,7 +32,7 @@ from torchao.quantization.pt2e.quantizer import (
 )
 
 from hilc.errors import InputError
-from hilc.quantization.settings import ACTIVATIONS, Settings
+from hilc.quantization.settings import ACTIVATIONS, MASKED, Settings
 from hilc.support.suggest import nearest
 
 #: Operators with weights as argument 1, whose output channels lie along axis 0.
@@ -41,6 +44,7 @@ _ARITHMETIC = frozenset(("add", "sub", "mul"))
 _PRODUCTS = frozenset(("matmul", "bmm"))
 #: Normalizations of the last axis, whose factors stay floats.
 _NORMALIZATIONS = frozenset(("layer_norm", "rms_norm"))
+_SHARES = frozenset(("softmax", "_softmax"))
 _AVERAGES = frozenset(
     ("mean", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d")
 )
@@ -54,6 +58,8 @@ _FUNCTIONS = _CLAMPS | frozenset(
         "rsub", "selu", "sigmoid", "silu", "sin", "softplus", "softsign", "sqrt", "square", "tanh",
     )
 )  # fmt: skip
+#: What puts elements in the place of others, as a cache does: arguments 0 and 3.
+_PUTS = frozenset(("index_copy",))
 #: What moves elements or chooses among them: input and output have one quantization.
 _MOVES = frozenset(
     (
@@ -95,6 +101,36 @@ class PercentileObserver(HistogramObserver):  # type: ignore[misc]
         return self.min_val + first * width, self.min_val + (last + 1) * width
 
 
+class MaskedObserver(MinMaxObserver):  # type: ignore[misc]
+    """Range of scores of which a mask sets some to a number so low that a softmax along the last
+    axis gives them nothing.
+
+    The range is that of the others, and reaches so far below the largest one of each row that all
+    masked ones together get less than half of a 256th: the least number stands for them.
+    """
+
+    low: torch.Tensor
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.register_buffer("low", torch.tensor(float("inf")))
+
+    def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
+        scores = x_orig.detach()
+        kept = scores[scores > MASKED]
+        if kept.numel():
+            super().forward(kept)
+            largest = scores.amax(-1)
+            reach = math.log(512 * scores.shape[-1])
+            self.low = torch.minimum(self.low, largest[largest > MASKED].min() - reach)
+        return x_orig
+
+    def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:
+        low = torch.minimum(self.min_val, self.low)
+        found: tuple[torch.Tensor, torch.Tensor] = self._calculate_qparams(low, self.max_val)
+        return found
+
+
 #: Observers of activations by the calibrator's name.
 CALIBRATORS = {
     "minmax": MinMaxObserver,
@@ -122,7 +158,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         self,
         *,
         calibrator: str = "minmax",
-        percentile: float = 99.999,
+        percentile: float | None = None,
         activations: str = "int8",
         per_channel: bool = True,
         exclude: Iterable[str] = (),
@@ -131,18 +167,22 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         settings = Settings(calibrator, percentile, activations, per_channel, tuple(exclude))
         settings.require_calibrator(CALIBRATORS, "torchao")
         self._exclude = settings.exclude
+        #: By what was excluded: the nodes that it names, once the model is annotated.
+        self.excluded: dict[str, tuple[str, ...]] = {}
         self._activation = _activation_spec(settings)
         self._weights = _weight_spec(per_channel)
-        self._table = _weight_spec(False)
+        self._masked = replace(
+            self._activation,
+            observer_or_fake_quant_ctr=MaskedObserver.with_args(eps=_LEAST_SCALE),
+        )
         low, high = ACTIVATIONS[activations]
         self._shares = FixedQParamsQuantizationSpec(
             getattr(torch, activations), 1 / 256, low, low, high, torch.per_tensor_affine
         )
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Return the model with attention as products and a softmax, which have forms on integers.
-
-        That with a mask stays whole, and in floats.
+        """Return the model with attention as products and a softmax, and with masks as choices,
+        which have forms on integers. Attention with a mask stays whole, and in floats.
         """
         for node in list(model.graph.nodes):
             if _kind(node) == "scaled_dot_product_attention" and not self._is_excluded(node):
@@ -150,6 +190,9 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
             elif node.target is torch.ops.aten.view.default:
                 # An attention of products has other strides, of which there may be no view.
                 node.target = torch.ops.aten.reshape.default
+            elif _kind(node) == "add" and not self._is_excluded(node):
+                _choose_by_mask(model, node)
+        model.graph.eliminate_dead_code()
         model.recompile()
         return model
 
@@ -169,13 +212,18 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         """Accept any model: what has no form on integers is left in floats."""
 
     def _require_known(self, nodes: Sequence[Node]) -> None:
-        known = {word for node in nodes for word in _names(node)}
+        known: dict[str, list[str]] = {}
+        for node in nodes:
+            for word in _names(node) if node.op == "call_function" else ():
+                known.setdefault(word, []).append(node.name)
         for name in self._exclude:
             if name not in known:
                 raise InputError(
                     f"there is no node or module {name!r} to exclude{nearest(name, known)}",
-                    "name nodes of the exported program, or modules of the model",
+                    "name nodes of the exported program, or modules of the model; a batch "
+                    "normalization is part of the convolution before it",
                 )
+        self.excluded = {name: tuple(known[name]) for name in self._exclude}
 
     def _is_excluded(self, node: Node) -> bool:
         return not set(self._exclude).isdisjoint(_names(node))
@@ -198,13 +246,17 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
             return self._moved([_operand(node, 0)], node)
         if kind in _JOINS:
             return self._moved(_operands(node), node)
+        if kind in _PUTS:
+            return self._moved([_operand(node, 0), _operand(node, 3)], node)
+        if _masked_operand(node) is not None:
+            return self._moved([_masked_operand(node)], node)
         if kind in _NORMALIZATIONS:
             return self._computed(_operands(node)[:1], node)
-        if kind == "embedding":
-            return self._embedding(node)
+        if kind in ("embedding", "index") and _is_constant(node.args[0]):
+            return self._looked_up(node)
         if kind in _AVERAGES or (kind in _PRODUCTS | _ARITHMETIC and _operand(node, 1) is not None):
             return self._computed(_operands(node), node)
-        if kind in ("softmax", "_softmax"):
+        if kind in _SHARES:
             inputs = dict.fromkeys(_operands(node), self._activation)
             return QuantizationAnnotation(inputs, self._shares)
         if kind in _FUNCTIONS | _ARITHMETIC and len(_operands(node)) == 1:
@@ -240,21 +292,45 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         )
 
     def _computed(self, operands: Sequence[Node], node: Node) -> QuantizationAnnotation:
-        inputs = dict.fromkeys(operands, self._activation)
+        inputs = {operand: self._given(operand) for operand in operands}
         return QuantizationAnnotation(inputs, self._result_of(node))
+
+    def _given(self, node: Node) -> QuantizationSpecBase:
+        """Return how an operand is quantized: shares of a softmax as it gives them."""
+        source: Node | None = node
+        while source is not None and _kind(source) in _MOVES and not self._is_excluded(source):
+            source = _operand(source, 0)
+        if source is None or _kind(source) not in _SHARES or self._is_excluded(source):
+            return self._spec(node)
+        return self._shares
 
     def _result_of(self, node: Node) -> QuantizationSpecBase | None:
         """Return how a result is quantized: not before the clamp that follows it."""
         users = list(node.users)
         is_clamped = len(users) == 1 and _kind(users[0]) in _CLAMPS
-        return None if is_clamped and not self._is_excluded(users[0]) else self._activation
+        return None if is_clamped and not self._is_excluded(users[0]) else self._spec(node)
+
+    def _spec(self, node: Node) -> QuantizationSpec:
+        """Return how a tensor is quantized that no other shares its quantization with yet."""
+        return self._masked if self._is_to_be_masked(node) else self._activation
+
+    def _is_to_be_masked(self, node: Node) -> bool:
+        """Return whether elements of a tensor are masked, what moves them aside."""
+        return any(
+            not self._is_excluded(user)
+            and (
+                _masked_operand(user) is node
+                or (_kind(user) in _MOVES and self._is_to_be_masked(user))
+            )
+            for user in node.users
+        )
 
     def _function(self, node: Node) -> QuantizationAnnotation:
         """Quantize the ends of a chain of functions, which becomes one table."""
         source, users = _operands(node)[0], list(node.users)
         inputs = {} if self._goes_on(source, node) else {source: self._activation}
         ends = len(users) != 1 or not self._goes_on(node, users[0])
-        return QuantizationAnnotation(inputs, self._activation if ends else None)
+        return QuantizationAnnotation(inputs, self._spec(node) if ends else None)
 
     def _goes_on(self, node: Node, user: Node) -> bool:
         """Return whether a function reads what is not quantized on the way to it."""
@@ -274,7 +350,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
             return None
         first = SharedQuantizationSpec((listed[0], node))
         # The first one first: the others refer to it.
-        inputs: dict[Node, QuantizationSpecBase] = {listed[0]: self._activation}
+        inputs: dict[Node, QuantizationSpecBase] = {listed[0]: self._given(listed[0])}
         inputs.update((source, first) for source in listed if source is not listed[0])
         return QuantizationAnnotation(inputs, first)
 
@@ -287,16 +363,17 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
             return None
         return QuantizationAnnotation({}, SharedQuantizationSpec((source, whole)))
 
-    def _embedding(self, node: Node) -> QuantizationAnnotation | None:
+    def _looked_up(self, node: Node) -> QuantizationAnnotation:
+        """Quantize the rows of a constant table."""
         table = node.args[0]
-        if not isinstance(table, Node) or table.op != "get_attr":
-            return None
-        return QuantizationAnnotation({table: self._table}, SharedQuantizationSpec((table, node)))
+        return QuantizationAnnotation(
+            {table: self._activation}, SharedQuantizationSpec((table, node))
+        )
 
 
 def _activation_spec(settings: Settings) -> QuantizationSpec:
     low, high = ACTIVATIONS[settings.activations]
-    own = {"percentile": settings.percentile} if settings.calibrator == "percentile" else {}
+    own = {"percentile": settings.share} if settings.calibrator == "percentile" else {}
     observer = CALIBRATORS[settings.calibrator].with_args(eps=_LEAST_SCALE, **own)
     return QuantizationSpec(
         getattr(torch, settings.activations), observer, low, high, torch.per_tensor_affine
@@ -360,6 +437,34 @@ def _operand(node: Node, index: int) -> Node | None:
     return arg if isinstance(arg, Node) and _is_float(arg) else None
 
 
+def _is_constant(arg: object) -> bool:
+    return isinstance(arg, Node) and arg.op == "get_attr"
+
+
+def _masked_operand(node: Node) -> Node | None:
+    """Return the tensor of which a call sets elements to a number that masks them, or None."""
+    kind = _kind(node)
+    if kind == "masked_fill":
+        is_masking, x = _is_masking(node.args[2]), node.args[0]
+    elif kind == "where" and len(node.args) == 3:
+        _, x, other = node.args
+        x, other = (other, x) if _is_masking(x) else (x, other)
+        is_masking = _is_masking(other)
+    else:
+        return None
+    return x if is_masking and isinstance(x, Node) and _is_float(x) else None
+
+
+def _is_masking(arg: object) -> bool:
+    """Return whether an argument is a number so low that it masks."""
+    while isinstance(arg, Node) and _kind(arg) in ("scalar_tensor", "full", "full_like"):
+        arg = arg.args[0 if _kind(arg) == "scalar_tensor" else 1]
+    if isinstance(arg, Node) and arg.op == "get_attr":
+        value = getattr(arg.graph.owning_module, str(arg.target), None)
+        arg = value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else None
+    return isinstance(arg, int | float) and arg <= MASKED
+
+
 def _expand_attention(model: GraphModule, node: Node) -> None:
     """Replace an attention without a mask by softmax(q k^T scale) v."""
     given = dict(zip(_ATTENTION, node.args, strict=False)) | dict(node.kwargs)
@@ -369,21 +474,93 @@ def _expand_attention(model: GraphModule, node: Node) -> None:
     scale = given.get("scale")
     if scale is None:
         scale = q.meta["val"].shape[-1] ** -0.5
-    aten = torch.ops.aten
-
-    def call(target: Any, *args: Any) -> Node:
-        made: Node = model.graph.call_function(target, args)
-        values = [arg.meta["val"] if isinstance(arg, Node) else arg for arg in args]
-        with node.meta["val"].fake_mode:
-            made.meta = {**node.meta, "val": target(*values)}
-        return made
-
+    aten, call = torch.ops.aten, partial(_call, model, node)
     with model.graph.inserting_before(node):
         scaled = call(aten.mul.Tensor, q, scale)
         scores = call(aten.matmul.default, scaled, call(aten.transpose.int, k, -2, -1))
         result = call(aten.matmul.default, call(aten.softmax.int, scores, -1), v)
     node.replace_all_uses_with(result)
     model.graph.erase_node(node)
+
+
+def _call(model: GraphModule, like: Node, target: Any, *args: Any) -> Node:
+    """Add a call in the place of ``like``, under its names."""
+    made: Node = model.graph.call_function(target, args)
+    values = [arg.meta["val"] if isinstance(arg, Node) else arg for arg in args]
+    with like.meta["val"].fake_mode:
+        made.meta = {**like.meta, "val": target(*values)}
+    return made
+
+
+def _choose_by_mask(model: GraphModule, node: Node) -> None:
+    """Replace a sum with a mask of floats, most of them 0 or minus infinity, by a choice.
+
+    Integers have no scale for both what such a mask adds and what it masks.
+    """
+    scores, mask = (_operand(node, index) for index in (0, 1))
+    if scores is None or mask is None or node.kwargs.get("alpha", 1) != 1:
+        return
+    if _masks(scores):
+        scores, mask = mask, scores
+    if not _masks(mask):
+        return
+    aten, call = torch.ops.aten, partial(_call, model, node)
+    known = _constant(mask)
+    with model.graph.inserting_before(node):
+        if known is None:
+            hidden = call(aten.le.Scalar, mask, MASKED)
+            scores = call(aten.add.Tensor, scores, call(aten.masked_fill.Scalar, mask, hidden, 0.0))
+        else:
+            is_hidden = known <= MASKED
+            hidden = _buffer(model, node, is_hidden)
+            rest = known.masked_fill(is_hidden, 0.0)
+            if rest.any():
+                scores = call(aten.add.Tensor, scores, _buffer(model, node, rest))
+        result = call(aten.masked_fill.Scalar, scores, hidden, -math.inf)
+    node.replace_all_uses_with(result)
+    model.graph.erase_node(node)
+
+
+def _masks(node: Node) -> bool:
+    """Return whether a tensor holds numbers so low that they mask, or is made with one."""
+    known = _constant(node)
+    if known is not None:
+        return bool((known <= MASKED).any())
+    return _masked_operand(node) is not None or (
+        _kind(node) in _MOVES and any(map(_masks, _operands(node)))
+    )
+
+
+def _constant(node: Node) -> torch.Tensor | None:
+    """Return the value of a tensor that depends on constants alone, as far as it is only moved."""
+    if node.op == "get_attr":
+        value = getattr(node.graph.owning_module, str(node.target), None)
+        is_written = any(_writes(user, node) for user in node.users)
+        return value.detach() if isinstance(value, torch.Tensor) and not is_written else None
+    if _kind(node) not in _MOVES:
+        return None
+    values: list[Any] = []
+    for arg in node.args:
+        values.append(_constant(arg) if isinstance(arg, Node) else arg)
+        if isinstance(arg, Node) and values[-1] is None:
+            return None
+    made: torch.Tensor = node.target(*values, **node.kwargs)
+    return made
+
+
+def _writes(user: Node, buffer: Node) -> bool:
+    """Return whether an operation in place changes a buffer."""
+    name = getattr(getattr(user.target, "_schema", None), "name", "")
+    return name.endswith("_") and not name.endswith("__") and user.args[:1] == (buffer,)
+
+
+def _buffer(model: GraphModule, like: Node, value: torch.Tensor) -> Node:
+    """Add a constant in the place of ``like``."""
+    name = next(n for i in count() if not hasattr(model, n := f"_mask{i}"))
+    model.register_buffer(name, value)
+    made = model.graph.get_attr(name)
+    made.meta = {**like.meta, "val": like.meta["val"].fake_mode.from_tensor(value)}
+    return made
 
 
 #: The first arguments of an attention.

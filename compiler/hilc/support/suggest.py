@@ -1,4 +1,4 @@
-"""Suggestions for unknown words."""
+"""Words of messages: suggestions for unknown ones, lists, and numbers of things."""
 
 from __future__ import annotations
 
@@ -48,6 +48,11 @@ def listed(words: Iterable[str], last: str) -> str:
     """Return ``A, B or C``, with ``last`` for the word before the last one."""
     *first, end = words
     return f"{', '.join(first)} {last} {end}" if first else end
+
+
+def counted(count: int, thing: str) -> str:
+    """Return ``1 sample``, or ``2 samples``."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def _plain(word: str) -> str:

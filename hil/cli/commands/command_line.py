@@ -134,7 +134,6 @@ def _add_quantize(commands: Any) -> None:
     group.add_argument(
         "--percentile",
         type=positive_float,
-        default=99.999,
         metavar="P",
         help="of the calibrator percentile: the share of values within the range (default: 99.999)",
     )
@@ -155,6 +154,11 @@ def _add_quantize(commands: Any) -> None:
         default=[],
         metavar="NODE",
         help="leave this node, or module of PyTorch, in floats; may be repeated",
+    )
+    group.add_argument(
+        "--keep-state",
+        action="store_true",
+        help="the samples are one sequence: reset states before the first sample only",
     )
     report = quantize.add_argument_group("report")
     report.add_argument(
@@ -252,7 +256,8 @@ def _add_measuring_commands(commands: Any) -> None:
     verify.add_argument(
         "--reference",
         metavar="NAME",
-        help="tflm, litert-ref, litert or hilc (default: tflm if it runs the model); a model file "
+        help="tflm, litert-ref, litert, onnx, qdq or hilc (default: tflm for TFLite models that it "
+        "runs, qdq for quantized ones of ONNX and PyTorch, onnx for others of these); a model file "
         "is compiled with the reference's arithmetic",
     )
     _add_format(verify)

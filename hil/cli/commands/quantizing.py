@@ -16,6 +16,7 @@ from hil.verify.samples import load_array, load_arrays
 from hilc.quantization import QuantizedModel, is_own_file, quantize
 from hilc.quantization.report import summary_lines
 from hilc.support.outputs import check_file
+from hilc.support.suggest import counted
 
 #: Tensors in the table, unless all are asked for.
 _SHOWN = 12
@@ -39,7 +40,9 @@ def quantize_command(args: argparse.Namespace, console: Console) -> int:
     with ExitStack() as stack:
 
         def progress(what: str, count: int) -> Callable[[], None]:
-            shown = stack.enter_context(console.counting(f"{what} {count} samples", "done"))
+            shown = stack.enter_context(
+                console.counting(f"{what} {counted(count, 'sample')}", "done")
+            )
             return shown or (lambda: None)
 
         made = quantize(
@@ -54,13 +57,14 @@ def quantize_command(args: argparse.Namespace, console: Console) -> int:
             activations=args.activations,
             per_channel=not args.per_tensor,
             exclude=args.exclude,
+            keep_state=args.keep_state,
             progress=progress,
         )
     made.save(args.output)
     if made.report.calibration_samples < _FEW:
         console.warn(
-            f"the ranges are those of {made.report.calibration_samples} samples; give a hundred "
-            "that are like what the board will see"
+            f"the ranges are those of {counted(made.report.calibration_samples, 'sample')}; give a "
+            "hundred that are like what the board will see"
         )
     seconds = round(time.monotonic() - start, 3)
     console.result(_json(made, args, seconds), _text(made, args, seconds))
@@ -81,7 +85,7 @@ def _text(made: QuantizedModel, args: argparse.Namespace, seconds: float) -> str
         [shown_name(t.name), t.op or "input", t.dtype, _db(t.sqnr_db), f"{100 * t.clipped:.2f} %"]
         for t in shown
     ]
-    lines = [f"{made.name}: quantized with {report.calibration_samples} samples"]
+    lines = [f"{made.name}: quantized with {counted(report.calibration_samples, 'sample')}"]
     lines += summary_lines(report)
     lines.append(table(rows, ["tensor, the noisiest first", "operator", "type", "dB", "clipped"]))
     if len(shown) < len(report.tensors):
@@ -107,6 +111,7 @@ def _json(made: QuantizedModel, args: argparse.Namespace, seconds: float) -> dic
         "accuracy": None if report.accuracy is None else asdict(report.accuracy),
         "outputs": [{"name": name, "sqnr_db": db} for name, db in report.outputs.items()],
         "tensors": [asdict(tensor) for tensor in report.tensors],
+        "not_excluded": list(report.not_excluded),
         "float_layers": [asdict(layer) for layer in report.float_layers],
         "seconds": seconds,
     }
