@@ -2,11 +2,11 @@
 """A tiny language model on an emulated microcontroller: it tells a story, word by word.
 
     pip install 'hil-harness[torch]'
-    python language.py [--board mps3-an547-ddr.toml] [--tokens 200]
+    python language.py [--board mps3-an547-ddr.toml] [--int8] [--tokens 200]
 
 A decoder of 260,000 parameters learns stories that the script makes up, and is exported with its
 cache of keys and values as buffers. The script ends with exit code 1 unless the board writes the
-same words as PyTorch, from the same logits as the reference.
+same words as PyTorch, or with --int8 as the reference, from the same logits as the reference.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ import hil
 from hil.bench import bench
 from hil.oracle import reference_of
 from hil.verify import verify
+from hilc.artifact.library import ModelLibrary
 
 FOLDER = Path(__file__).resolve().parent
 #: The board of the other example, with memory outside of the chip for the weights.
@@ -225,14 +227,38 @@ def written(step: Callable[[int], np.ndarray], count: int) -> list[int]:
     return words[1:]
 
 
+def corpus(count: int) -> torch.Tensor:
+    """Return the first words of stories that the decoder was not trained with."""
+    draw, words = random.Random(1), vocabulary()
+    numbers = {word: number for number, word in enumerate(words)}
+    listed: list[int] = []
+    while len(listed) < count:
+        listed += [numbers[word] for word in story(draw)]
+    return torch.tensor(listed[:count])
+
+
+def by_reference(library: ModelLibrary, count: int) -> list[int]:
+    """Return the words that the reference writes."""
+    (module,) = library.modules
+    oracle = reference_of(library, module)
+    oracle.reset_state()
+    output = module.outputs[0].name
+    return written(lambda word: oracle.values(0, {"word": np.array([word])})[output], count)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--board", default=str(BOARD), help="a board, or a description file")
+    parser.add_argument("--int8", action="store_true", help="quantize the decoder first")
     parser.add_argument("--tokens", type=int, default=200, help="words to write (default: 200)")
     parser.add_argument("--steps", type=int, default=100, help="steps of training (default: 100)")
     args = parser.parse_args()
     model = train(args.steps)
-    program = torch.export.export(model, (torch.tensor([0]),))
+    program: Any = torch.export.export(model, (torch.tensor([0]),))
+    if args.int8:
+        # One text, whose words follow each other: the cache is what was written before.
+        program = hil.quantize(program, corpus(model.blocks[0].attention.keys.shape[2]),
+                               keep_state=True)  # fmt: skip
     library = hil.compile(program, board=args.board, name="language")
     (module,) = library.modules
 
@@ -241,7 +267,7 @@ def main() -> int:
             logits: np.ndarray = model(torch.tensor([word])).numpy()
         return logits
 
-    wanted = written(eager, args.tokens)
+    wanted = by_reference(library, args.tokens) if args.int8 else written(eager, args.tokens)
     with hil.open(args.board, library) as device:
         decoder = device["language"]
 
@@ -259,7 +285,9 @@ def main() -> int:
     print(" ".join(words[n] if n < len(words) else "?" for n in found))
     pairs = zip(found, wanted, strict=True)
     same = next((i for i, (one, other) in enumerate(pairs) if one != other), len(found))
-    print(f"{same} of {args.tokens} words are those of PyTorch")
+    print(
+        f"{same} of {args.tokens} words are those of {'the reference' if args.int8 else 'PyTorch'}"
+    )
     print(f"{report.reference}: {'the same' if report.match else 'differs'}")
     print(
         f"{cost.per_inference:,} instructions a word, {cost.model_flash_bytes:,} B of flash, "
