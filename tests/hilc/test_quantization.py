@@ -487,7 +487,10 @@ def test_an_open_size_is_refused_with_its_option() -> None:
 # The report ---------------------------------------------------------------------------------------
 
 
-def qdq_files(scale: float, zero: Any = np.int8(0)) -> tuple[bytes, bytes]:
+ZERO = np.int8(0)
+
+
+def qdq_files(scale: float, zero: Any = ZERO) -> tuple[bytes, bytes]:
     """A model that doubles its input, and the same with integers of one scale on both sides."""
 
     def file(nodes: list[onnx.NodeProto]) -> bytes:
@@ -513,7 +516,7 @@ def qdq_files(scale: float, zero: Any = np.int8(0)) -> tuple[bytes, bytes]:
     return file([helper.make_node("Add", ["x", "x"], ["y"])]), file(quantized)
 
 
-def qdq_of(scale: float, zero: Any = np.int8(0)) -> tuple[hilc.Graph, hilc.Graph]:
+def qdq_of(scale: float, zero: Any = ZERO) -> tuple[hilc.Graph, hilc.Graph]:
     plain, quantized = (load_model(data, "g") for data in qdq_files(scale, zero))
     return plain, quantized
 
