@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from steps import ROOT, models
 
-from hil.cli.picture import STYLE, save
+from hil.page.plan_picture import STYLE, save
 from hilc.memory.plan import Planner
 from hilc.schedule.goals import Goals
 from hilc.schedule.groups import Objective

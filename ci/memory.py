@@ -22,8 +22,8 @@ from steps import ROOT, compiled, models
 import hil
 import hilc
 from hil.bench import bench
-from hil.cli.picture import STYLE, plan_figure, save
 from hil.oracle import reference_of
+from hil.page.plan_picture import STYLE, plan_figure, save
 from hil.samples import RandomSamples
 from hil.verify import verify
 from hilc.memory.explain import Explanation

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from hil.device.session import open
     from hil.errors import HilError
     from hil.firmware.models import compile
+    from hil.page.report import report
     from hil.verify.jobs import bench, verify
     from hilc.quantization import quantize
 
-__all__ = ["HilError", "bench", "compile", "open", "quantize", "verify"]
+__all__ = ["HilError", "bench", "compile", "open", "quantize", "report", "verify"]
 
 # Loaded on first use: `hil --help` and pytest's collection need neither compiler nor link.
 _HOMES = {
@@ -27,6 +28,7 @@ _HOMES = {
     "compile": "hil.firmware.models",
     "open": "hil.device.session",
     "quantize": "hilc.quantization",
+    "report": "hil.page.report",
 }
 # `verify` and `bench` are modules that can be called (:mod:`hil.support.callable_module`).
 _MODULES = ("bench", "board", "build", "device", "errors", "oracle", "samples", "verify")

@@ -9,7 +9,6 @@ import functools
 import json
 import logging
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 from hil.support.numbers import json_number
+from hil.support.visible import visible
 
 if TYPE_CHECKING:
     from hil.cli.reports import Outcome, ReportFormat
@@ -30,19 +30,6 @@ Mood = Literal["good", "bad", "odd"]
 _SGR: Mapping[Mood, str] = {"good": "32", "bad": "1;31", "odd": "33"}
 #: Longer names are shortened to their end.
 _NAME_WIDTH = 60
-
-#: Group 1: colours, which are left as they are. Otherwise: control characters except line feed
-#: and tab, and marks of text direction, which could hide or change text on a terminal.
-_OBEYED = re.compile(
-    r"(\x1b\[[0-9;]*m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)
-
-
-def visible(text: str) -> str:
-    """Return ``text`` with control characters escaped: boards and files are not trusted."""
-    return _OBEYED.sub(
-        lambda match: match[1] or match[0].encode("unicode_escape").decode("ascii"), text
-    )
 
 
 class Console:
@@ -70,6 +57,8 @@ class Console:
         level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
         logger = logging.getLogger("hil")
         handler = _LogHandler(self)
+        # Others may ask for more records than are shown here.
+        handler.setLevel(level)
         before = logger.level
         logger.addHandler(handler)
         logger.setLevel(level)

@@ -1,4 +1,4 @@
-"""The built-in report formats: text and JSON."""
+"""The built-in report formats: text, JSON and HTML."""
 
 from __future__ import annotations
 
@@ -53,5 +53,17 @@ def _of_board(outcome: Outcome) -> dict[str, Any]:
     return {**head, **outcome.data}
 
 
+def _html(outcomes: Sequence[Outcome]) -> str:
+    """Return the page of the outcomes in ASCII, which every standard output can carry."""
+    # Not at the top: only a page needs it.
+    from hil.page.page import make_page, now
+    from hil.page.results import results_in
+
+    data = {"boards": [_of_board(outcome) for outcome in outcomes]}
+    page = make_page(results_in(data, "the results"), made=now())
+    return page.html.encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
 register_report(ReportFormat("text", _text, one_by_one=True))
 register_report(ReportFormat("json", _json))
+register_report(ReportFormat("html", _html))

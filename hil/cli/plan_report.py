@@ -1,10 +1,8 @@
-"""A memory plan as text and as JSON."""
+"""A memory plan as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
 
 from hil.cli.console import shown_name, table
 from hilc.memory.explain import ArenaSlot, Explanation
@@ -43,37 +41,6 @@ def plan_text(plan: Explanation) -> str:
     ]
     lines += ["", table(lives, ["tensor", "bytes", "from", "to", "layers"]), "", _next(plan)]
     return "\n".join(lines)
-
-
-def plan_json(plan: Explanation) -> dict[str, Any]:
-    """Return the plan as a JSON object."""
-    return {
-        "model": plan.model,
-        "cpu": plan.cpu,
-        "workspace_bytes": plan.workspace_bytes,
-        "state_bytes": plan.state_bytes,
-        "io_in_pool": plan.io_in_pool,
-        "pools": [{"name": name, "bytes": nbytes} for name, nbytes in plan.pools],
-        "peak_layer": plan.peak,
-        "layers": [
-            {
-                "ops": [node.op for node in step.nodes],
-                "names": [node.name for node in step.nodes],
-                "macs": step.macs,
-                "used_bytes": step.used_bytes,
-                "kept": [
-                    {"name": name, "first": first, "end": end} for name, first, end in step.kept
-                ],
-                "overlaps": [
-                    {"output": output, "input": name, "difference": difference}
-                    for output, name, difference in step.overlaps
-                ],
-            }
-            for step in plan.steps
-        ],
-        "tenants": [asdict(slot) for slot in plan.slots],
-        "next_saving": None if plan.saving is None else asdict(plan.saving),
-    }
 
 
 def _next(plan: Explanation) -> str:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from hil.board import Board
 from hil.errors import BuildError, InputError
@@ -192,6 +193,24 @@ class Firmware:
     def __repr__(self) -> str:
         models = ", ".join(self.sizes.models) or "no model"
         return f"<Firmware of {models} for {self.board.name}: {self.elf}>"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return paths and sizes: the contract of ``hil build --json``."""
+        sizes = self.sizes
+        return {
+            "board": self.board.name,
+            "folder": str(self.folder),
+            "elf": str(self.elf),
+            "build_id": self.build_id,
+            "flash_bytes": sizes.flash_bytes,
+            "ram_bytes": sizes.ram_bytes,
+            "stack_bytes": sizes.stack_bytes,
+            "handler_stack_bytes": sizes.handler_stack_bytes,
+            "stack_bound_bytes": sizes.stack_bound_bytes,
+            "regions": [asdict(use) for use in sizes.regions],
+            "models": [{"model": name, **asdict(model)} for name, model in sizes.models.items()],
+            "sections": [{**asdict(use), "size": use.size} for use in sizes.sections],
+        }
 
 
 @typed

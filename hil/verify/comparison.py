@@ -22,6 +22,7 @@ from hil.errors import NumericError
 from hil.support.numbers import json_number
 from hil.verify.cost import Cost, cost_of, repeated_requests, undisturbed_count
 from hil.verify.diagnosis import PAIRS_MAX, Diagnosis, Pair, diagnose
+from hil.verify.errors import ErrorBin, ErrorHistogram
 from hil.verify.provenance import Provenance
 from hil.verify.rerun import examine
 from hil.verify.samples import Sample
@@ -107,15 +108,20 @@ class TensorReport:
     #: Largest difference; NaN if only one side is a finite number.
     max_abs_diff: float | int
     first: Difference | None
+    #: Histogram of the errors, if there is a difference: device minus reference.
+    errors: tuple[ErrorBin, ...] = ()
 
     def json(self) -> dict[str, Any]:
-        return {
+        report: dict[str, Any] = {
             "name": self.name,
             "shape": list(self.shape),
             "dtype": self.dtype,
             "mismatches": self.mismatches,
             "max_abs_diff": json_number(self.max_abs_diff),
         }
+        if self.errors:
+            report["errors"] = [asdict(one) for one in self.errors]
+        return report
 
 
 @dataclass(frozen=True)
@@ -268,6 +274,10 @@ class _Comparison:
     mismatches: int = 0
     max_abs_diff: float = 0
     first: Difference | None = field(default=None)
+    errors: ErrorHistogram = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.errors = ErrorHistogram(self.tensor.dtype == "float32")
 
     def add(self, sample: int, whole: Array, got: Array) -> Pair | None:
         """Compare ``got`` with the reference's tensor, of which it may be a part.
@@ -288,6 +298,10 @@ class _Comparison:
         # numpy's maximum propagates NaN, so a NaN element is always reported.
         self.max_abs_diff = float(np.maximum(self.max_abs_diff, difference.max(initial=0)))
         self.mismatches += count
+        if count:
+            self.errors.add(expected.ravel(), got.ravel())
+        else:
+            self.errors.add_equal(got.size)
         if count and self.first is None:
             position = np.unravel_index(int(np.argmax(different)), got.shape)
             self.first = Difference(
@@ -309,6 +323,7 @@ class _Comparison:
             self.mismatches,
             self.max_abs_diff if is_float else int(self.max_abs_diff),
             self.first,
+            self.errors.bins() if self.mismatches else (),
         )
 
 

@@ -156,7 +156,17 @@ def test_json_is_the_contract() -> None:
         "reference_fallback": None,
         "match": False,
         "outputs": [
-            {"name": "y", "shape": [3], "dtype": "int8", "mismatches": 3, "max_abs_diff": 3}
+            {
+                "name": "y",
+                "shape": [3],
+                "dtype": "int8",
+                "mismatches": 3,
+                "max_abs_diff": 3,
+                "errors": [
+                    {"low": 0, "high": 0, "count": 6},
+                    {"low": 3, "high": 4, "count": 3},
+                ],
+            }
         ],
         "first_difference": {
             "tensor": "y",
@@ -166,6 +176,28 @@ def test_json_is_the_contract() -> None:
             "got": 5,
         },
     }
+
+
+def test_errors_are_counted_in_bins() -> None:
+    expected = i8(0, 0, 0, 0, 0, -128, 5)
+    report = compare({"y": i8(0, 1, -1, 2, -7, 127, 9)}, {"y": expected}, samples=2)
+    bins = [(one.low, one.high, one.count) for one in report.outputs[0].errors]
+    assert bins == [
+        (-8, -5, 2), (-1, -1, 2), (0, 0, 2), (1, 1, 2), (2, 2, 2), (3, 4, 2), (129, 256, 2),
+    ]  # fmt: skip
+
+
+def test_errors_of_floats_are_relative_to_the_tensor() -> None:
+    got, expected = f32(100, 50.5, np.nan, -2e-30), f32(100, 50, 1, -1e-30)
+    report = compare({"y": got}, {"y": expected}, samples=1)
+    bins = [(one.low, one.high, one.count) for one in report.outputs[0].errors]
+    assert bins == [
+        (pytest.approx(-1e-12), pytest.approx(-1e-13), 1),
+        (0, 0, 1),
+        (pytest.approx(1e-3), pytest.approx(1e-2), 1),
+    ]
+    same = compare({"y": expected}, {"y": expected}, samples=1)
+    assert same.outputs[0].errors == ()
 
 
 def test_the_first_layer_that_differs_is_named() -> None:

@@ -9,7 +9,8 @@ import pytest
 from small_models import SMALL_MODELS
 
 import hilc
-from hil.cli.plan_report import plan_json, plan_text
+from hil.cli.plan_report import plan_text
+from hil.page.plan_json import plan_from_json, plan_json
 from hilc.frontends import load_model
 from hilc.lowering.choice import Choice, Group
 from hilc.memory.explain import Explanation, explain
@@ -60,6 +61,7 @@ def test_text_and_json(name: str) -> None:
     assert f"{told.workspace_bytes:,} bytes of workspace" in text
     assert len(data["tenants"]) == len(told.slots)
     assert data["next_saving"] is None
+    assert plan_from_json(data, "the plan") == told
     assert "no program with less memory" in text
 
 

@@ -42,11 +42,19 @@ class ArenaSlot:
 
 
 @dataclass(frozen=True)
+class PlannedLayer:
+    """A layer of the model, by its name and its operator."""
+
+    name: str
+    op: str
+
+
+@dataclass(frozen=True)
 class StepMemory:
     """Memory use of one step of the program."""
 
     #: Layers that the step computes: several for a fused group.
-    nodes: tuple[Node, ...]
+    nodes: tuple[PlannedLayer, ...]
     macs: int
     #: Bytes of the workspace in which something lives at this step: of all pools but the states'.
     used_bytes: int
@@ -164,7 +172,7 @@ def _step_memory(program: Program, index: int, living: Sequence[ArenaSlot]) -> S
     pools = range(len(program.pools))
     in_pools = [[t for t in living if t.pool == pool] for pool in pools]
     return StepMemory(
-        nodes=nodes_of(step),
+        nodes=tuple(PlannedLayer(node.name, node.op) for node in nodes_of(step)),
         macs=0 if isinstance(step.call, ExternalCall) else step.call.macs,
         used_bytes=sum(
             _covered(slots)

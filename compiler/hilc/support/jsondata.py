@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import types
 import typing
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
 from hilc.errors import InputError
@@ -30,39 +31,56 @@ def parse_json(text: bytes, label: str, hint: str = "") -> Any:
         raise InputError(f"{label} is not JSON: {error}", hint) from None
 
 
-def decode(kind: type[_T], value: Any, label: str) -> _T:
-    """Return ``value`` from JSON as the dataclass ``kind``: exactly its fields, each of its
-    type.
+def decode(kind: type[_T], value: Any, label: str, *, exact: bool = True) -> _T:
+    """Return ``value`` from JSON as the dataclass ``kind``: exactly its fields, each of its type.
+
+    Unless ``exact``, keys that are no fields are ignored, and a field that has a default may be
+    absent: so is read what other versions of a program write.
     """
     hints = typing.get_type_hints(kind)
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    if not exact and isinstance(value, dict):
+        lacking = {f.name for f in fields(kind) if _has_default(f)} - value.keys()  # type: ignore[arg-type]
+        names = [name for name in names if name not in lacking]
+        value = {name: value[name] for name in names if name in value}
     if not isinstance(value, dict) or sorted(value) != sorted(names):
         found = sorted(value) if isinstance(value, dict) else type(value).__name__
         raise InputError(f"{label} has {found}; expected are the keys {sorted(names)}")
-    return kind(**{name: _decode(hints[name], value[name], f"{label}: {name}") for name in names})
+    return kind(
+        **{name: _decode(hints[name], value[name], f"{label}: {name}", exact) for name in names}
+    )
 
 
-def _decode(kind: Any, value: Any, label: str) -> Any:
-    """Return ``value`` as the type ``kind``: a dataclass, tuple, literal, union or scalar."""
+def _has_default(field: Field[Any]) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
+def _decode(kind: Any, value: Any, label: str, exact: bool) -> Any:
+    """Return ``value`` as the type ``kind``: dataclass, tuple, mapping, literal, union, scalar."""
     origin = typing.get_origin(kind)
     if is_dataclass(kind) and isinstance(kind, type):
-        return decode(kind, value, label)
+        return decode(kind, value, label, exact=exact)
     if origin is tuple and isinstance(value, list):
         element = typing.get_args(kind)[0]
-        return tuple(_decode(element, v, f"{label}[{i}]") for i, v in enumerate(value))
+        return tuple(_decode(element, v, f"{label}[{i}]", exact) for i, v in enumerate(value))
+    if origin is Mapping and isinstance(value, dict):
+        element = typing.get_args(kind)[1]
+        if not any(map(has_surrogate, value)):
+            return {k: _decode(element, v, f"{label}[{k!r}]", exact) for k, v in value.items()}
     # Of a literal and None, get_type_hints makes the older form.
     if origin in (types.UnionType, typing.Union):
         inner, none = typing.get_args(kind)
         assert none is type(None)
-        return None if value is None else _decode(inner, value, label)
+        return None if value is None else _decode(inner, value, label, exact)
     if origin is Literal and isinstance(value, str) and value in typing.get_args(kind):
         return value
     if kind is float and type(value) is int and abs(value) < 1 << 53:
         return float(value)
     if isinstance(kind, type) and type(value) is kind and not has_surrogate(value):
         return value
-    # JSON's term for a tuple; before isinstance, which differs between Python versions for it.
-    wanted = "list" if origin is tuple else getattr(kind, "__name__", str(kind))
+    # JSON's terms for a tuple and a mapping; before isinstance, which differs between Python
+    # versions for them.
+    wanted = {tuple: "list", Mapping: "object"}.get(origin) or getattr(kind, "__name__", str(kind))
     if origin is Literal:
         wanted = "one of " + ", ".join(map(repr, typing.get_args(kind)))
     raise InputError(f"{label} is {json.dumps(value)[:60]}; expected is {wanted}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from hil.cli.commands.code_options import add_code_options
 from hil.cli.commands.completing import boards, completed_by, cores
@@ -26,7 +26,7 @@ from hil.plugins import optional_module
 _SECTIONS = {
     "models": ("quantize", "compile", "explain", "build"),
     "models on boards": ("run", "verify", "bench", "tune", "flash", "debug", "monitor"),
-    "results": ("history", "compare", "gate"),
+    "results": ("report", "history", "compare", "gate"),
     "boards": ("boards", "board", "erase", "reset", "lab"),
     "this program": ("doctor", "help", "completion", "tvmc"),
 }
@@ -307,7 +307,9 @@ def _add_measuring_commands(commands: Any) -> None:
     _add_device_options(monitor, required=False, lab=False)
 
 
-def _add_measuring_options(parser: Parser) -> None:
+def _add_measuring_options(
+    parser: Parser, inputs: str = "measure the first sample of a file: one array per input"
+) -> None:
     """Add the options of ``bench``, which the commands that measure for themselves share."""
     group = parser.add_argument_group("measurement")
     group.add_argument(
@@ -326,9 +328,7 @@ def _add_measuring_options(parser: Parser) -> None:
         help="count executed instructions by kind, and estimate cycles of a Cortex-M4",
     )
     _add_seed(group)
-    group.add_argument(
-        "--inputs", metavar="F.npz", help="measure the first sample of a file: one array per input"
-    )
+    group.add_argument("--inputs", metavar="F.npz", help=inputs)
     _add_quantize_inputs(group)
 
 
@@ -336,6 +336,7 @@ def _add_measuring_options(parser: Parser) -> None:
 
 
 def _add_result_commands(commands: Any) -> None:
+    _add_report(commands)
     history = _command(commands, "history", "results", "List recorded results, the newest last.")
     _add_history(history)
     history.add_argument("--kind", choices=("verify", "bench"), help="only of this command")
@@ -430,6 +431,38 @@ def _add_recording(parser: Parser) -> None:
     )
 
 
+def _add_report(commands: Any) -> None:
+    report = _command(
+        commands,
+        "report",
+        "reporting",
+        "Verify and measure models on boards, or take stored results; write one HTML page.",
+    )
+    _add_models(report, least=0, several="each of several models is built into its own image")
+    report.add_argument("-o", "--output", required=True, metavar="OUT.html", help="the page")
+    _add_force(report)
+    report.add_argument(
+        "--from",
+        dest="stored",
+        action="append",
+        default=[],
+        metavar="F.json",
+        help="show these results too: what report, verify, bench, build, evaluate or explain wrote "
+        "with --json; may be repeated",
+    )
+    report.add_argument("--results", metavar="F.json", help="store what is measured for --from")
+    report.add_argument("--title", metavar="TEXT", help="the page's title")
+    report.add_argument(
+        "--samples", type=positive_int, metavar="N", help="number of samples (default: 10, or all)"
+    )
+    report.add_argument("--reference", metavar="NAME", help="as for verify")
+    _add_recording(report)
+    _add_measuring_options(report, "samples; the first is measured: one array per input, by name")
+    _add_device_options(
+        report, several=True, required=False, compares=True, boards_are="report_boards"
+    )
+
+
 def _add_device_options(
     parser: Parser,
     several: bool = False,
@@ -438,6 +471,7 @@ def _add_device_options(
     source: str = "",
     compares: bool = False,
     takes_inputs: bool = False,
+    boards_are: str = "on_boards",
 ) -> None:
     """Add the options of a command that runs on a board or on a board of a lab.
 
@@ -445,7 +479,7 @@ def _add_device_options(
     """
     if lab:
         parser.set_defaults(lab=None)
-    board = _add_board(parser, several, required)
+    board = _add_board(parser, several, required, boards_are)
     board.add_argument(
         "--runner",
         metavar="NAME",
@@ -584,13 +618,18 @@ def _add_lab_commands(commands: Any) -> None:
 # -- options of several commands ---------------------------------------------------------------
 
 
-def _add_models(parser: Parser, more: str = "") -> None:
+def _add_models(
+    parser: Parser,
+    more: str = "",
+    least: Literal[0, 1] = 1,
+    several: str = "several models are built into one image",
+) -> None:
     parser.add_argument(
         "models",
-        nargs="+",
+        nargs="+" if least else "*",
         metavar="MODEL",
         help="a .tflite, .onnx or .pt2 file, or a Model Library Format tar or folder; NAME=path "
-        f"names it; several models are built into one image{more and f'; {more}'}",
+        f"names it; {several}{more and f'; {more}'}",
     )
 
 
@@ -603,15 +642,18 @@ def _add_format(parser: Parser) -> None:
     )
 
 
-def _add_board(parser: Parser, several: bool = False, required: bool = True) -> _Group:
+def _add_board(
+    parser: Parser, several: bool = False, required: bool = True, boards_are: str = "on_boards"
+) -> _Group:
     """Add the options of the board and its firmware; return the group for further options."""
     board = parser.add_argument_group("board")
     if several:
         action = board.add_argument(
             "--board",
-            dest="on_boards",
+            dest=boards_are,
             action="append",
             required=required,
+            default=None if required else [],
             metavar="B",
             help=f"{_BOARD}; may be repeated: the boards are used one after the other",
         )

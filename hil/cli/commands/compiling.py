@@ -148,21 +148,6 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
     board = board_of(args)
     libraries = compiled_for(args, board, console)
     firmware = build(libraries, board, output, workspace=args.workspace, force=args.force)
-    sizes = firmware.sizes
-    data = {
-        "board": board.name,
-        "folder": str(firmware.folder),
-        "elf": str(firmware.elf),
-        "build_id": firmware.build_id,
-        "flash_bytes": sizes.flash_bytes,
-        "ram_bytes": sizes.ram_bytes,
-        "stack_bytes": sizes.stack_bytes,
-        "handler_stack_bytes": sizes.handler_stack_bytes,
-        "stack_bound_bytes": sizes.stack_bound_bytes,
-        "regions": [asdict(use) for use in sizes.regions],
-        "models": [{"model": name, **asdict(model)} for name, model in sizes.models.items()],
-        "sections": [{**asdict(use), "size": use.size} for use in sizes.sections],
-        "seconds": round(time.monotonic() - start, 3),
-    }
+    data = {**firmware.to_json(), "seconds": round(time.monotonic() - start, 3)}
     console.outcome(Outcome("build", board.name, [firmware], data, in_detail=args.sizes))
     return 0

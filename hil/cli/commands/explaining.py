@@ -6,9 +6,10 @@ import argparse
 
 from hil.cli.commands.options import board_of, compile_options, compiling
 from hil.cli.console import Console, several
-from hil.cli.plan_report import plan_json, plan_text
+from hil.cli.plan_report import plan_text
 from hil.errors import InputError
 from hil.firmware.sources import explain_models
+from hil.page.plan_json import plan_json
 from hilc.support.outputs import check_file
 
 
@@ -16,7 +17,7 @@ def explain_command(args: argparse.Namespace, console: Console) -> int:
     """Print the plans of the models, compiled as for firmware of the board."""
     # Not at the top: only a picture needs the plotting library.
     if args.output:
-        from hil.cli import picture
+        from hil.page import plan_picture as picture
 
         if len(args.models) != 1:
             raise InputError(

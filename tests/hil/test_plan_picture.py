@@ -17,7 +17,7 @@ from matplotlib.transforms import Bbox
 from small_models import SMALL_MODELS
 
 import hilc
-from hil.cli.picture import FORMATS, is_unchanged, plan_figure, save
+from hil.page.plan_picture import FORMATS, is_unchanged, plan_figure, save
 from hilc.memory.explain import Explanation
 
 

@@ -56,6 +56,8 @@ STYLE = {
     "svg.hashsalt": "hil",
     "font.family": "DejaVu Sans",
     "pdf.fonttype": 42,
+    # Names from models may have dollar signs in them, which would begin a formula.
+    "text.parse_math": False,
 }
 
 
@@ -73,7 +75,7 @@ def save(figure: Figure, path: str | Path) -> None:
         figure.savefig(buffer, format=suffix[1:], metadata=metadata, bbox_inches="tight", dpi=150)
     data = buffer.getvalue()
     if suffix == ".svg":
-        data = _with_tooltips(data, figure)
+        data = with_tooltips(data, figure)
     write_file(path, _stamped(data, suffix))
 
 
@@ -158,7 +160,13 @@ class _Columns:
         return self._starts[step - BEFORE + 1]
 
 
-class _Box(Rectangle):
+class TitledBox(Rectangle):
+    """Box with a title, which is its tooltip in an SVG; its gid identifies it in the figure."""
+
+    title: str
+
+
+class _Box(TitledBox):
     """Box of a buffer: its bytes by the columns of its live range."""
 
     def __init__(
@@ -318,13 +326,13 @@ def _label(axes: Axes, canvas: FigureCanvasAgg) -> None:
             text.remove()
 
 
-def _with_tooltips(svg: bytes, figure: Figure) -> bytes:
+def with_tooltips(svg: bytes, figure: Figure) -> bytes:
     """Return the SVG with a title element in each box, which viewers show as a tooltip."""
     titles = {
         box.get_gid(): box.title
         for axes in figure.axes
         for box in axes.patches
-        if isinstance(box, _Box)
+        if isinstance(box, TitledBox)
     }
     namespace = "http://www.w3.org/2000/svg"
     for prefix, uri in re.findall(rb'xmlns:?(\w*)="([^"]+)"', svg):

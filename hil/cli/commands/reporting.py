@@ -1,0 +1,269 @@
+"""``hil report``: measure models on boards, or take stored results; write one HTML page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import shlex
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hil.cli.commands.compiling import build_command
+from hil.cli.commands.each_board import on_its_boards
+from hil.cli.commands.options import compile_options, compiled_for, reachable_board
+from hil.cli.commands.recording import history_of
+from hil.cli.commands.running import bench_command, verify_command
+from hil.cli.console import Console, error_json, shown_name, table
+from hil.cli.reports import Outcome
+from hil.errors import HilError, InputError
+from hil.firmware.sources import explain_models, parse_sources
+from hil.page.page import Page, check_installed, is_unchanged, make_page, now
+from hil.page.plan_json import plan_json
+from hil.page.results import VERSION, Result, read_results, results_in, runs_of
+from hil.plugins import fault_in
+from hilc.artifact.library import Module
+from hilc.frontends import load_model
+from hilc.ir import Rounding
+from hilc.support.outputs import check_file, write_file
+
+_SUFFIXES = (".html", ".htm")
+#: Measurements of the history that a page shows.
+_RUNS = 50
+#: How each policy rounds the sums of a layer to its output's scale.
+_ROUNDINGS = {
+    Rounding.DOUBLE: "twice, to 32 bits and by the shift (gemmlowp)",
+    Rounding.SINGLE: "once, half up",
+    Rounding.NEAREST_EVEN: "once, ties to even",
+}
+
+
+def report_command(args: argparse.Namespace, console: Console) -> int:
+    """Write a page of the models on the boards, and of the stored results."""
+    check_installed()
+    _check(args)
+    results = [result for path in args.stored for result in read_results(path)]
+    code, measured = 0, []
+    for board in args.report_boards:
+        for word in args.models:
+            status, result = _measured(args, console, word, board)
+            code = max(code, status)
+            measured.append(result)
+    data: dict[str, Any] = {"report": VERSION, "results": measured}
+    if measured:
+        results += results_in(data, "the results")
+    page = make_page(results, title=args.title, command=shlex.join(_command(args)), made=now())
+    page.save(args.output)
+    if args.results:
+        write_file(args.results, json.dumps(data, indent=2, allow_nan=False) + "\n")
+    if any(result.status in ("differ", "failed") for result in results):
+        code = max(code, 1)
+    shown = {"page": str(args.output), "match": page.match, "verdict": page.verdict}
+    console.result({**shown, **data}, _text(page, results, args.output))
+    return code
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise for arguments that name nothing to show, and for outputs that cannot be written."""
+    if args.models and not args.report_boards:
+        raise InputError("models are given without --board", "add --board BOARD")
+    if args.report_boards and not args.models:
+        raise InputError("--board is given without a model", "name the model's file")
+    if not args.models and not args.stored:
+        raise InputError(
+            "there is nothing to report", "give models and --board, or results with --from F.json"
+        )
+    if args.name and len(args.models) > 1:
+        raise InputError("--name names one model, and there are several", "write NAME=path")
+    for board in args.report_boards:
+        if args.report_boards.count(board) > 1:
+            raise InputError(f"--board names {board!r} twice", "name each board once")
+    check_file(
+        args.output, *_SUFFIXES, kind="a page of results", is_own=is_unchanged, force=args.force
+    )
+    if args.results:
+        if not args.models:
+            raise InputError("--results is given without a model", "it stores what is measured")
+        check_file(
+            args.results, ".json", kind="a file of results", is_own=_is_own, force=args.force
+        )
+
+
+def _is_own(path: Path) -> bool:
+    """Return whether the file has results of this command."""
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and data.get("report") == VERSION
+
+
+def _text(page: Page, results: Sequence[Result], output: str) -> str:
+    rows = [
+        [
+            shown_name(result.model),
+            result.board,
+            result.status,
+            result.benched.per_inference if result.benched else None,
+            result.benched.counter if result.benched else "",
+        ]
+        for result in results
+    ]
+    found = table(rows, ["model", "board", "result", "per inference", ""])
+    return f"{found}\n\n{page.verdict}: {output}"
+
+
+# -- one model on one board --------------------------------------------------------------------
+
+
+class _Capture(Console):
+    """Console that keeps the outcomes of commands and what they log."""
+
+    def __init__(self, whole: Console) -> None:
+        super().__init__(whole.as_json, whole.quiet)
+        self.log_lines: list[str] = []
+        self.outcomes: list[Outcome] = []
+
+    def outcome(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+    def log(self, text: str) -> None:
+        self.log_lines.append(text)
+        super().log(text)
+
+    def warn(self, text: str) -> None:
+        self.log_lines.append(f"warning: {text}")
+        super().warn(text)
+
+    @contextmanager
+    def keeping_records(self) -> Iterator[None]:
+        """Keep the records of the harness, also those that the terminal does not show."""
+        logger, handler = logging.getLogger("hil"), _Keeper(self.log_lines)
+        before = logger.level
+        logger.addHandler(handler)
+        logger.setLevel(min(before or logging.INFO, logging.INFO))
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(before)
+
+
+class _Keeper(logging.Handler):
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(logging.INFO)
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # A page is passed on: it does not name the user's folders.
+        self._lines.append(record.getMessage().replace(str(Path.home()), "~"))
+
+
+def _measured(
+    args: argparse.Namespace, console: Console, word: str, board: str
+) -> tuple[int, dict[str, Any]]:
+    """Return the exit code and the JSON of a model on a board; of a failure, its error."""
+    capture = _Capture(console)
+    own = {"models": [word], "on_boards": [board], "output": None, "expect": None, "sizes": True}
+    own |= {"keep_state": False, "per_layer": True}
+    one = Namespace(**{**vars(args), **own, "words": _command(args, word, board)[1:]})
+    result: dict[str, Any] = {"model": _name(word, args.name), "board": board}
+    code = 0
+    try:
+        with capture.keeping_records():
+            code = on_its_boards(one, capture, lambda args, _: _commands(args, capture, result))
+    except Exception as raised:
+        error = raised if isinstance(raised, HilError) else fault_in(raised)
+        if error is None:
+            raise
+        console.error(error, f"{result['model']} on {board}")
+        result["error"] = error_json(error)
+        code = error.exit_code
+    result["log"] = capture.log_lines
+    result["command"] = shlex.join(_command(args, word, board))
+    return code, result
+
+
+def _name(word: str, name: str | None) -> str:
+    source = parse_sources([word], name)[0]
+    return source.name or source.path.stem
+
+
+def _commands(args: Namespace, console: _Capture, result: dict[str, Any]) -> int:
+    """Run the commands whose results the page shows; add them to ``result``."""
+    board = reachable_board(args)
+    (library,) = compiled_for(args, board, console)
+    (module,) = library.modules
+    result |= {"model": module.name, "board": board.name}
+    result["about"] = _about(args, module)
+    result["about"] |= {"board": board.description, "cpu": board.cpu.name}
+    result["about"]["clock_hz"] = board.clock_hz
+    code = verify_command(args, console)
+    if not board.is_host:
+        code = max(code, bench_command(args, console))
+    code = max(code, build_command(args, console))
+    # The folders of this machine mean nothing elsewhere.
+    own = ("folder", "elf")
+    for outcome in console.outcomes:
+        data = {key: value for key, value in outcome.data.items() if key not in own}
+        result[outcome.command] = data
+    if (history := history_of(args)) is not None:
+        entries = history.entries(kind="bench", model=module.name, board=board.name, last=_RUNS)
+        runs = runs_of([entry.to_json() for entry in entries], str(history.path))
+        result["history"] = [asdict(run) for run in runs]
+    if not parse_sources(args.models, args.name)[0].is_archive:
+        options = compile_options(args, board, for_firmware=True)
+        result["plan"] = plan_json(explain_models(args.models, options, args.name)[0])
+    return code
+
+
+def _about(args: Namespace, module: Module) -> dict[str, Any]:
+    (source,) = parse_sources(args.models, args.name)
+    given = Path(args.inputs).name if args.inputs else f"random, seed {args.seed}"
+    about: dict[str, Any] = {
+        "file": source.path.name,
+        "arithmetic": module.reference or "",
+        "inputs": given,
+    }
+    if source.path.is_file():
+        about["nbytes"] = source.path.stat().st_size
+    if not source.is_archive:
+        about["rounding"] = "; ".join(_roundings(source.path, module))
+    return about
+
+
+def _roundings(path: Path, module: Module) -> list[str]:
+    """Return the rounding of the layers with sums, with their number."""
+    with_sums = {layer.name for layer in module.layers if layer.macs}
+    with_sums |= {name for layer in module.layers for name in layer.group}
+    found: dict[Rounding, int] = {}
+    for node in load_model(path.read_bytes(), module.name).nodes:
+        if node.name in with_sums:
+            found[node.rounding] = found.get(node.rounding, 0) + 1
+    return [f"{_ROUNDINGS[policy]}, in {count} layers" for policy, count in found.items()]
+
+
+def _command(args: argparse.Namespace, word: str = "", board: str = "") -> list[str]:
+    """Return the command line; with ``word`` and ``board`` that of this model on this board."""
+    words = ["hil", *args.words]
+    if not word:
+        return words
+    kept: list[str] = []
+    skip = False
+    for index, each in enumerate(words):
+        if skip:
+            skip = False
+            continue
+        option, equals, value = each.partition("=")
+        following = words[index + 1] if index + 1 < len(words) else ""
+        if option in ("--board", "--from"):
+            skip = not equals
+            if option == "--board" and board == (value if equals else following):
+                kept += [option, board]
+        elif each not in args.models or each == word:
+            kept.append(each)
+    return kept

@@ -1,0 +1,464 @@
+"""Results of models on boards, from the JSON of the commands, as the page shows them.
+
+The JSON of ``hil verify``, ``bench``, ``build``, ``evaluate``, ``explain`` and ``report`` is read;
+what is about the same model on the same board comes together. It is untrusted input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from hil.board import board_names, load_board
+from hil.page.plan_json import plan_from_json
+from hil.verify.errors import ErrorBin
+from hilc.errors import InputError
+from hilc.memory.explain import Explanation
+from hilc.support.inputs import check_regular
+from hilc.support.jsondata import decode, has_surrogate, parse_json
+
+#: Version of the JSON of ``hil report``.
+VERSION = 1
+_REMEDY = "give the JSON that hil report, verify, bench, build, evaluate or explain wrote (--json)"
+#: Limit of a file of results, and of a number in it.
+_MOST_BYTES, _LARGEST = 1 << 28, 1 << 63
+_MOST_NESTED = 40
+
+Status = Literal["match", "differ", "failed", "measured"]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that a result was made from: the model or the image."""
+
+    sha256: str | None = None
+    build_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The inputs of a result."""
+
+    sha256: str
+    samples: int
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a result was made from, by ``hil verify`` and ``hil bench``."""
+
+    model: File
+    image: File
+    inputs: Samples
+    runner: str = ""
+    commit: str | None = None
+    dirty: bool | None = None
+    c_flags: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class TensorResult:
+    """Differences of a tensor over all samples."""
+
+    name: str
+    mismatches: int
+    max_abs_diff: float | None = None
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    #: Device minus reference: in steps of an integer type, else relative to the largest value.
+    errors: tuple[ErrorBin, ...] = ()
+
+
+@dataclass(frozen=True)
+class VerifiedLayer:
+    """Differences of a layer; without ``outputs`` it is not in the model's file."""
+
+    name: str
+    op: str
+    match: bool
+    outputs: tuple[TensorResult, ...] = ()
+
+
+@dataclass(frozen=True)
+class DifferentElement:
+    """The first element that differs, and the layer that it is of, if that is known."""
+
+    tensor: str
+    sample: int
+    position: tuple[int, ...]
+    expected: float | None = None
+    got: float | None = None
+    index: int | None = None
+    op: str = ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The kind of the difference of the first layer that differs."""
+
+    layer: int
+    name: str
+    op: str
+    kind: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Verified:
+    """Result of ``hil verify``."""
+
+    samples: int
+    reference: str
+    match: bool
+    outputs: tuple[TensorResult, ...]
+    reference_description: str = ""
+    seconds: float | None = None
+    layers: tuple[VerifiedLayer, ...] | None = None
+    first_difference: DifferentElement | None = None
+    first_different_layer: DifferentElement | None = None
+    diagnosis: Diagnosis | None = None
+    provenance: Provenance | None = None
+
+
+@dataclass(frozen=True)
+class MeasuredLayer:
+    """Share of a layer in an inference."""
+
+    name: str
+    op: str
+    macs: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimated cycles of a Cortex-M4: from and to."""
+
+    cycles: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Benched:
+    """Result of ``hil bench``."""
+
+    counter: str
+    per_inference: int
+    model_flash_bytes: int
+    firmware_flash_bytes: int
+    workspace_bytes: int
+    ram_bytes: int
+    stack_peak_bytes: int
+    layers: tuple[MeasuredLayer, ...]
+    io_bytes: int = 0
+    io_in_workspace: bool = False
+    state_bytes: int = 0
+    macs: int | None = None
+    counts: tuple[int, ...] = ()
+    warmup: int | None = None
+    clock_hz: int | None = None
+    #: Microseconds at the board's clock; None where instructions were counted.
+    latency_us: float | None = None
+    stack_bytes: int | None = None
+    flash_by_owner: Mapping[str, int] = field(default_factory=dict)
+    estimate: Estimate | None = None
+    provenance: Provenance | None = None
+
+
+@dataclass(frozen=True)
+class Region:
+    """Use of a memory region, stacks included."""
+
+    name: str
+    used: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Section:
+    """Bytes of one kind of section, by owner."""
+
+    name: str
+    in_flash: bool
+    in_ram: bool
+    parts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Built:
+    """Result of ``hil build``."""
+
+    flash_bytes: int
+    ram_bytes: int
+    regions: tuple[Region, ...] = ()
+    sections: tuple[Section, ...] = ()
+    build_id: str = ""
+    stack_bytes: int | None = None
+    handler_stack_bytes: int | None = None
+    stack_bound_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class About:
+    """Descriptions of the model and the board, by ``hil report``."""
+
+    #: File name and size of the model.
+    file: str = ""
+    nbytes: int | None = None
+    #: Which reference's arithmetic the code computes, and how it rounds.
+    arithmetic: str = ""
+    rounding: str = ""
+    inputs: str = ""
+    options: str = ""
+    board: str = ""
+    cpu: str = ""
+    clock_hz: int | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A measurement of the history."""
+
+    #: In words: date and time, and the commit if there was one.
+    time: str
+    counter: str
+    per_inference: int
+    workspace_bytes: int | None = None
+    model_flash_bytes: int | None = None
+    ram_bytes: int | None = None
+    commit: str | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Error in place of a result."""
+
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is known of a model on a board; a part that nobody measured is None."""
+
+    model: str
+    board: str
+    verified: Verified | None = None
+    benched: Benched | None = None
+    built: Built | None = None
+    plan: Explanation | None = None
+    about: About | None = None
+    #: Measurements of the same model on the same board, the oldest first.
+    history: tuple[Run, ...] | None = None
+    log: tuple[str, ...] | None = None
+    command: str | None = None
+    failure: Failure | None = None
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """What the comparison was made from; what the measurement was where nothing is compared."""
+        parts = (self.verified, self.benched)
+        return next((part.provenance for part in parts if part and part.provenance), None)
+
+    @property
+    def status(self) -> Status:
+        if self.failure is not None:
+            return "failed"
+        if self.verified is None:
+            return "measured"
+        return "match" if self.verified.match else "differ"
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """Keys of one result in the JSON of ``hil report``, beside those with contracts of others."""
+
+    model: str
+    board: str
+    about: About | None = None
+    history: tuple[Run, ...] | None = None
+    log: tuple[str, ...] | None = None
+    command: str | None = None
+    error: Failure | None = None
+
+
+def read_results(path: str | Path) -> list[Result]:
+    """Return the results of a JSON file; :class:`~hilc.errors.InputError` for one that has none."""
+    path = Path(path)
+    check_regular(path, _REMEDY, most_bytes=_MOST_BYTES)
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}", _REMEDY) from None
+    return results_in(parse_json(text, str(path), _REMEDY), str(path))
+
+
+def results_in(data: Any, label: str) -> list[Result]:
+    """Return the results in a JSON value; ``label`` names it in messages."""
+    _check_values(data, label)
+    results = list(_results(data, label, ""))
+    if not results:
+        raise InputError(f"{label} holds no result of a model on a board", _REMEDY)
+    return results
+
+
+def merged(results: Iterable[Result]) -> list[Result]:
+    """Return one result for each model on each board, in the order of their first mention.
+
+    Of a part that several have, the last counts. A plan, which names no board, is for every board
+    of its model whose core is its own.
+    """
+    found: dict[tuple[str, str], Result] = {}
+    for_all = []
+    for result in results:
+        if not result.board:
+            for_all.append(result)
+            continue
+        key = (result.model, result.board)
+        known = found.get(key, result)
+        given = {f.name: value for f in fields(result) if (value := getattr(result, f.name))}
+        found[key] = replace(known, **given)
+    for of_model in for_all:
+        for key, result in found.items():
+            if of_model.plan and key[0] == of_model.model and of_model.plan.cpu == _core(result):
+                found[key] = replace(result, plan=of_model.plan)
+    if not found:
+        raise InputError("the results name no board, as a plan alone does not", _REMEDY)
+    return list(found.values())
+
+
+def _core(result: Result) -> str:
+    """Return the core of a result's board; empty for a board that is not known here."""
+    if result.about is not None:
+        return result.about.cpu
+    return load_board(result.board).cpu.name if result.board in board_names() else ""
+
+
+def _results(data: Any, label: str, board: str) -> Iterator[Result]:
+    if not isinstance(data, dict):
+        raise InputError(f"{label} is of type {type(data).__name__}, not an object", _REMEDY)
+    board = data["board"] if isinstance(data.get("board"), str) else board
+    for key, part in (("results", "result"), ("boards", "board")):
+        if isinstance(data.get(key), list):
+            for index, one in enumerate(data[key]):
+                yield from _results(one, f"{label}, {part} {index}", board)
+            return
+    if isinstance(data.get("entries"), list):
+        yield from _recorded(data["entries"], label)
+        return
+    if isinstance(data.get("models"), list) and "build_id" not in data:
+        for index, one in enumerate(data["models"]):
+            yield from _results(one, f"{label}, model {index}", board)
+        return
+    yield from _read(data, label, board)
+
+
+def _read(data: Mapping[str, Any], label: str, board: str) -> Iterator[Result]:
+    """Yield the result that one JSON object of a command is."""
+    if isinstance(data.get("results"), list) or "verify" in data or "bench" in data:
+        yield _whole(data, label)
+    elif "error" in data and "model" not in data:
+        yield Result("", board, failure=decode(Failure, data["error"], label, exact=False))
+    elif "build_id" in data and isinstance(data.get("models"), list):
+        for model in data["models"]:
+            name = model.get("model") if isinstance(model, dict) else None
+            yield Result(_name(name, label), board, built=_part(Built, data, label))
+    elif "tenants" in data:
+        plan = plan_from_json(data, label)
+        yield Result(plan.model, "", plan=plan)
+    elif "match" in data and "outputs" in data:
+        yield Result(_name(data.get("model"), label), board, _part(Verified, data, label))
+    elif "per_inference" in data:
+        benched = _part(Benched, data, label)
+        yield Result(_name(data.get("model"), label), board, benched=benched)
+    elif "error" in data:
+        yield _whole(data, label)
+    else:
+        raise InputError(
+            f"{label} is no result that a page can show; its keys are {sorted(data)[:12]}", _REMEDY
+        )
+
+
+def runs_of(entries: Sequence[Mapping[str, Any]], label: str) -> tuple[Run, ...]:
+    """Return the measurements among the entries of a history, in their JSON."""
+    runs = []
+    for index, entry in enumerate(entries):
+        told = entry.get("result") if isinstance(entry, Mapping) else None
+        if not isinstance(told, Mapping) or entry.get("kind") != "bench":
+            continue
+        given = {**told, "time": entry.get("time"), "commit": entry.get("commit")}
+        runs.append(decode(Run, given, f"{label}, entry {index}", exact=False))
+    return tuple(runs)
+
+
+def _recorded(entries: Sequence[Any], label: str) -> Iterator[Result]:
+    """Yield the measurements of ``hil history``, those of a model on a board together."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for index, entry in enumerate(entries):
+        named = entry if isinstance(entry, dict) else {}
+        model = _name(named.get("model"), f"{label}, entry {index}")
+        found.setdefault((model, _name(named.get("board"), label)), []).append(entry)
+    for (model, board), own in found.items():
+        if runs := runs_of(own, label):
+            yield Result(model, board, history=runs)
+
+
+def _whole(data: Mapping[str, Any], label: str) -> Result:
+    """Return one of the results of ``hil report``."""
+    plain = _part(_Plain, data, label)
+    parts: Mapping[str, Any] = {
+        name: None if data.get(key) is None else _part(kind, data[key], f"{label}: {key}")
+        for name, key, kind in (
+            ("verified", "verify", Verified),
+            ("benched", "bench", Benched),
+            ("built", "build", Built),
+        )
+    }
+    plan = data.get("plan")
+    return Result(
+        plain.model,
+        plain.board,
+        **parts,
+        plan=None if plan is None else plan_from_json(plan, f"{label}: plan"),
+        about=plain.about,
+        history=plain.history,
+        log=plain.log,
+        command=plain.command,
+        failure=plain.error,
+    )
+
+
+def _part(kind: Any, data: Any, label: str) -> Any:
+    return decode(kind, data, label, exact=False)
+
+
+def _name(name: Any, label: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise InputError(f"{label} names no model", _REMEDY)
+    return name
+
+
+def _check_values(data: Any, label: str) -> None:
+    """Raise for numbers and nesting that nothing here could follow."""
+    pending: list[tuple[Any, int]] = [(data, 0)]
+    while pending:
+        value, depth = pending.pop()
+        children: Sequence[Any] = ()
+        if isinstance(value, dict):
+            children = (*value, *value.values())
+        elif isinstance(value, list):
+            children = value
+        is_wrong = (
+            depth > _MOST_NESTED
+            or (isinstance(value, float) and not math.isfinite(value))
+            or (isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST)
+            or has_surrogate(value)
+        )
+        if is_wrong:
+            shown = "nesting" if depth > _MOST_NESTED else repr(value)[:40]
+            raise InputError(f"{label} holds {shown}, which no result has", _REMEDY)
+        pending.extend((child, depth + 1) for child in children)

@@ -1,0 +1,578 @@
+"""The page of results: what stands in it, that it is well formed, and that nothing in it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_models import SMALL_MODELS
+
+import hil
+import hilc
+from hil.cli import main
+from hil.page import page as page_module
+from hil.page.page import Page, is_unchanged, make_page
+from hil.page.plan_json import plan_json
+from hil.page.results import Result, merged, read_results, results_in
+from hilc.errors import InputError
+
+#: Elements without an end tag.
+VOID = {"meta", "link", "br"}
+HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(1)>"
+HOSTILE += "\" onclick='alert(1)' {{ 7*7 }} $\\x$"
+Json = dict[str, Any]
+
+
+def result(board: str = "mps2-an386", **changes: Any) -> Json:
+    """One result as `hil report` stores it, with every part."""
+    layers = ["conv/Relu;conv/BiasAdd", "Identity"]
+    outputs = {"name": "Identity", "shape": [1, 10], "dtype": "int8"}
+    equal = {**outputs, "mismatches": 0, "max_abs_diff": 0}
+    provenance = {
+        "commit": "0123abc",
+        "dirty": True,
+        "model": {"sha256": "5f" * 32},
+        "image": {"sha256": "a1" * 32, "build_id": "b2" * 16},
+        "inputs": {"sha256": "c3" * 32, "samples": 10},
+        "runner": "qemu",
+        "options": {},
+        "c_flags": ["-O2", "-mcpu=cortex-m4"],
+        "versions": {"hil": "1.0", "compiler": "arm-none-eabi-gcc 12.2", "qemu": "QEMU 7.2"},
+        "command": "hil verify m.tflite",
+    }
+    verify = {
+        "model": "m",
+        "board": board,
+        "samples": 10,
+        "reference": "tflm",
+        "reference_description": "tflm: tflite-micro 0.1",
+        "match": True,
+        "outputs": [equal],
+        "layers": [
+            {"index": i, "name": name, "op": "CONV_2D", "match": True, "outputs": [equal]}
+            for i, name in enumerate(layers)
+        ],
+        "seconds": 1.5,
+        "provenance": provenance,
+    }
+    bench = {
+        "model": "m",
+        "board": board,
+        "counter": "instructions",
+        "per_inference": 1234567,
+        "counts": [1234567, 1234569],
+        "latency_us": None,
+        "model_flash_bytes": 36636,
+        "firmware_flash_bytes": 42584,
+        "workspace_bytes": 8384,
+        "io_bytes": 502,
+        "io_in_workspace": True,
+        "ram_bytes": 25104,
+        "stack_peak_bytes": 316,
+        "layers": [
+            {"name": name, "op": "CONV_2D", "macs": 1000 * i, "count": 500_000 + i}
+            for i, name in enumerate(layers)
+        ],
+    }
+    sections = [
+        {"name": "code", "in_flash": True, "in_ram": False, "parts": {"m": 5000, "firmware": 700}},
+        {"name": "data", "in_flash": False, "in_ram": True, "parts": {"firmware": 90}},
+    ]
+    build = {
+        "build_id": "b2" * 16,
+        "flash_bytes": 5700,
+        "ram_bytes": 90,
+        "regions": [{"name": "flash", "used": 5700, "size": 65536}],
+        "sections": sections,
+        "models": [{"model": "m"}],
+    }
+    about = {"file": "m.tflite", "nbytes": 4711, "arithmetic": "tflm", "rounding": "once"}
+    about |= {"inputs": "random, seed 0", "board": "a board", "cpu": "cortex-m4"}
+    return {
+        "model": "m",
+        "board": board,
+        "verify": verify,
+        "bench": bench,
+        "build": build,
+        "plan": PLAN,
+        "about": about,
+        "log": ["built", "started"],
+        "command": "hil report m.tflite --board mps2-an386 -o page.html",
+        **changes,
+    }
+
+
+PLAN = plan_json(
+    hilc.explain(
+        SMALL_MODELS["convolutions"](),
+        cpu="cortex-m4",
+        name="m",
+        pools="external",
+        io_in_pool=True,
+    )
+)
+
+
+def different() -> Json:
+    """A result whose second layer differs."""
+    changed = copy.deepcopy(result("mps3-an547"))
+    first = {"sample": 3, "position": [0, 7], "expected": 5, "got": 6}
+    errors = [{"low": 0, "high": 0, "count": 80}, {"low": 1, "high": 1, "count": 20}]
+    tensor = changed["verify"]["outputs"][0]
+    tensor |= {"mismatches": 20, "max_abs_diff": 1, "errors": errors}
+    changed["verify"] |= {"match": False, "first_difference": {"tensor": "Identity", **first}}
+    changed["verify"]["layers"][1] |= {"match": False, "outputs": [tensor]}
+    changed["verify"]["first_different_layer"] = {
+        "index": 1, "name": "Identity", "op": "CONV_2D", "tensor": "Identity", **first,
+    }  # fmt: skip
+    return changed
+
+
+FAILED = {
+    "model": "m",
+    "board": "microbit",
+    "error": {"message": "it does not fit", "hint": "a larger one", "class": "x", "exit_code": 3},
+}
+
+
+def page_of(*results: Json, **options: Any) -> Page:
+    return make_page(results_in({"report": 1, "results": [*results]}, "the results"), **options)
+
+
+@dataclass
+class Document(HTMLParser):
+    """The elements of a page, in their order, and their texts."""
+
+    elements: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    text: str = ""
+    open: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def named(self, *tags: str) -> Iterator[dict[str, str]]:
+        return (attributes for tag, attributes in self.elements if tag in tags)
+
+    @property
+    def shape(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Elements outside of charts, with the names of their attributes."""
+        return [(tag, tuple(sorted(attributes))) for tag, attributes in self.elements]
+
+
+def parsed(page: Page) -> Document:
+    document = Document()
+    document.feed(page.html)
+    document.close()
+    assert not document.open
+    return document
+
+
+@pytest.fixture(scope="module")
+def whole() -> Document:
+    """A page with every kind of result."""
+    measured = result("mps2-an500", verify=None, build=None, plan=None)
+    return parsed(page_of(result(), different(), FAILED, measured, command="hil report"))
+
+
+# -- structure ---------------------------------------------------------------------------------
+
+
+def test_headings_are_in_order(whole: Document) -> None:
+    levels = [int(tag[1]) for tag, _ in whole.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+
+
+def test_landmarks_are_there_once(whole: Document) -> None:
+    tags = Counter(tag for tag, _ in whole.elements)
+    assert all(tags[tag] == 1 for tag in ("header", "nav", "main", "footer"))
+    assert next(whole.named("html"))["lang"] == "en"
+
+
+def test_ids_are_unique_and_references_lead_to_them(whole: Document) -> None:
+    ids = [attributes["id"] for _, attributes in whole.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    wanted = {link["href"][1:] for link in whole.named("a")}
+    for _, attributes in whole.elements:
+        wanted.update(attributes.get("aria-labelledby", "").split())
+        wanted.update(re.findall(r"url\(#([^)]+)\)", " ".join(attributes.values())))
+        if "xlink:href" in attributes:
+            wanted.add(attributes["xlink:href"][1:])
+    assert wanted <= set(ids)
+    assert {"summary", "reproduce", "main"} <= wanted
+
+
+def test_every_table_says_what_it_is(whole: Document) -> None:
+    tables = sum(1 for _ in whole.named("table"))
+    assert tables > 10
+    assert sum(1 for _ in whole.named("caption")) == tables
+    assert all(head["scope"] in ("col", "row") for head in whole.named("th"))
+
+
+def test_every_chart_has_a_text_in_its_place(whole: Document) -> None:
+    charts = list(whole.named("svg"))
+    # The plan once, the treemap and the histogram for a screen and a telephone.
+    assert len(charts) == 2 * (1 + 2) + 2
+    titles = {a["id"] for a in whole.named("title", "desc") if "id" in a}
+    for chart in charts:
+        assert chart["role"] == "img"
+        assert set(chart["aria-labelledby"].split()) <= titles
+
+
+def test_what_scrolls_is_reached_by_the_keyboard(whole: Document) -> None:
+    scrolled = [a for _, a in whole.elements if a.get("class") == "scroll"]
+    assert scrolled
+    for attributes in scrolled:
+        assert attributes["tabindex"] == "0"
+        assert attributes["aria-label"]
+    labels = [attributes["aria-label"] for attributes in scrolled]
+    assert len(labels) == len(set(labels))
+
+
+def test_the_page_loads_nothing(whole: Document) -> None:
+    for tag, attributes in whole.elements:
+        assert tag not in ("script", "iframe", "object", "embed", "img", "base", "form")
+        assert not {"src", "srcset", "action", "style-src"} & attributes.keys()
+        href = attributes.get("href", attributes.get("xlink:href", "#"))
+        assert href.startswith("#") or (tag, href) == ("link", "data:,")
+        assert "url(" not in attributes.get("style", "").replace("url(#", "")
+    policies = [a["content"] for a in whole.named("meta") if "http-equiv" in a]
+    assert len(policies) == 1
+    assert policies[0].startswith("default-src 'none'; style-src 'unsafe-inline'")
+    assert "script-src" not in policies[0]
+
+
+# -- content -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Of 4 results, 1 failed, 1 differ from the reference, 1 measured without a reference",
+        "1,234,567",
+        "Instructions are counted by an emulator; they are not cycles.",
+        "The first layer that differs is 1 CONV_2D: element [0, 7] of Identity in sample 3",
+        "it does not fit",
+        "median of 2 runs, 1,234,567 to 1,234,569",
+        "5f" * 32,
+        "a1" * 32,
+        "c3" * 32,
+        "-O2 -mcpu=cortex-m4",
+        "arm-none-eabi-gcc 12.2",
+        "QEMU 7.2",
+        "0123abc, with changes",
+        "m: 5,000 bytes, 87.7%",
+        "tflm: tflite-micro 0.1",
+        "hil report m.tflite --board mps2-an386 -o page.html",
+    ],
+)
+def test_it_says(whole: Document, text: str) -> None:
+    assert text in " ".join(whole.text.split())
+
+
+def test_cycles_have_a_latency() -> None:
+    cycles = result()
+    cycles["bench"] |= {"counter": "cycles", "latency_us": 15432.1}
+    text = parsed(page_of(cycles)).text
+    assert "cycles, 15.4 ms" in text
+    assert "Instructions are counted" not in text
+
+
+@pytest.mark.parametrize(
+    ("results", "verdict", "match"),
+    [
+        ([result()], "The result equals its reference", True),
+        ([result(), result("other")], "All 2 results equal their references", True),
+        ([result(), different()], "Of 2 results, 1 differ from the reference, 1 equal it", False),
+        ([FAILED], "Of 1 result, 1 failed", False),
+        ([result(verify=None)], "Of 1 result, 1 measured without a reference", False),
+    ],
+)
+def test_verdict(results: Sequence[Json], verdict: str, match: bool) -> None:
+    plain = [{**one, "plan": None, "build": None} for one in results]
+    page = page_of(*plain)
+    assert page.verdict == verdict
+    assert page.match is match
+    assert f"<title>{verdict} - " in page.html
+
+
+def test_the_same_results_give_the_same_page() -> None:
+    assert page_of(result(), made="today").html == page_of(result(), made="today").html
+
+
+# -- what is not trusted -----------------------------------------------------------------------
+
+
+def with_texts(value: Any, text: str, key: str = "") -> Any:
+    """The JSON with ``text`` for every string that is not one of a fixed choice."""
+    if isinstance(value, dict):
+        changed = {k: with_texts(v, text, k) for k, v in value.items()}
+        if key in ("parts", "versions"):
+            return {f"{text} {k}": v for k, v in changed.items()}
+        return changed
+    if isinstance(value, list):
+        return [with_texts(v, f"{text} {i}" if key in ("names", "kept") else text, key)
+                for i, v in enumerate(value)]  # fmt: skip
+    return text if isinstance(value, str) and key not in ("what", "counter", "dtype") else value
+
+
+def test_names_cannot_become_elements() -> None:
+    """Whatever every text of a result is, the page has the same elements and attributes."""
+    shapes = []
+    for text in ("harmless", HOSTILE):
+        results = [with_texts(one, text) for one in (different(), FAILED)]
+        for number, one in enumerate(results):
+            one["board"] += str(number)
+            if "plan" in one:
+                for layer in one["plan"]["layers"]:
+                    layer["kept"] = []
+        document = parsed(page_of(*results, title=text, command=text, made=text))
+        assert text in document.text
+        outside = [e for e in document.shape if e[0] not in SVG]
+        shapes.append(outside)
+        assert not any(
+            name.startswith("on") for _, attributes in document.elements for name in attributes
+        )
+        assert "script" not in {tag for tag, _ in document.elements}
+    assert shapes[0] == shapes[1]
+
+
+#: Elements of charts: longer labels have no room, and are left out.
+SVG = {"g", "path", "text", "use", "rect", "defs", "clippath", "style", "tspan"}
+
+
+def test_control_characters_are_shown_not_obeyed() -> None:
+    text = page_of(result(log=["\x1b[31mred\x1b[0m \u202egnp.exe \x00"])).html
+    assert "red \\u202egnp.exe \\x00" in text
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", text)
+
+
+def paths(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place in a JSON value: its container, and its key there."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in list(pairs):
+        yield value, key
+        if isinstance(inner, dict | list):
+            yield from paths(inner)
+
+
+def test_spoiled_results_are_refused_or_shown() -> None:
+    chosen = random.Random(1)
+    spoils: list[Any] = [None, -1, 1 << 80, 1e300, float("nan"), "", "\ud800", [], {}, True, [[]]]
+    refused = 0
+    for number in range(150):
+        data = copy.deepcopy({"report": 1, "results": [different()]})
+        container, key = chosen.choice(list(paths(data)))
+        container[key] = chosen.choice(spoils)
+        results: list[Result] = []
+        with contextlib.suppress(InputError):
+            results = merged(results_in(data, "the file"))
+        refused += not results
+        if results and number % 50 == 0:
+            parsed(make_page(results))
+    assert 30 < refused < 150
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is of type list, not an object"),
+        ("{}", "is no result that a page can show"),
+        ('{"results": []}', "holds no result"),
+        ("[" * 100_000, "is not JSON"),
+        ('{"results": ' + "[" * 60 + "]" * 60 + "}", "holds nesting"),
+        ('{"model": "m", "board": "b", "per_inference": "1"}', "per_inference"),
+        ('{"model": "m", "tenants": []}', "expected are the keys"),
+    ],
+)
+def test_files_without_results_are_refused(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=re.escape(told)):
+        read_results(path)
+
+
+# -- what the commands write -------------------------------------------------------------------
+
+
+def test_results_of_several_commands_come_together() -> None:
+    stored = result()
+    several = [
+        {
+            "boards": [
+                {**stored["verify"], "exit_code": 0},
+                {"board": "x", "error": FAILED["error"]},
+            ]
+        },
+        {"models": [stored["bench"], {**stored["bench"], "model": "n"}]},
+        {"board": "mps2-an386", **stored["build"]},
+        PLAN,
+    ]
+    found = merged(one for data in several for one in results_in(data, "it"))
+    assert [(one.model, one.board) for one in found] == [
+        ("m", "mps2-an386"), ("", "x"), ("n", "mps2-an386"),
+    ]  # fmt: skip
+    whole = found[0]
+    assert whole.verified
+    assert whole.benched
+    assert whole.built
+    assert whole.plan
+    assert found[1].status == "failed"
+    # The board of the other plan has another core.
+    other = [*results_in({**stored["bench"], "board": "mps3-an547"}, "it"), *results_in(PLAN, "it")]
+    assert merged(other)[0].plan is None
+
+
+def test_a_plan_alone_names_no_board() -> None:
+    with pytest.raises(InputError, match="name no board"):
+        merged(results_in(PLAN, "it"))
+
+
+def test_report_from_python(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    page = hil.report(result()["verify"], result()["bench"], output=path, title="Mine")
+    assert page.title == "Mine"
+    assert "1,234,567" in page.html
+    assert is_unchanged(path)
+    with pytest.raises(InputError, match="argument 0 of type int is no result"):
+        hil.report(3)
+    with pytest.raises(InputError, match="nothing to report"):
+        hil.report()
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored, path = tmp_path / "results.json", tmp_path / "page.html"
+    plain: Json = {"plan": None, "build": None}
+    stored.write_text(json.dumps({"report": 1, "results": [result(**plain)]}))
+    words = ["report", "--from", str(stored), "-o", str(path)]
+    assert main(words) == 0
+    assert "The result equals its reference" in capsys.readouterr().out
+    assert main(words) == 0, "its own page is replaced"
+    stored.write_text(json.dumps({"report": 1, "results": [{**different(), **plain}]}))
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["match"] is False
+    path.write_text(path.read_text() + "edited")
+    assert main(words) == 2
+    assert "exists and is not a page of results" in capsys.readouterr().err
+    assert main([*words, "--force"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "there is nothing to report"),
+        (["m.tflite"], "models are given without --board"),
+        (["--board", "mps2-an386"], "--board is given without a model"),
+        (["--from", "missing.json"], "cannot read missing.json"),
+        (["m.tflite", "--board", "microbit", "--board", "microbit"], "names 'microbit' twice"),
+        (["--from", "x.json", "--results", "y.json"], "--results is given without a model"),
+    ],
+)
+def test_usage(
+    words: Sequence[str],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", *words, "-o", "page.html"]) == 2
+    assert told in capsys.readouterr().err
+    assert not Path("page.html").exists()
+
+
+def test_the_extra_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "_PACKAGES", ("jinja2", "no_such_package"))
+    with pytest.raises(InputError, match="needs no_such_package") as raised:
+        page_of(result())
+    assert raised.value.hint == "pip install 'hil-harness[report]'"
+
+
+# -- style -------------------------------------------------------------------------------------
+
+CSS = (Path(page_module.__file__).parent / "templates" / "page.css").read_text()
+
+
+def colours(scheme: str) -> dict[str, str]:
+    """Colours of a scheme, by name: the second block is the dark one's."""
+    blocks = re.findall(r":root \{(.*?)\}", CSS, re.DOTALL)
+    light = dict(re.findall(r"--([\w-]+): (#\w{6});", blocks[0]))
+    dark = dict(re.findall(r"--([\w-]+): (#\w{6});", blocks[1]))
+    return light if scheme == "light" else {**light, **dark}
+
+
+def contrast(first: str, second: str) -> float:
+    """The contrast of two colours by WCAG 2.2, "relative luminance" and "contrast ratio"."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return sum(c * weight for c, weight in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_enough_contrast(scheme: str) -> None:
+    found = colours(scheme)
+    pairs = [(ink, back) for ink in ("ink", "soft", "link") for back in ("page", "card")]
+    pairs += [(mood, f"{mood}-back") for mood in ("good", "bad", "odd")] + [("good", "card")]
+    assert {
+        pair: contrast(found[pair[0]], found[pair[1]]) >= 4.5 for pair in pairs
+    } == dict.fromkeys(pairs, True)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_labels_in_boxes_have_enough_contrast(scheme: str) -> None:
+    """Where boxes overlap, too: two of the same colour, one over the other."""
+    found = colours(scheme)
+    shares = re.findall(r"--box: ([\d.]+);", CSS)
+    share = float(shares[scheme == "dark"])
+    boxes = ("#7fb069", "#5b8db8", "#d98e4a", "#c46d7c", "#c4c4c4", "#9d7fc1", "#5fb0a8", "#b0a04f")
+
+    def over(colour: str, back: str) -> str:
+        parts = [
+            round(share * int(colour[i : i + 2], 16) + (1 - share) * int(back[i : i + 2], 16))
+            for i in (1, 3, 5)
+        ]
+        return "#" + "".join(f"{part:02x}" for part in parts)
+
+    low = {
+        (box, count): round(contrast(found["ink"], back), 2)
+        for box in boxes
+        for count in (1, 2)
+        for back in [
+            over(box, found["card"]) if count == 1 else over(box, over(box, found["card"]))
+        ]
+        if contrast(found["ink"], back) < 4.5
+    }
+    assert not low
