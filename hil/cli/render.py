@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hil.board import Board, MemoryRegion
 from hil.cli.console import shown_name, table
+from hil.energy import Energy
 from hil.firmware.build import Firmware, Sizes
 from hil.verify import Difference, LayerReport, Report, TensorReport
 from hil.verify.bench import BenchReport
@@ -114,7 +115,9 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
     """Return the measurements, with a table of the layers if ``per_layer``."""
     note = COUNTER_NOTES[report.counter]
     lines = [f"{report.model} on {report.board}: {report.per_inference:,} {note}, per inference"]
-    lines.append("\n".join([_runs_line(report), _latency_line(report)]))
+    about = [_runs_line(report), _latency_line(report)]
+    about += [_energy_line(report.energy)] if report.energy is not None else []
+    lines.append("\n".join(about))
     lines += folded_lines(report.folded, report.macs)
     where = "in the workspace" if report.io_in_workspace else "beside the workspace"
     lines.append(
@@ -195,6 +198,22 @@ def _latency_line(report: BenchReport) -> str:
     if report.latency_us is None:
         return f"no latency: {report.counter} are no time, whatever the clock ({clock})"
     return f"latency {report.latency_us / 1000:,.3f} ms at {clock}"
+
+
+def _energy_line(energy: Energy) -> str:
+    """Return the energy of an inference, and the power that it comes from."""
+    data = energy.to_json()
+    line = (
+        f"energy {data['per_inference_uj']:,.3f} uJ per inference, "
+        f"{data['mean_power_mw']:.3f} mW for {data['duration_us'] / 1000:,.3f} ms"
+    )
+    if len(energy.windows) > 1:
+        line += (
+            f"; {len(energy.windows)} inferences, {data['min_uj']:,.3f} to {data['max_uj']:,.3f} uJ"
+        )
+    if energy.idle_w is not None:
+        line += f"; {data['idle_power_mw']:.3f} mW otherwise"
+    return f"{line}; by {energy.source}"
 
 
 def folded_lines(folded: Folded, macs: int) -> list[str]:

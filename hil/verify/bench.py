@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from hil.board import Board
 from hil.device import Device, Model
+from hil.energy import Energy, Recorder, energy_of
 from hil.errors import LinkError
 from hil.firmware.build import Sizes
 from hil.firmware.owners import OWNERS
@@ -104,6 +105,8 @@ class BenchReport:
     #: Bytes of ``firmware_flash_bytes`` by owner (:mod:`hil.firmware.owners`); those of further
     #: models in the image together as ``other models``.
     flash_by_owner: Mapping[str, int] = field(default_factory=dict)
+    #: Energy of an inference; None if it was not recorded.
+    energy: Energy | None = None
     #: What the measurement was made from, if the caller stated it.
     provenance: Provenance | None = None
 
@@ -192,6 +195,8 @@ class BenchReport:
         }
         if self.estimate is not None:
             report["estimate"] = self.estimate.json()
+        if self.energy is not None:
+            report["energy"] = self.energy.to_json()
         if self.provenance is not None:
             report["provenance"] = self.provenance.to_json()
         return report
@@ -205,11 +210,12 @@ def bench(
     warmup: int = 1,
     seed: int = 0,
     sample: Sample | None = None,
+    recorder: Recorder | None = None,
 ) -> BenchReport:
     """Measure ``runs`` inferences of ``module`` on ``device``, after ``warmup`` others.
 
     All have the same states and inputs: ``sample``, or random ones. The stack's peak is that since
-    the firmware's start.
+    the firmware's start. With a ``recorder`` as many inferences are recorded after them.
     """
     for name, value, least in (("runs", runs, 1), ("warmup", warmup, 0), ("seed", seed, 0)):
         check(name, value, int)
@@ -236,6 +242,12 @@ def bench(
         measured(inference)
     counts = [device.count(measured(inference)) for _ in range(runs)]
     profile = [device.count(ticks) for ticks in measured(model.profile)]
+    energy = None
+    if recorder is not None:
+        recorder.start()
+        for _ in range(runs):
+            measured(inference)
+        energy = energy_of(recorder.stop())
     sizes = firmware.sizes
     return BenchReport(
         model=module.name,
@@ -256,6 +268,7 @@ def bench(
         clock_hz=board.clock_hz,
         stack_bytes=sizes.stack_bytes,
         flash_by_owner=_flash_by_owner(sizes, module.name),
+        energy=energy,
         layers=tuple(
             LayerCount(layer.name, layer.op, layer.macs, count)
             for layer, count in zip(module.layers, profile, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from hil.board import Board
 from hil.device import Device, Model
+from hil.energy import Recorder, opened_meter
 from hil.errors import InputError
 from hil.verify.bench import BenchReport, check_countable
 from hil.verify.bench import bench as measure
@@ -119,6 +121,7 @@ def bench(
     seed: int = 0,
     sample: Any = None,
     quantize: bool = False,
+    energy: str | Recorder | None = None,
     name: str | None = None,
     example: Any = None,
     **options: Any,
@@ -130,29 +133,26 @@ def bench(
     ``model``, ``board``, ``name``, ``example`` and ``options`` are those of :func:`hil.verify`.
     Every run has the same states and inputs: ``sample``, a mapping of the inputs' names to arrays
     or an NPZ file whose first sample is taken, or random ones from ``seed``. With ``quantize``
-    floats become the inputs' integers.
+    floats become the inputs' integers. ``energy`` is a meter in the words of ``hil bench
+    --energy``, or an open one, which records as many inferences again.
 
     ``bench(device, module)`` measures a module of an open device.
     """
-    if module is not None:
-        given = first_sample(sample, module.inputs, quantize=quantize)
-        return measure(model, module, runs=runs, warmup=warmup, seed=seed, sample=given)
-    with prepared(model, board, options, name=name, example=example, check=check_countable) as job:
+    with ExitStack() as stack:
+        # A meter that supplies the board is there before the board is.
+        recorder = stack.enter_context(opened_meter(energy)) if isinstance(energy, str) else energy
+        how: dict[str, Any] = {"runs": runs, "warmup": warmup, "seed": seed, "recorder": recorder}
+        if module is not None:
+            given = first_sample(sample, module.inputs, quantize=quantize)
+            return measure(model, module, sample=given, **how)
+        job = stack.enter_context(
+            prepared(model, board, options, name=name, example=example, check=check_countable)
+        )
         given = first_sample(sample, job.inputs, quantize=quantize)
-        with job.opened() as opened:
-            if not isinstance(opened, Model):
-                raise InputError(
-                    f"{job.name!r} does not run on a board, so nothing is counted",
-                    "give a board",
-                )
-            device = opened.device
-            run = partial(
-                measure,
-                device,
-                opened.module,
-                runs=runs,
-                warmup=warmup,
-                seed=seed,
-                sample=given,
+        opened = stack.enter_context(job.opened())
+        if not isinstance(opened, Model):
+            raise InputError(
+                f"{job.name!r} does not run on a board, so nothing is counted", "give a board"
             )
-            return device.repeated(run)
+        run = partial(measure, opened.device, opened.module, sample=given, **how)
+        return opened.device.repeated(run)

@@ -327,6 +327,12 @@ def _add_measuring_options(
         action="store_true",
         help="count executed instructions by kind, and estimate cycles of a Cortex-M4",
     )
+    group.add_argument(
+        "--energy",
+        metavar="METER[:ARGUMENT]",
+        help="record the energy of as many inferences: trace:FILE.csv, joulescope[:KEY=VALUE,...], "
+        "ppk2:KEY=VALUE,..., or a plugin's",
+    )
     _add_seed(group)
     group.add_argument("--inputs", metavar="F.npz", help=inputs)
     _add_quantize_inputs(group)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,9 @@ from hil.cli.console import Console, arrays_json, several
 from hil.cli.render import run_text
 from hil.cli.reports import Outcome
 from hil.device import Model, RunResult
+from hil.energy import check_spec, opened_meter
 from hil.firmware.project import modules_of
+from hil.runners import Choice, is_machine
 from hil.verify import Oracle
 from hil.verify.bench import BenchReport, check_countable
 from hil.verify.cycles import check_estimable, estimate_cycles
@@ -224,11 +227,17 @@ def measured(args: argparse.Namespace, console: Console) -> tuple[Board, list[Be
     check_countable(board)
     if args.cycles:
         check_estimable(board)
+    if args.energy:
+        check_spec(args.energy, is_emulated=_is_emulated(args, board))
     libraries = compiled_for(args, board, console)
     images = [(library, module) for library in libraries for module in library.modules]
     if args.inputs and len(images) > 1:
         raise InputError(
             f"--inputs is for one model, and the image has {len(images)}", "measure them one by one"
+        )
+    if args.energy and len(images) > 1:
+        raise InputError(
+            f"--energy is for one model, and the image has {len(images)}", "measure them one by one"
         )
     samples = [
         first_sample(args.inputs or None, module.inputs, quantize=args.quantize_inputs)
@@ -236,9 +245,18 @@ def measured(args: argparse.Namespace, console: Console) -> tuple[Board, list[Be
         for _, module in images
     ]
     reports = []
-    with opened(args, board, libraries, console) as device:
+    with ExitStack() as stack:
+        # A meter that supplies the board is there before the board is.
+        recorder = stack.enter_context(opened_meter(args.energy)) if args.energy else None
+        device = stack.enter_context(opened(args, board, libraries, console))
         for (library, module), sample in zip(images, samples, strict=True):
-            report = bench(device[module.name], runs=args.runs, warmup=args.warmup, sample=sample)
+            report = bench(
+                device[module.name],
+                runs=args.runs,
+                warmup=args.warmup,
+                sample=sample,
+                energy=recorder,
+            )
             made_from = provenance_of(args, board, device, library, module, [sample])
             reports.append(replace(report, provenance=made_from))
     if args.cycles:
@@ -250,3 +268,11 @@ def measured(args: argparse.Namespace, console: Console) -> tuple[Board, list[Be
         ]
         reports = [replace(r, estimate=e) for r, e in zip(reports, estimates, strict=True)]
     return board, reports
+
+
+def _is_emulated(args: argparse.Namespace, board: Board) -> bool:
+    """Return whether an emulator that this command starts stands for the board."""
+    is_attached = args.port is not None and args.runner is None and args.probe is None
+    if args.lab is not None or is_attached:
+        return False
+    return is_machine(board, args.runner, Choice(args.probe, args.port, board.is_over_rtt))
