@@ -196,11 +196,13 @@ def _escaped(text: str) -> str:
 
 #: What users import, by module. Other names may change without notice.
 PYTHON: Mapping[str, Sequence[str]] = {
-    "hil": ("verify", "bench", "open", "compile"),
+    "hil": ("verify", "evaluate", "bench", "open", "compile"),
     "hil.device": ("Device", "Model", "RunResult", "Outputs"),
-    "hil.verify": ("Report", "LayerReport", "TensorReport", "Cost", "Oracle"),
+    "hil.verify": ("Report", "LayerReport", "TensorReport", "Cost", "Oracle")
+    + ("Evaluation", "MetricReport", "Score", "Mismatch"),
     "hil.oracle": ("reference_of", "expected_outputs"),
-    "hil.samples": ("RandomSamples", "ArraySamples", "load_samples"),
+    "hil.samples": ("RandomSamples", "ArraySamples", "load_samples", "load_data", "DataSet")
+    + ("Scaling",),
     "hil.bench": ("BenchReport",),
     "hil.history": ("History", "Entry", "history_path"),
     "hil.board": ("load_board", "board_names", "default_board", "Board", "MemoryRegion"),

@@ -1,8 +1,8 @@
 """Hardware in the loop: compiled models on boards and emulators, driven from Python.
 
 ``hil.verify(model, board=...)`` compares a model on a board with its reference, ``hil.bench``
-counts what it costs, and ``hil.open(board, *models)`` gives a device. The command line is ``hil``
-(:mod:`hil.cli`).
+counts what it costs, ``hil.evaluate`` takes its accuracy over a data set, and
+``hil.open(board, *models)`` gives a device. The command line is ``hil`` (:mod:`hil.cli`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from hil.errors import HilError
     from hil.firmware.models import compile
     from hil.page.report import report
-    from hil.verify.jobs import bench, verify
+    from hil.verify.jobs import bench, evaluate, verify
     from hilc.quantization import quantize
 
-__all__ = ["HilError", "bench", "compile", "open", "quantize", "report", "verify"]
+__all__ = ["HilError", "bench", "compile", "evaluate", "open", "quantize", "report", "verify"]
 
 # Loaded on first use: `hil --help` and pytest's collection need neither compiler nor link.
 _HOMES = {
     "HilError": "hil.errors",
     "compile": "hil.firmware.models",
+    "evaluate": "hil.verify.jobs",
     "open": "hil.device.session",
     "quantize": "hilc.quantization",
     "report": "hil.page.report",

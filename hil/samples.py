@@ -1,10 +1,11 @@
-"""Inputs for a model: random ones from a seed, or arrays from NPZ and NPY files.
+"""Inputs for a model: random ones from a seed, arrays from NPZ and NPY files, labelled data sets.
 
-What of :mod:`hil.verify.samples` is for users; the rooms use that.
+What of :mod:`hil.verify.samples` and :mod:`hil.verify.datasets` is for users; the rooms use these.
 """
 
 from __future__ import annotations
 
+from hil.verify.datasets import DataSet, Scaling, load_data
 from hil.verify.samples import ArraySamples, RandomSamples, load_samples
 
-__all__ = ["ArraySamples", "RandomSamples", "load_samples"]
+__all__ = ["ArraySamples", "DataSet", "RandomSamples", "Scaling", "load_data", "load_samples"]

@@ -153,6 +153,18 @@ class Console:
             yield show if self._shows_progress() else None
 
     @contextmanager
+    def done_of(self, what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+        """Yield a function that shows how many of how many items are done, and how fast."""
+        with self._bar(desc=what, unit=unit) as bar:
+
+            def show(done: int, count: int) -> None:
+                if self._shows_progress():
+                    bar().total = count
+                    bar().update(done - bar().n)
+
+            yield show
+
+    @contextmanager
     def counting(self, what: str, unit: str) -> Iterator[Callable[[], None] | None]:
         """Yield a function that counts one more item; None if stderr is no terminal."""
         layout = "{desc}: {n_fmt} {unit}, {elapsed}"

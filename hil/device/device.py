@@ -429,6 +429,14 @@ class Device:
         seconds = ticks / self.hello.ticks_hz if timed else None
         return RunResult(ticks, self.counter, self.count(ticks), seconds, outputs)
 
+    @property
+    def transport(self) -> str:
+        """How tensors come to the board and back, and what checks it."""
+        bulk = self._client.bulk
+        if bulk is not None and bulk.is_used:
+            return "the board's memory, which the firmware has proven to be the same"
+        return "the serial line, in frames with CRC-32"
+
     def functions(self) -> tuple[str, ...]:
         """Return the packed functions of all models, in the order of the image's registry."""
         try:

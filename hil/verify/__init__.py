@@ -18,7 +18,9 @@ from hil.verify.comparison import (
 )
 from hil.verify.cost import Cost
 from hil.verify.diagnosis import Diagnosis, Element, Kind
+from hil.verify.evaluation import Evaluation, MetricReport, Mismatch
 from hil.verify.jobs import verify
+from hil.verify.metrics import Score
 
 __all__ = [
     "FLOAT_RTOL",
@@ -26,11 +28,15 @@ __all__ = [
     "Diagnosis",
     "Difference",
     "Element",
+    "Evaluation",
     "Fallback",
     "Kind",
     "LayerReport",
+    "MetricReport",
+    "Mismatch",
     "Oracle",
     "Report",
+    "Score",
     "TensorReport",
     "verify",
 ]

@@ -483,6 +483,11 @@ def _layer_reports(
     )
 
 
+def differs(expected: Array, got: Array) -> bool:
+    """Return whether any element of ``got`` counts as different."""
+    return bool(_differences(expected.ravel(), got.ravel())[1].any())
+
+
 def _differences(expected: Array, got: Array) -> tuple[Array, Array]:
     """Return each element's absolute difference and whether it counts as different."""
     if expected.dtype == np.bool_:

@@ -1,13 +1,18 @@
-"""Verify and measure a model: ``hil.verify`` and ``hil.bench``, of Python and the command line."""
+"""Verify, measure and evaluate a model: ``hil.verify``, ``hil.bench``, ``hil.evaluate``, of Python
+and the command line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import numpy.typing as npt
 
 from hil.board import Board
@@ -17,10 +22,20 @@ from hil.errors import InputError
 from hil.verify.bench import BenchReport, check_countable
 from hil.verify.bench import bench as measure
 from hil.verify.comparison import Oracle, Report, compare
+from hil.verify.datasets import DataSet, Scaling, array_data, load_data
+from hil.verify.evaluation import (
+    Evaluation,
+    Limit,
+    ScoreKind,
+    checked_metrics,
+    digest_of_library,
+    evaluate_model,
+)
+from hil.verify.metrics import Metric
 from hil.verify.oracle import definition_of, expected_outputs, reference_of
 from hil.verify.prepare import Prepared, prepared, repeated_by
 from hil.verify.samples import first_sample, samples_of
-from hilc.artifact.library import Module
+from hilc.artifact.library import Module, TensorInfo
 from hilc.support.arguments import typed
 
 DEFAULT_SAMPLES = 10
@@ -156,3 +171,131 @@ def bench(
             )
         run = partial(measure, opened.device, opened.module, sample=given, **how)
         return opened.device.repeated(run)
+
+
+@typed
+def evaluate(
+    model: Any,
+    data: Any,
+    labels: Any = None,
+    *,
+    board: str | Path | Board | Device | None = None,
+    metric: str | Sequence[str] = "accuracy",
+    at_least: float | Mapping[str, float] | None = None,
+    at_most: float | Mapping[str, float] | None = None,
+    classes: Sequence[str] | None = None,
+    scaling: Scaling | None = None,
+    score: ScoreKind = "outputs",
+    samples: int | None = None,
+    seed: int = 0,
+    reference: str | Oracle | None = None,
+    source: str | Path | None = None,
+    journal: str | Path | None = None,
+    restart: bool = False,
+    name: str | None = None,
+    example: Any = None,
+    progress: Callable[[int, int], None] = lambda done, count: None,
+    **options: Any,
+) -> Evaluation:
+    """Run a labelled data set on a board; return its metrics there beside the reference's.
+
+    ``model``, ``board``, ``name``, ``example``, ``reference``, ``source`` and ``options`` are those
+    of :func:`hil.verify`. ``data`` is an NPZ or CSV file, a folder with a subfolder for each class,
+    or an array or arrays by the inputs' names with the samples along their first axis; ``labels``
+    are the labels of arrays, or say where a file has them (:func:`hil.verify.datasets.load_data`).
+    ``samples`` of them are drawn at random from ``seed``; all without it.
+
+    ``metric`` is one or several of ``accuracy``, ``topK``, ``auc``, ``f1``, ``mae``, ``rmse``, over
+    the model's first output; with ``score="reconstruction"`` over how far it is from the input.
+    ``at_least`` and ``at_most`` are limits, of the first metric or by name: a missed one raises
+    nothing here, but :meth:`Evaluation.check` does.
+
+    With ``journal`` every result is kept in this file, and an evaluation that was interrupted goes
+    on there; ``restart`` begins anew. It is removed at the end. ``progress`` is told how many of
+    the samples are done.
+    """
+    names = [metric] if isinstance(metric, str) else list(metric)
+    limits = [*_limits(at_least, names, "min"), *_limits(at_most, names, "max")]
+    metrics = checked_metrics(names, limits)
+    definition = definition_of(reference) if isinstance(reference, str) else None
+    with prepared(
+        model, board, options, name=name, example=example, compared_with=definition
+    ) as job:
+        given = _data(job, data, labels, classes, scaling, metrics)
+        if samples is not None:
+            given = given.drawn(samples, seed)
+        oracle = _oracle(job, reference, None, given.samples, source)
+        key = {
+            "model": digest_of_library(job.library) if job.library else job.name,
+            "board": job.board,
+            "reference": oracle.name,
+        }
+        with job.opened() as opened:
+            report = evaluate_model(
+                opened,
+                given,
+                oracle,
+                metrics,
+                board=job.board,
+                key=key,
+                score=score,
+                limits=limits,
+                journal=None if journal is None else Path(journal),
+                restart=restart,
+                progress=lambda done: progress(done, len(given)),
+                repeated=repeated_by(opened),
+            )
+            transport = opened.device.transport if isinstance(opened, Model) else ""
+    return replace(report, transport=transport)
+
+
+def _limits(
+    given: float | Mapping[str, float] | None, names: Sequence[str], kind: Literal["min", "max"]
+) -> list[Limit]:
+    if given is None:
+        return []
+    by_name = given if isinstance(given, Mapping) else {names[0]: given}
+    return [Limit(name, float(value), kind) for name, value in by_name.items()]
+
+
+def _data(
+    job: Prepared,
+    data: Any,
+    labels: Any,
+    classes: Sequence[str] | None,
+    scaling: Scaling | None,
+    metrics: Sequence[Metric],
+) -> DataSet:
+    if isinstance(data, DataSet):
+        return data
+    assert job.module is not None or job.inputs, "a model has inputs"
+    values = math.prod(_first_output(job).shape) if metrics[0].labels == "values" else 0
+    if isinstance(data, str | Path):
+        if labels is not None and not isinstance(labels, str):
+            raise InputError(
+                f"labels of type {type(labels).__name__} are given for the file {data}",
+                "give the name of the file's array or column",
+            )
+        return load_data(
+            data, job.inputs, labels=labels, classes=classes, scaling=scaling, values=values
+        )
+    if labels is None:
+        raise InputError("arrays are given without labels", "give labels=array")
+    arrays = data if isinstance(data, Mapping) else {job.inputs[0].name: data}
+    return array_data(
+        {name: np.asarray(array) for name, array in arrays.items()},
+        np.asarray(labels),
+        job.inputs,
+        classes=classes,
+        scaling=scaling,
+        values=values,
+    )
+
+
+def _first_output(job: Prepared) -> TensorInfo:
+    if job.module is None:
+        raise InputError(
+            f"nothing is known of the outputs of {job.name!r}, a model of another kind",
+            "give a model of hil or hilc",
+        )
+    return job.module.outputs[0]

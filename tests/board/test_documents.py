@@ -142,6 +142,7 @@ def write_net(place: Path) -> None:
 GIVEN: dict[str, Callable[[Path], object]] = {
     "digits.tflite": link(DIGITS),
     "digits_test.npz": link(DIGITS.with_name("digits_test.npz")),
+    "digits_labels.npy": link(DIGITS.with_name("digits_labels.npy")),
     "model.tflite": link(DIGITS),
     "net.tflite": write_net,
     "x.npz": write_inputs,

@@ -18,6 +18,7 @@ from hil.cli.commands.parser import (
     byte_count,
     limit,
     natural_int,
+    number_list,
     positive_float,
     positive_int,
 )
@@ -25,7 +26,16 @@ from hil.plugins import optional_module
 
 _SECTIONS = {
     "models": ("quantize", "compile", "explain", "build"),
-    "models on boards": ("run", "verify", "bench", "tune", "flash", "debug", "monitor"),
+    "models on boards": (
+        "run",
+        "verify",
+        "evaluate",
+        "bench",
+        "tune",
+        "flash",
+        "debug",
+        "monitor",
+    ),
     "results": ("report", "history", "compare", "gate"),
     "boards": ("boards", "board", "erase", "reset", "lab"),
     "this program": ("doctor", "help", "completion", "tvmc"),
@@ -277,6 +287,8 @@ def _add_measuring_commands(commands: Any) -> None:
         compares=True,
     )
 
+    _add_evaluate(commands)
+
     bench = _command(
         commands, "bench", "running", "Count instructions or cycles; report sizes and memory."
     )
@@ -466,6 +478,101 @@ def _add_report(commands: Any) -> None:
     _add_measuring_options(report, "samples; the first is measured: one array per input, by name")
     _add_device_options(
         report, several=True, required=False, compares=True, boards_are="report_boards"
+    )
+
+
+def _add_data_options(parser: Parser) -> None:
+    """Add the options that say what a data set is."""
+    group = parser.add_argument_group("data set")
+    group.add_argument(
+        "--labels",
+        metavar="WHERE",
+        help="the labels: an array of the NPZ file or an NPY file (default: labels, y and such); "
+        "columns of a CSV file, by name or number from 0 (default: the one called so, or the last)",
+    )
+    group.add_argument(
+        "--classes",
+        metavar="A,B,...",
+        help="names of the classes in the order of the model's outputs, or a file with one a line "
+        "(default: sorted, or the numbers that they are)",
+    )
+    group.add_argument(
+        "--samples", type=positive_int, metavar="N", help="draw N samples at random (default: all)"
+    )
+    _add_seed(parser)
+    group.add_argument(
+        "--mean",
+        type=number_list,
+        metavar="M",
+        help="take M from every number, or one M,M,M for each channel, and quantize the result",
+    )
+    group.add_argument(
+        "--std", type=number_list, metavar="S", help="then divide it by S, such as 255 for pictures"
+    )
+    group.add_argument(
+        "--integers", action="store_true", help="the numbers are the model's own integers"
+    )
+
+
+def _add_evaluate(commands: Any) -> None:
+    evaluate = _command(
+        commands,
+        "evaluate",
+        "evaluating",
+        "Take a model's accuracy over a labelled data set, on a board and of its reference.",
+    )
+    _add_models(evaluate)
+    evaluate.add_argument(
+        "--data",
+        required=True,
+        metavar="DATA",
+        help="an NPZ or CSV file, or a folder with one subfolder of NPY files or pictures for each "
+        "class",
+    )
+    evaluate.add_argument(
+        "--metric",
+        action="append",
+        metavar="NAME",
+        help="accuracy (default), topK such as top5, auc, f1, mae or rmse; may be repeated",
+    )
+    for option, what in (("--min", "less"), ("--max", "more")):
+        evaluate.add_argument(
+            option,
+            dest=f"{option[2:]}_limits",
+            action="append",
+            default=[],
+            metavar="[NAME=]VALUE",
+            help=f"exit with 1 if the device has {what} than this in a metric (the first one, or "
+            "NAME); may be repeated",
+        )
+    evaluate.add_argument(
+        "--score",
+        choices=("outputs", "reconstruction"),
+        default="outputs",
+        help="what is evaluated: the model's first output (default), or of an autoencoder the mean "
+        "squared difference between it and the input",
+    )
+    evaluate.add_argument(
+        "-o",
+        "--output",
+        metavar="F.json",
+        help="write the result here; the journal that an interrupted evaluation goes on from is "
+        "F.json.journal (default: in the cache)",
+    )
+    _add_force(evaluate)
+    evaluate.add_argument(
+        "--restart", action="store_true", help="begin anew where one was interrupted"
+    )
+    evaluate.add_argument(
+        "--reference",
+        metavar="NAME",
+        help="the reference beside the device, as for hil verify",
+    )
+    _add_data_options(evaluate)
+    _add_device_options(
+        evaluate,
+        source="or the model file of the library, if its archive does not contain it",
+        compares=True,
     )
 
 

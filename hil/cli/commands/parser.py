@@ -269,6 +269,17 @@ def positive_float(text: str) -> float:
     return value
 
 
+def number_list(text: str) -> tuple[float, ...]:
+    """Parse numbers separated by commas."""
+    try:
+        values = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        values = ()
+    if not values or not all(abs(value) < float("inf") for value in values):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, or several: 0.5,0.5,0.5")
+    return values
+
+
 def byte_count(text: str) -> int:
     """Parse ``8192``, ``32K`` or ``1M``."""
     count = parse_bytes(text)

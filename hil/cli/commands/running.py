@@ -121,7 +121,7 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
     """Compare each model of the image with its reference."""
     if args.expect and not args.inputs:
         raise InputError("--expect is given without --inputs", "add --inputs F.npz")
-    model = _take_model(args)
+    model = take_model(args)
     if args.expect and (args.reference or model or args.per_layer):
         given = {"--reference": args.reference, "--source": model}
         option = next((name for name, value in given.items() if value), "--per-layer")
@@ -172,7 +172,7 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
     return code
 
 
-def _take_model(args: argparse.Namespace) -> str | None:
+def take_model(args: argparse.Namespace) -> str | None:
     """Return the model file in ``--source``, and leave the code files in the argument."""
     words: list[str] = args.source
     code = [w for w in words if Path(w).suffix in CODE_SUFFIXES or Path(w).is_dir()]

@@ -1,0 +1,661 @@
+"""The accuracy of a model on a board over a labelled data set, beside that of its reference.
+
+Outputs are kept in a journal, sample by sample, with a digest of the input: an evaluation that is
+interrupted goes on where it was, and a sample that has changed meanwhile is noticed.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import hashlib
+import html
+import json
+import math
+import os
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.errors import NumericError
+from hil.support.numbers import json_number
+from hil.verify.comparison import Fallback, Oracle, RunnableModel, differs
+from hil.verify.datasets import DataSet, digest_of
+from hil.verify.metrics import (
+    Floats,
+    Metric,
+    Score,
+    confusion,
+    metric_named,
+    predicted,
+)
+from hil.verify.samples import Sample
+from hilc.artifact.library import METADATA, ModelLibrary, TensorInfo
+from hilc.artifact.notebook import html_table
+from hilc.errors import InputError
+from hilc.ir import Array
+from hilc.support.outputs import cannot_write
+
+#: What a sample's result is: the outputs, or how far an autoencoder's output is from its input.
+ScoreKind = Literal["outputs", "reconstruction"]
+
+#: Format of the journal's lines.
+_JOURNAL = 1
+#: Seconds after which the journal is brought to the disk.
+_SYNC_S = 1.0
+#: Samples in the list of mismatches.
+_MOST_MISMATCHES = 100
+#: Samples that the reference may be ahead of the board.
+_AHEAD = 4
+
+
+@dataclass(frozen=True)
+class MetricReport:
+    """A metric on the device and of the reference, and its limits."""
+
+    name: str
+    device: Score
+    reference: Score
+    higher_is_better: bool
+    minimum: float | None = None
+    maximum: float | None = None
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the device keeps the limits; a metric that is not defined keeps none."""
+        value = self.device.value
+        low = self.minimum is None or value >= self.minimum
+        high = self.maximum is None or value <= self.maximum
+        return low and high
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "device": self.device.json(),
+            "reference": self.reference.json(),
+            "min": self.minimum,
+            "max": self.maximum,
+            "met": self.is_met,
+        }
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A sample whose output on the device is not the reference's."""
+
+    sample: int
+    source: str
+    #: The classes that both say; None where the labels are values.
+    device_class: int | None
+    reference_class: int | None
+    #: Largest difference of the outputs, in their own units; NaN if one of them is NaN.
+    max_abs_diff: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "max_abs_diff": json_number(self.max_abs_diff)}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Result of an evaluation; ``to_json()`` is what ``hil evaluate --json`` prints."""
+
+    model: str
+    board: str
+    samples: int
+    metrics: tuple[MetricReport, ...]
+    reference: str
+    reference_description: str
+    #: Samples whose outputs differ from the reference's, and the first of them.
+    mismatches: int
+    first_mismatches: tuple[Mismatch, ...]
+    #: Of the labels (rows) and the device's classes (columns); None where the labels are values.
+    confusion: npt.NDArray[np.int64] | None = field(repr=False, compare=False)
+    #: Names of its classes; None where they are numbers.
+    classes: tuple[str, ...] | None
+    #: How tensors came to the board and back; empty for a model of this process.
+    transport: str
+    seconds: float
+    #: Samples that an earlier, interrupted evaluation has computed.
+    resumed: int = 0
+    #: Bytes of inputs and outputs that were transferred.
+    nbytes: int = 0
+    fallback: Fallback | None = None
+
+    @property
+    def rate(self) -> float:
+        """Samples a second, of those that were computed now."""
+        return (self.samples - self.resumed) / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def is_met(self) -> bool:
+        """Whether every limit of a metric is kept."""
+        return all(metric.is_met for metric in self.metrics)
+
+    def __getitem__(self, name: str) -> MetricReport:
+        for metric in self.metrics:
+            if metric.name == name:
+                return metric
+        raise InputError(
+            f"the metric {name!r} was not computed",
+            f"there are {', '.join(metric.name for metric in self.metrics)}",
+        )
+
+    def __repr__(self) -> str:
+        """Return the metrics in one line."""
+        shown = ", ".join(f"{m.name} {m.device.value:.4g}" for m in self.metrics)
+        return (
+            f"<Evaluation {self.model} on {self.board}: {shown} over {self.samples} samples, "
+            f"{self.mismatches} other than {self.reference}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the metrics and the confusion matrix as tables, for notebooks."""
+        rows = [(m.name, _interval(m.device), _interval(m.reference)) for m in self.metrics]
+        parts = [
+            f"<h4>{html.escape(self.model)} on {html.escape(self.board)}</h4>",
+            html_table(rows, ("metric", "device", html.escape(self.reference))),
+        ]
+        if self.confusion is not None:
+            names = self.class_names
+            table = [
+                (name, *map(str, row)) for name, row in zip(names, self.confusion, strict=True)
+            ]
+            parts.append(html_table(table, ("label", *names)))
+        return "".join(parts)
+
+    @property
+    def class_names(self) -> Sequence[str]:
+        """Names of the rows and columns of the confusion matrix."""
+        assert self.confusion is not None, "there are classes"
+        return self.classes or [str(number) for number in range(len(self.confusion))]
+
+    def check(self) -> Evaluation:
+        """Return the evaluation; raise :class:`~hil.errors.NumericError` if a limit is missed."""
+        for metric in self.metrics:
+            if not metric.is_met:
+                low = metric.minimum is not None and not metric.device.value >= metric.minimum
+                limit = f"at least {metric.minimum}" if low else f"at most {metric.maximum}"
+                raise NumericError(
+                    f"{metric.name} of {self.model} on {self.board} is "
+                    f"{metric.device.value:.6g} over {self.samples} samples, and it should be "
+                    f"{limit}",
+                    f"the reference {self.reference} has {metric.reference.value:.6g}",
+                )
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that ``hil evaluate --json`` prints."""
+        return {
+            "model": self.model,
+            "board": self.board,
+            "samples": self.samples,
+            "metrics": [metric.to_json() for metric in self.metrics],
+            "met": self.is_met,
+            "reference": self.reference,
+            "reference_description": self.reference_description,
+            "reference_fallback": asdict(self.fallback) if self.fallback else None,
+            "mismatches": self.mismatches,
+            "first_mismatches": [mismatch.to_json() for mismatch in self.first_mismatches],
+            "classes": list(self.class_names) if self.confusion is not None else None,
+            "confusion": self.confusion.tolist() if self.confusion is not None else None,
+            "transport": self.transport,
+            "bytes": self.nbytes,
+            "resumed": self.resumed,
+            "samples_per_second": round(self.rate, 3),
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def _interval(score: Score) -> str:
+    return f"{score.value:.4f} ({score.low:.4f} to {score.high:.4f})"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit of a metric: at least, or at most."""
+
+    metric: str
+    value: float
+    kind: Literal["min", "max"]
+
+
+def checked_metrics(names: Sequence[str], limits: Sequence[Limit]) -> list[Metric]:
+    """Return the metrics; raise InputError for unknown, repeated and incompatible ones, and for
+    limits of others.
+    """
+    for name in names:
+        if list(names).count(name) > 1:
+            raise InputError(f"the metric {name!r} is given twice", "give it once")
+    metrics = [metric_named(name) for name in names]
+    kinds = {metric.labels for metric in metrics}
+    if len(kinds) > 1:
+        raise InputError(
+            f"the metrics {', '.join(names)} need labels of two kinds: classes, and values",
+            "evaluate twice",
+        )
+    for limit in limits:
+        if limit.metric not in names:
+            raise InputError(
+                f"there is a limit of {limit.metric!r}, which is not computed",
+                f"add --metric {limit.metric}",
+            )
+        if not math.isfinite(limit.value):
+            raise InputError(f"{limit.value} is no limit of {limit.metric}", "give a number")
+    return metrics
+
+
+def evaluate_model(
+    model: RunnableModel,
+    data: DataSet,
+    oracle: Oracle,
+    metrics: Sequence[Metric],
+    *,
+    board: str,
+    key: Mapping[str, str],
+    score: ScoreKind = "outputs",
+    limits: Sequence[Limit] = (),
+    journal: Path | None = None,
+    restart: bool = False,
+    progress: Callable[[int], None] = lambda done: None,
+    repeated: Callable[[Callable[[], Array]], Array] = lambda job: job(),
+) -> Evaluation:
+    """Run every sample on ``model``, and the metrics over its first output and the reference's.
+
+    ``key`` says what the journal belongs to, beside the data set. States are reset before each
+    sample. ``progress`` is told how many samples are done; ``repeated`` recovers a board that
+    fails, and computes the sample again.
+    """
+    tensor = model.outputs[0]
+    _check_score(model, score)
+    outputs = 1 if score == "reconstruction" else math.prod(tensor.shape)
+    _check_labels(data, metrics, outputs)
+    start = time.monotonic()
+    with _open_journal(journal, {**key, **_data_key(data)}, restart) as kept:
+        resumed = _check_resumed(kept, data, progress)
+        _compute(model, data, oracle, kept, tensor, progress, repeated)
+        device = np.stack([kept.device(i, tensor) for i in range(len(data))])
+        reference = np.stack([kept.reference(i, tensor) for i in range(len(data))])
+    seconds = time.monotonic() - start
+    is_other = [differs(r, d) for d, r in zip(device, reference, strict=True)]
+    results = {
+        "device": _results(model, data, device, score),
+        "reference": _results(model, data, reference, score),
+    }
+    new = len(data) - resumed
+    inputs = sum(info.nbytes for info in model.inputs)
+    report = Evaluation(
+        model=model.name,
+        board=board,
+        samples=len(data),
+        metrics=_scores(metrics, limits, data.labels, results["device"], results["reference"]),
+        reference=oracle.name,
+        reference_description=oracle.description,
+        mismatches=sum(is_other),
+        first_mismatches=tuple(
+            _mismatch(i, data, device[i], reference[i], results)
+            for i in [i for i, other in enumerate(is_other) if other][:_MOST_MISMATCHES]
+        ),
+        confusion=_confusion(data, results["device"]),
+        classes=data.classes,
+        transport="",
+        seconds=seconds,
+        resumed=resumed,
+        nbytes=new * (inputs + tensor.nbytes),
+        fallback=oracle.fallback,
+    )
+    if journal is not None:
+        # Only now: what fails above can be done again from it.
+        with contextlib.suppress(OSError):
+            journal.unlink(missing_ok=True)
+    return report
+
+
+def digest_of_library(library: ModelLibrary) -> str:
+    """Return a digest of a compiled model, for the journal."""
+    digest = hashlib.sha256()
+    for path, data in sorted(library.files.items()):
+        digest.update(f"{path}:{len(data)}:".encode())
+        # It has the time of the export.
+        digest.update(b"" if path == METADATA else data)
+    return digest.hexdigest()[:32]
+
+
+# -- checks --------------------------------------------------------------------------------------
+
+
+def _check_score(model: RunnableModel, score: ScoreKind) -> None:
+    if score == "outputs":
+        return
+    tensor, given = model.outputs[0], model.inputs
+    if len(given) != 1 or math.prod(given[0].shape) != math.prod(tensor.shape):
+        raise InputError(
+            f"the output {tensor.name!r} of {model.name!r} has the shape {list(tensor.shape)}, and "
+            f"is no reconstruction of {', '.join(f'{i.name} {list(i.shape)}' for i in given)}",
+            "drop --score reconstruction",
+        )
+
+
+def _check_labels(data: DataSet, metrics: Sequence[Metric], outputs: int) -> None:
+    """Raise for labels that the metrics cannot be computed with."""
+    if metrics[0].labels == "values":
+        return
+    # A single output is that of two classes.
+    count = max(2, outputs)
+    bad = np.flatnonzero((data.labels < 0) | (data.labels >= count))
+    if bad.size:
+        raise InputError(
+            f"{data.sources[int(bad[0])]} has the label {data.labels[bad[0]]}, and the model's "
+            f"output has {outputs} values, so classes from 0 to {count - 1}",
+            f"correct the labels; {bad.size} of {len(data)} are such",
+        )
+    if data.classes is not None and len(data.classes) > count:
+        raise InputError(
+            f"the data set has {len(data.classes)} classes, and the model's output has {outputs} "
+            "values",
+            "give the data set of this model",
+        )
+    if len(np.unique(data.labels)) < 2 and any(metric.name == "auc" for metric in metrics):
+        raise InputError(
+            f"all samples are of class {data.labels[0]}, and auc compares classes",
+            "give samples of two classes at least",
+        )
+    for metric in metrics:
+        k = int(metric.name[3:]) if metric.name.startswith("top") else 1
+        if k >= count and outputs > 1 and k > 1:
+            raise InputError(
+                f"{metric.name} is always 1 with {outputs} classes", "choose a smaller number"
+            )
+
+
+# -- computing -----------------------------------------------------------------------------------
+
+
+def _compute(
+    model: RunnableModel,
+    data: DataSet,
+    oracle: Oracle,
+    kept: _Journal,
+    tensor: TensorInfo,
+    progress: Callable[[int], None],
+    repeated: Callable[[Callable[[], Array]], Array],
+) -> None:
+    """Compute what the journal lacks; the reference computes in parallel to the board."""
+    missing = (index for index in range(len(data)) if index not in kept)
+    done = len(kept)
+    pending: deque[tuple[int, Sample, Future[Array]]] = deque()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-reference") as beside:
+
+        def ask(count: int) -> None:
+            for index in islice(missing, count):
+                sample = data.samples[index]
+                expected = beside.submit(_expected, oracle, index, sample, tensor)
+                pending.append((index, sample, expected))
+
+        ask(_AHEAD)
+        while pending:
+            index, sample, expected = pending.popleft()
+            got = repeated(partial(_computed, model, sample))
+            kept.add(index, digest_of(sample), got, expected.result())
+            done += 1
+            progress(done)
+            ask(1)
+
+
+def _expected(oracle: Oracle, index: int, sample: Sample, tensor: TensorInfo) -> Array:
+    oracle.reset_state()
+    value = tensor.held(np.asarray(oracle.values(index, sample)[tensor.name]))
+    if value.size != math.prod(tensor.shape) or value.dtype != np.dtype(tensor.dtype):
+        raise InputError(
+            f"the reference's {tensor.name!r} is {value.dtype}{list(value.shape)}, and the "
+            f"compiled model's is {tensor.dtype}{list(tensor.shape)}",
+            "compare with the reference of the same model file",
+        )
+    return value.reshape(tensor.shape)
+
+
+def _computed(model: RunnableModel, sample: Sample) -> Array:
+    model.reset_state()
+    for name, array in sample.items():
+        model.set_input(name, array)
+    model.run()
+    return model.get_output(0)
+
+
+def _real(array: Array, tensor: TensorInfo) -> Floats:
+    """Return what quantized values stand for."""
+    floats = array.astype(np.float64)
+    if tensor.scale is None or tensor.zero_point is None:
+        return floats
+    return (floats - tensor.zero_point) * tensor.scale
+
+
+def _results(model: RunnableModel, data: DataSet, outputs: Array, score: ScoreKind) -> Floats:
+    """Return each sample's values, of shape (samples, values)."""
+    real = _real(outputs, model.outputs[0]).reshape(len(data), -1)
+    if score == "outputs":
+        return real
+    tensor = model.inputs[0]
+    errors = [
+        np.mean((_real(data.samples[i][tensor.name], tensor).ravel() - real[i]) ** 2)
+        for i in range(len(data))
+    ]
+    return np.array(errors)[:, np.newaxis]
+
+
+def _scores(
+    metrics: Sequence[Metric],
+    limits: Sequence[Limit],
+    labels: Array,
+    device: Floats,
+    reference: Floats,
+) -> tuple[MetricReport, ...]:
+    is_same = np.array_equal(device, reference, equal_nan=True)
+    reports = []
+    for metric in metrics:
+        own = {limit.kind: limit.value for limit in limits if limit.metric == metric.name}
+        found = metric.score(labels, device)
+        other = found if is_same else metric.score(labels, reference)
+        reports.append(
+            MetricReport(
+                metric.name, found, other, metric.higher_is_better, own.get("min"), own.get("max")
+            )
+        )
+    return tuple(reports)
+
+
+def _confusion(data: DataSet, results: Floats) -> npt.NDArray[np.int64] | None:
+    if data.labels.ndim > 1:
+        return None
+    names = len(data.classes) if data.classes is not None else 0
+    return confusion(data.labels, predicted(results), max(2, results.shape[1], names))
+
+
+def _mismatch(
+    index: int, data: DataSet, device: Array, reference: Array, results: Mapping[str, Floats]
+) -> Mismatch:
+    classes: dict[str, int | None] = {"device": None, "reference": None}
+    if data.labels.ndim == 1:
+        for side, values in results.items():
+            classes[side] = int(predicted(values[index : index + 1])[0])
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(device.astype(np.float64) - reference.astype(np.float64))
+    return Mismatch(
+        index,
+        data.sources[index],
+        classes["device"],
+        classes["reference"],
+        float(difference.max(initial=0)),
+    )
+
+
+# -- the journal ---------------------------------------------------------------------------------
+
+
+def _data_key(data: DataSet) -> dict[str, str]:
+    labels = hashlib.sha256(np.ascontiguousarray(data.labels).tobytes())
+    for index in range(len(data)):
+        labels.update(f"{data.sources[index]}\n".encode())
+    return {"samples": str(len(data)), "labels": labels.hexdigest()[:32]}
+
+
+class _Journal:
+    """Outputs of the samples that are done, in memory and in a file of lines.
+
+    A line has a checksum, and is written at once; one that was cut off when the program was killed
+    is the last, and dropped.
+    """
+
+    def __init__(self, file: IO[bytes] | None, entries: dict[int, dict[str, Any]]) -> None:
+        self._file = file
+        self._entries = entries
+        self._synced_s = time.monotonic()
+
+    def __contains__(self, index: int) -> bool:
+        return index in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def digests(self) -> Iterator[tuple[int, str]]:
+        """Yield the samples that are done, with the digests of their inputs."""
+        for index, entry in sorted(self._entries.items()):
+            yield index, entry["input"]
+
+    def add(self, index: int, digest: str, device: Array, reference: Array) -> None:
+        entry = {
+            "sample": index,
+            "input": digest,
+            "device": _packed(device),
+            "reference": None if _same(device, reference) else _packed(reference),
+        }
+        self._entries[index] = entry
+        if self._file is None:
+            return
+        try:
+            self._file.write(_line(entry))
+            self._file.flush()
+            if time.monotonic() - self._synced_s > _SYNC_S:
+                os.fsync(self._file.fileno())
+                self._synced_s = time.monotonic()
+        except OSError as error:
+            raise cannot_write(self._file.name, error) from None
+
+    def device(self, index: int, tensor: TensorInfo) -> Array:
+        return _unpacked(self._entries[index]["device"], tensor)
+
+    def reference(self, index: int, tensor: TensorInfo) -> Array:
+        entry = self._entries[index]
+        return _unpacked(entry["reference"] or entry["device"], tensor)
+
+
+def _same(one: Array, other: Array) -> bool:
+    return one.dtype == other.dtype and one.tobytes() == other.tobytes()
+
+
+def _packed(array: Array) -> str:
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return base64.b64encode(little.tobytes()).decode("ascii")
+
+
+def _unpacked(text: str, tensor: TensorInfo) -> Array:
+    data = np.frombuffer(base64.b64decode(text), np.dtype(tensor.dtype).newbyteorder("<"))
+    return data.reshape(tensor.shape).astype(tensor.dtype)
+
+
+def _line(entry: Mapping[str, Any]) -> bytes:
+    text = json.dumps(entry, separators=(",", ":")).encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """Return what a line says; None for one that was cut off or damaged."""
+    checksum, _, text = line.rstrip(b"\n").partition(b" ")
+    if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text):
+        return None
+    entry = json.loads(text)
+    return entry if isinstance(entry, dict) else None
+
+
+@contextlib.contextmanager
+def _open_journal(path: Path | None, key: Mapping[str, str], restart: bool) -> Iterator[_Journal]:
+    """Open the journal at ``path``, or begin it; without a path it is in memory only."""
+    if path is None:
+        yield _Journal(None, {})
+        return
+    head = {"format": _JOURNAL, **key}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b") as file:
+            _lock(file, path)
+            file.seek(0)
+            entries, size = ({}, 0) if restart else _read_journal(file, path, head)
+            file.truncate(size)
+            if not size:
+                file.write(_line(head))
+            yield _Journal(file, entries)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
+    """Raise InputError if another process evaluates with the same journal."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(
+            f"another program evaluates the same: it holds {path}",
+            "wait for it, or name another output with -o",
+        ) from None
+
+
+def _read_journal(
+    file: IO[bytes], path: Path, head: Mapping[str, Any]
+) -> tuple[dict[int, dict[str, Any]], int]:
+    """Return the samples of a journal, and the bytes of it that are good; none of an empty one."""
+    entries: dict[int, dict[str, Any]] = {}
+    size = 0
+    for number, line in enumerate(file):
+        entry = _entry(line)
+        if entry is None:
+            if number == 0 and line.strip():
+                raise _other_journal(path, "it is none of an evaluation")
+            break
+        if number == 0:
+            for name, value in head.items():
+                if entry.get(name) != value:
+                    raise _other_journal(path, f"{name} was another")
+        else:
+            entries[int(entry["sample"])] = entry
+        size += len(line)
+    return entries, size
+
+
+def _other_journal(path: Path, why: str) -> InputError:
+    return InputError(
+        f"{path} is not the journal of this evaluation: {why}",
+        "begin anew with --restart, or name another output",
+    )
+
+
+def _check_resumed(kept: _Journal, data: DataSet, progress: Callable[[int], None]) -> int:
+    """Return how many samples are done; raise if one of them is no longer what it was."""
+    for index, digest in kept.digests():
+        if digest_of(data.samples[index]) != digest:
+            raise InputError(
+                f"{data.sources[index]} has changed since the evaluation was interrupted",
+                "begin anew with --restart",
+            )
+    if len(kept):
+        progress(len(kept))
+    return len(kept)

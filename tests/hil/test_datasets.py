@@ -1,0 +1,349 @@
+"""Labelled data sets of every form, and what is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hil.errors import InputError
+from hil.verify.datasets import DataSet, Scaling, digest_of, load_data, read_index
+from hilc.artifact.library import TensorInfo
+
+RNG = np.random.default_rng(3)
+
+
+def info(
+    shape: tuple[int, ...] = (1, 2, 3),
+    dtype: str = "int8",
+    scale: float | None = 0.5,
+    name: str = "x",
+) -> TensorInfo:
+    nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return TensorInfo(name, name, shape, dtype, scale, None if scale is None else 3, nbytes, None)
+
+
+INT8, FLOAT = info(), info(dtype="float32", scale=None)
+SAMPLES = RNG.integers(-128, 128, (4, 2, 3)).astype(np.int8)
+REAL = RNG.normal(size=(4, 2, 3)).astype(np.float32)
+LABELS = np.array([0, 2, 1, 2])
+
+
+def quantized(real: np.ndarray) -> np.ndarray:
+    steps = real.astype(np.float32) / np.float32(0.5)
+    rounded: np.ndarray = np.copysign(np.floor(np.abs(steps) + 0.5), steps)
+    limited: np.ndarray = np.clip(rounded + 3, -128, 127)
+    return limited
+
+
+def stacked(data: DataSet) -> np.ndarray:
+    return np.stack([data.samples[i]["x"] for i in range(len(data))])
+
+
+@pytest.fixture
+def npz(tmp_path: Path) -> Callable[..., Path]:
+    def write(**arrays: Any) -> Path:
+        np.savez(tmp_path / "data.npz", **arrays)
+        return tmp_path / "data.npz"
+
+    return write
+
+
+# -- NPZ -------------------------------------------------------------------------------------------
+
+
+def test_npz_with_names(npz: Callable[..., Path]) -> None:
+    data = load_data(npz(x=SAMPLES[:, np.newaxis], labels=LABELS), [INT8])
+    assert (stacked(data) == SAMPLES[:, np.newaxis]).all()
+    assert data.labels.tolist() == LABELS.tolist()
+    assert data.sources[3] == "sample 3"
+
+
+@pytest.mark.parametrize("shape", [(4, 2, 3), (4, 1, 2, 3), (4, 6), (4, 2, 3, 1)])
+@pytest.mark.parametrize("label", ["y", "y_test", "targets"])
+def test_npz_of_one_array(npz: Callable[..., Path], shape: tuple[int, ...], label: str) -> None:
+    """Under any name, with axes of size 1 or without, or flat; labels by a usual name."""
+    data = load_data(npz(pictures=REAL.reshape(shape), **{label: LABELS}), [INT8])
+    assert (stacked(data) == quantized(REAL)[:, np.newaxis]).all()
+
+
+def test_labels_elsewhere(npz: Callable[..., Path], tmp_path: Path) -> None:
+    np.save(tmp_path / "given.npy", LABELS)
+    path = npz(x=SAMPLES, other=LABELS[::-1])
+    assert load_data(path, [INT8], labels="other").labels.tolist() == LABELS[::-1].tolist()
+    path = npz(x=SAMPLES)
+    assert load_data(path, [INT8], labels=str(tmp_path / "given.npy")).labels[1] == 2
+
+
+def test_integers_of_another_type_need_a_meaning(npz: Callable[..., Path]) -> None:
+    pixels = RNG.integers(0, 256, (4, 2, 3)).astype(np.uint8)
+    path = npz(x=pixels, y=LABELS)
+    with pytest.raises(InputError, match="say what the numbers mean: --std 255"):
+        stacked(load_data(path, [INT8]))
+    data = load_data(path, [INT8], scaling=Scaling(std=(255,)))
+    assert (stacked(data) == quantized(pixels / 255)[:, np.newaxis]).all()
+    data = load_data(path, [INT8], scaling=Scaling((1, 2, 3), (10, 20, 30)))
+    expected = quantized((pixels - np.array([1.0, 2, 3])) / [10, 20, 30])
+    assert (stacked(data) == expected[:, np.newaxis]).all()
+    with pytest.raises(InputError, match="whole numbers from -128 to 127"):
+        stacked(load_data(path, [INT8], scaling=Scaling(as_integers=True)))
+    # A model in floats takes any number.
+    assert (stacked(load_data(path, [FLOAT])) == pixels[:, np.newaxis]).all()
+    data = load_data(npz(x=pixels // 2, y=LABELS), [INT8], scaling=Scaling(as_integers=True))
+    assert (stacked(data) == pixels[:, np.newaxis] // 2).all()
+
+
+def test_values_as_labels(npz: Callable[..., Path]) -> None:
+    path = npz(x=SAMPLES, y=REAL.reshape(4, 6))
+    assert load_data(path, [INT8], values=6).labels.shape == (4, 6)
+    with pytest.raises(InputError, match="the model computes 5 values a sample"):
+        load_data(path, [INT8], values=5)
+    with pytest.raises(InputError, match="give the number of the class"):
+        load_data(path, [INT8])
+
+
+def spoiled(**arrays: np.ndarray) -> dict[str, np.ndarray]:
+    return {"x": SAMPLES, "y": LABELS, **arrays}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (spoiled(y=LABELS[:3]), "3 labels and 4 samples of 'x'"),
+        (spoiled(y=LABELS + 0.5), "give the number of the class"),
+        (spoiled(y=np.array([0, 1, np.nan, 1])), "labels of .* holds nan at"),
+        (spoiled(y=np.array(1)), "no list of numbers"),
+        (spoiled(y=np.array(list("abcd"))), "no list of numbers"),
+        ({"x": SAMPLES}, "has no array of labels"),
+        ({"x": SAMPLES, "z": SAMPLES, "y": LABELS}, "name each array as its input"),
+        ({"y": LABELS}, "holds no array beside the labels"),
+        (spoiled(x=np.array(5)), "4 labels and 0 samples"),
+        (spoiled(x=SAMPLES[:0], y=LABELS[:0]), "holds no sample"),
+    ],
+)
+def test_hostile_npz(npz: Callable[..., Path], arrays: dict[str, np.ndarray], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_data(npz(**arrays), [INT8])
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (
+            np.where(np.arange(24).reshape(4, 2, 3) == 13, np.nan, REAL),
+            r"sample 2 .* nan at \[0",
+        ),
+        (np.where(np.arange(24).reshape(4, 2, 3) == 13, np.inf, REAL), "sample 2 .* inf at"),
+        (REAL[:, :, :2], r"sample 0 .* shape \[2, 2\]"),
+        (REAL.transpose(0, 2, 1), r"shape \[3, 2\]"),
+        (REAL.astype(complex), "no numbers"),
+        (np.full((4, 2, 3), "a"), "no numbers"),
+    ],
+)
+def test_hostile_samples(npz: Callable[..., Path], samples: np.ndarray, message: str) -> None:
+    data = load_data(npz(x=samples, y=LABELS), [INT8])
+    with pytest.raises(InputError, match=message):
+        stacked(data)
+
+
+# -- folders ---------------------------------------------------------------------------------------
+
+
+def folder_of(root: Path, *files: str) -> Path:
+    for index, name in enumerate(files):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, SAMPLES[index % 4])
+    return root
+
+
+def test_a_folder_of_classes(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "dog/1.npy", "cat/b.npy", "cat/a.npy", ".git/x.npy")
+    (tmp_path / "cat" / "readme.txt").write_text("no sample")
+    (tmp_path / "cow").mkdir()  # a class without a sample
+    data = load_data(folder, [INT8])
+    assert data.sources == ["cat/a.npy", "cat/b.npy", "dog/1.npy"]
+    assert data.labels.tolist() == [0, 0, 2]
+    assert data.classes == ("cat", "cow", "dog")
+    assert data.skipped == 1
+    named = load_data(folder, [INT8], classes=["dog", "cat", "cow", "elk"])
+    assert named.labels.tolist() == [0, 1, 1]
+    with pytest.raises(InputError, match="class 'cow', which is none of dog, cat"):
+        load_data(folder, [INT8], classes=["dog", "cat"])
+
+
+def test_folders_of_numbers(tmp_path: Path) -> None:
+    data = load_data(folder_of(tmp_path, "10/a.npy", "9/a.npy", "0/a.npy"), [INT8])
+    assert data.labels.tolist() == [0, 9, 10]
+    assert data.classes is None
+
+
+def test_pictures(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = RNG.integers(0, 256, (2, 3)).astype(np.uint8)
+    colours = RNG.integers(0, 256, (4, 5, 3)).astype(np.uint8)
+    for place, array in (("grey/a/1.png", pixels), ("rgb/a/1.png", colours)):
+        (tmp_path / place).parent.mkdir(parents=True)
+        image.fromarray(array).save(tmp_path / place)
+    grey = load_data(tmp_path / "grey", [INT8], scaling=Scaling(std=(255,)))
+    assert (grey.samples[0]["x"][0] == quantized(pixels / 255)).all()
+    rgb = load_data(tmp_path / "rgb", [info((1, 4, 5, 3), "float32", None)])
+    assert (rgb.samples[0]["x"][0] == colours).all()
+    with pytest.raises(InputError, match="is 5 x 4 pixels"):
+        _ = load_data(tmp_path / "rgb", [INT8]).samples[0]
+    (tmp_path / "grey" / "a" / "2.png").write_bytes(b"\x89PNG no picture")
+    with pytest.raises(InputError, match=r"2\.png cannot be read"):
+        _ = load_data(tmp_path / "grey", [INT8]).samples[1]
+
+
+def test_hostile_folders(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no subfolder"):
+        load_data(tmp_path, [INT8])
+    (tmp_path / "a").mkdir()
+    with pytest.raises(InputError, match="holds no sample"):
+        load_data(tmp_path, [INT8])
+    (tmp_path / "a" / "1.npy").write_bytes(b"no array")
+    data = load_data(tmp_path, [INT8])
+    with pytest.raises(InputError, match="neither an NPZ nor an NPY"):
+        _ = data.samples[0]
+    with pytest.raises(InputError, match="whose subfolders are the labels"):
+        load_data(tmp_path, [INT8], labels="y")
+    with pytest.raises(InputError, match="holds samples of one input, and the model has 2"):
+        load_data(tmp_path, [INT8, info(name="z")])
+
+
+# -- MLPerf Tiny's index ---------------------------------------------------------------------------
+
+
+def test_an_index_of_raw_files(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(SAMPLES[0].tobytes())
+    (tmp_path / "b.bin").write_bytes(REAL[:2].astype("<f4").tobytes())
+    (tmp_path / "y_labels.csv").write_text("a.bin,3,2\nb.bin,3,1,24,24\n")
+    data = load_data(tmp_path, [INT8])
+    assert data.labels.tolist() == [2, 1, 1]
+    assert (data.samples[0]["x"] == SAMPLES[0]).all()
+    assert (data.samples[2]["x"] == quantized(REAL[1])).all()
+    assert [(i.start, i.size) for i in read_index(tmp_path)] == [(0, None), (0, 24), (24, 24)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a.bin,3", "line 1: .* is not FILE"),
+        ("a.bin,3,x", "is not FILE"),
+        ("a.bin,3,-1", "is not FILE"),
+        ("../a.bin,3,1", "lies outside"),
+        ("/etc/passwd,3,1", "lies outside"),
+        ("a.bin,3,1,0,4", "windows of 0 bytes"),
+        ("gone.bin,3,1,4,4", "cannot read"),
+    ],
+)
+def test_a_hostile_index(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "a.bin").write_bytes(b"abc")
+    (tmp_path / "y_labels.csv").write_text(line + "\n")
+    with pytest.raises(InputError, match=message):
+        load_data(tmp_path, [INT8])
+
+
+# -- CSV -------------------------------------------------------------------------------------------
+
+
+def rows(values: np.ndarray, labels: list[object]) -> str:
+    lines = zip(values.reshape(len(values), -1), labels, strict=True)
+    return "".join(f"{','.join(map(str, row.tolist()))},{label}\n" for row, label in lines)
+
+
+@pytest.mark.parametrize(
+    ("head", "labels", "numbers", "names"),
+    [
+        ("", [0, 2, 1, 2], [0, 2, 1, 2], None),
+        ("a,b,c,d,e,f,species\n", [0, 2, 1, 2], [0, 2, 1, 2], None),
+        ("", ["dog", "cat", "dog", "elk"], [1, 0, 1, 2], ("cat", "dog", "elk")),
+        ("\n", [0, 2, 1, 2], [0, 2, 1, 2], None),
+    ],
+)
+def test_csv(
+    tmp_path: Path,
+    head: str,
+    labels: list[object],
+    numbers: list[int],
+    names: tuple[str, ...] | None,
+) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(head + rows(REAL, labels), encoding="utf-8-sig")
+    data = load_data(path, [INT8])
+    assert (stacked(data) == quantized(REAL)[:, np.newaxis]).all()
+    assert data.labels.tolist() == numbers
+    assert data.classes == names
+
+
+def test_columns_of_labels(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("class,a,b,c,d,e,f\n" + "".join(f"{i},1,2,3,4,5,6\n" for i in range(3)))
+    assert load_data(path, [INT8]).labels.tolist() == [0, 1, 2]
+    assert load_data(path, [INT8], labels="f").labels.tolist() == [6, 6, 6]
+    assert load_data(path, [INT8], labels="0").labels.tolist() == [0, 1, 2]
+    values = load_data(path, [info((1, 5))], labels="a,b", values=2)
+    assert values.labels.tolist() == [[1, 2]] * 3
+    assert values.samples[2]["x"].shape == (1, 5)
+    with pytest.raises(InputError, match="no column 'clas'.*did you mean class"):
+        load_data(path, [INT8], labels="clas")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("a,b,label\n", "holds no sample"),
+        ("1,2,3,4,5,6,0\n1,2,0\n", "line 2: 3 values, and the first line has 7"),
+        ("1,2,3,4,5,6,0\n1,2,x,4,5,6,0\n", "line 2: 'x' is no number"),
+        ("1,2,3,4,5,nan,0\n", "line 1 holds nan"),
+        ("1,2,3,4,5,6,0.5\n", "give the number of the class"),
+        ("1,2,3,4,5,0\n", r"line 1 has the shape \[5\]"),
+        ("1,2,3,4,5,1e999,0\n", "line 1 holds inf"),
+    ],
+)
+def test_hostile_csv(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        stacked(load_data(path, [INT8]))
+
+
+def test_csv_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(b"\xff\xfe1,2\x00\n")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_data(path, [INT8])
+
+
+# -- drawing, digests ------------------------------------------------------------------------------
+
+
+def test_drawn_samples(npz: Callable[..., Path]) -> None:
+    data = load_data(npz(x=SAMPLES, y=np.arange(4)), [INT8])
+    drawn = data.drawn(2, seed=1)
+    assert len(drawn) == 2
+    for index, label in enumerate(drawn.labels.tolist()):
+        assert (drawn.samples[index]["x"] == SAMPLES[label]).all()
+        assert drawn.sources[index] == f"sample {label}"
+    assert data.drawn(2, seed=1).labels.tolist() == drawn.labels.tolist()
+    assert data.drawn(9, seed=1) is data
+
+
+def test_digests_tell_values_and_types_apart() -> None:
+    samples = [{"x": SAMPLES[0]}, {"x": SAMPLES[1]}, {"x": SAMPLES[0].astype(np.int16)}]
+    assert len({digest_of(sample) for sample in samples}) == 3
+    assert digest_of({"x": SAMPLES[0].copy()}) == digest_of(samples[0])
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [{"mean": (1.0,), "as_integers": True}, {"std": (0.0,)}, {"mean": (float("nan"),)}],
+)
+def test_scalings_that_mean_nothing(scaling: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        Scaling(**scaling)
