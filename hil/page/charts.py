@@ -41,7 +41,7 @@ _INK, _GRID = "#333333", "#e2e2e2"
 _PALETTE = ("#5b8db8", "#7fb069", "#d98e4a", "#9d7fc1", "#c46d7c", "#5fb0a8", "#b0a04f")
 #: Share of the font's size that a character is wide, at most on average; that a line is high.
 _CHARACTER, _LINE = 0.62, 1.25
-_LABELS_MOST = 24
+_LABELS_MOST, _LABEL_LENGTH = 24, 16
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ def histogram(bins: Sequence[ErrorBin], key: str, what: str, unit: str) -> Marku
 
 def lines(labels: Sequence[str], series: Sequence[Line], key: str, what: str, unit: str) -> Markup:
     """Return values over runs as lines, from the oldest run to the newest."""
+    labels = [label[:_LABEL_LENGTH] for label in labels]
     told = f"{len(labels)} runs, from {labels[0]} to {labels[-1]}. The table below has their data."
     return _in_two_widths(lambda width: _lines_figure(labels, series, width, unit), key, what, told)
 

@@ -27,7 +27,10 @@ _REMEDY = "give the JSON that hil report, verify, bench, build, evaluate or expl
 _MOST_BYTES, _LARGEST = 1 << 28, 1 << 63
 _MOST_NESTED = 40
 
-Status = Literal["match", "differ", "failed", "measured"]
+#: ``missed``: a metric of an evaluation exceeds its limit.
+Status = Literal["match", "differ", "missed", "failed", "measured"]
+#: Most classes of an evaluation, far above what a microcontroller tells apart.
+_MOST_CLASSES = 5000
 
 
 @dataclass(frozen=True)
@@ -170,6 +173,47 @@ class Benched:
 
 
 @dataclass(frozen=True)
+class Score:
+    """A metric's value and its 95% confidence interval; None where it is not defined."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    method: str = ""
+
+
+@dataclass(frozen=True)
+class ScoredMetric:
+    """A metric of the device's outputs, and of the reference's."""
+
+    name: str
+    device: Score
+    reference: Score
+    min: float | None = None
+    max: float | None = None
+    met: bool = True
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Result of ``hil evaluate``."""
+
+    samples: int
+    metrics: tuple[ScoredMetric, ...]
+    reference: str
+    #: Samples whose outputs differ from the reference's.
+    mismatches: int
+    met: bool = True
+    reference_description: str = ""
+    classes: tuple[str, ...] | None = None
+    #: Of the labels (rows) and the device's classes (columns).
+    confusion: tuple[tuple[int, ...], ...] | None = None
+    transport: str = ""
+    seconds: float | None = None
+    provenance: Provenance | None = None
+
+
+@dataclass(frozen=True)
 class Region:
     """Use of a memory region, stacks included."""
 
@@ -250,6 +294,7 @@ class Result:
     verified: Verified | None = None
     benched: Benched | None = None
     built: Built | None = None
+    evaluated: Evaluated | None = None
     plan: Explanation | None = None
     about: About | None = None
     #: Measurements of the same model on the same board, the oldest first.
@@ -260,17 +305,21 @@ class Result:
 
     @property
     def provenance(self) -> Provenance | None:
-        """What the comparison was made from; what the measurement was where nothing is compared."""
-        parts = (self.verified, self.benched)
+        """Provenance of the comparison; of the measurement where nothing was compared."""
+        parts = (self.verified, self.benched, self.evaluated)
         return next((part.provenance for part in parts if part and part.provenance), None)
 
     @property
     def status(self) -> Status:
         if self.failure is not None:
             return "failed"
-        if self.verified is None:
-            return "measured"
-        return "match" if self.verified.match else "differ"
+        if self.verified is not None and not self.verified.match:
+            return "differ"
+        if self.evaluated is not None and not self.evaluated.met:
+            return "missed"
+        if self.evaluated is not None and self.evaluated.mismatches:
+            return "differ"
+        return "match" if self.verified or self.evaluated else "measured"
 
 
 @dataclass(frozen=True)
@@ -359,7 +408,7 @@ def _results(data: Any, label: str, board: str) -> Iterator[Result]:
 
 def _read(data: Mapping[str, Any], label: str, board: str) -> Iterator[Result]:
     """Yield the result that one JSON object of a command is."""
-    if isinstance(data.get("results"), list) or "verify" in data or "bench" in data:
+    if data.keys() & {"verify", "bench", "build", "evaluate"}:
         yield _whole(data, label)
     elif "error" in data and "model" not in data:
         yield Result("", board, failure=decode(Failure, data["error"], label, exact=False))
@@ -370,6 +419,9 @@ def _read(data: Mapping[str, Any], label: str, board: str) -> Iterator[Result]:
     elif "tenants" in data:
         plan = plan_from_json(data, label)
         yield Result(plan.model, "", plan=plan)
+    elif "metrics" in data and "samples" in data:
+        evaluated = _evaluated(data, label)
+        yield Result(_name(data.get("model"), label), board, evaluated=evaluated)
     elif "match" in data and "outputs" in data:
         yield Result(_name(data.get("model"), label), board, _part(Verified, data, label))
     elif "per_inference" in data:
@@ -418,11 +470,12 @@ def _whole(data: Mapping[str, Any], label: str) -> Result:
             ("built", "build", Built),
         )
     }
-    plan = data.get("plan")
+    plan, evaluate = data.get("plan"), data.get("evaluate")
     return Result(
         plain.model,
         plain.board,
         **parts,
+        evaluated=None if evaluate is None else _evaluated(evaluate, f"{label}: evaluate"),
         plan=None if plan is None else plan_from_json(plan, f"{label}: plan"),
         about=plain.about,
         history=plain.history,
@@ -430,6 +483,18 @@ def _whole(data: Mapping[str, Any], label: str) -> Result:
         command=plain.command,
         failure=plain.error,
     )
+
+
+def _evaluated(data: Any, label: str) -> Evaluated:
+    evaluated: Evaluated = _part(Evaluated, data, label)
+    count, rows = len(evaluated.classes or ()), evaluated.confusion or ()
+    if count > _MOST_CLASSES or any(len(row) != len(rows) for row in rows):
+        raise InputError(
+            f"{label} has a confusion matrix that is not square, or too large", _REMEDY
+        )
+    if rows and len(rows) != count:
+        raise InputError(f"{label} has {count} classes and {len(rows)} rows of confusion", _REMEDY)
+    return evaluated
 
 
 def _part(kind: Any, data: Any, label: str) -> Any:

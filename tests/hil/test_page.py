@@ -191,11 +191,43 @@ def parsed(page: Page) -> Document:
     return document
 
 
+def score(value: float | None, low: float | None = None, high: float | None = None) -> Json:
+    return {"value": value, "low": low, "high": high, "method": "Wilson"}
+
+
+EVALUATED = {
+    "model": "m",
+    "board": "mps2-an386",
+    "samples": 40,
+    "metrics": [
+        {
+            "name": "accuracy",
+            "device": score(0.9, 0.7695, 0.9604),
+            "reference": score(0.925, 0.8014, 0.9742),
+            "min": 0.85,
+            "max": None,
+            "met": True,
+        },
+        {"name": "auc", "device": score(None), "reference": score(0.5), "met": True},
+    ],
+    "met": True,
+    "reference": "tflm",
+    "mismatches": 0,
+    "classes": ["yes", "no"],
+    "confusion": [[17, 3], [1, 19]],
+}
+HISTORY = [
+    {"time": f"2026-11-2{day}T10:00:00.000", "counter": "instructions", "per_inference": count}
+    for day, count in ((1, 100_000), (2, 103_000), (3, 103_000))
+]
+
+
 @pytest.fixture(scope="module")
 def whole() -> Document:
     """A page with every kind of result."""
+    first = result(evaluate=EVALUATED, history=HISTORY)
     measured = result("mps2-an500", verify=None, build=None, plan=None)
-    return parsed(page_of(result(), different(), FAILED, measured, command="hil report"))
+    return parsed(page_of(first, different(), FAILED, measured, command="hil report"))
 
 
 # -- structure ---------------------------------------------------------------------------------
@@ -236,8 +268,8 @@ def test_every_table_says_what_it_is(whole: Document) -> None:
 
 def test_every_chart_has_a_text_in_its_place(whole: Document) -> None:
     charts = list(whole.named("svg"))
-    # The plan once, the treemap and the histogram for a screen and a telephone.
-    assert len(charts) == 2 * (1 + 2) + 2
+    # The plans once; treemaps, a histogram and a history for a screen and a telephone.
+    assert len(charts) == 2 + 2 * (2 + 1 + 1)
     titles = {a["id"] for a in whole.named("title", "desc") if "id" in a}
     for chart in charts:
         assert chart["role"] == "img"
@@ -289,10 +321,61 @@ def test_the_page_loads_nothing(whole: Document) -> None:
         "m: 5,000 bytes, 87.7%",
         "tflm: tflite-micro 0.1",
         "hil report m.tflite --board mps2-an386 -o page.html",
+        "On each of 40 samples the outputs equal those of tflm.",
+        "0.9000",
+        "0.7695 to 0.9604",
+        "at least 0.85: met",
+        "3 recorded runs as a table",
+        "+3.00%",
+        "unchanged",
     ],
 )
 def test_it_says(whole: Document, text: str) -> None:
     assert text in " ".join(whole.text.split())
+
+
+def test_a_confusion_matrix_names_rows_and_columns(whole: Document) -> None:
+    cells = [a for a in whole.named("td") if a.get("class", "").startswith("shaded")]
+    assert [cell["style"] for cell in cells] == [
+        "--share: 0.850", "--share: 0.150", "--share: 0.050", "--share: 0.950",
+    ]  # fmt: skip
+    assert ["right" in cell["class"] for cell in cells] == [True, False, False, True]
+
+
+def test_of_many_classes_the_confusions_are_listed() -> None:
+    names = [f"c{i}" for i in range(100)]
+    rows = [[10 * (row == column) for column in range(100)] for row in range(100)]
+    rows[3][7] = 4
+    plain = result(verify=None, build=None, plan=None)
+    many = {**EVALUATED, "classes": names, "confusion": rows}
+    page = page_of({**plain, "evaluate": many})
+    assert "The most frequent confusions of 100 classes" in page.html
+    assert '<th scope="row">c3</th><td>c7</td><td class="number">4</td>' in page.html
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({}, "The result equals its reference"),
+        ({"mismatches": 2}, "Of 1 result, 1 differ from the reference"),
+        ({"met": False}, "Of 1 result, 1 missed a limit"),
+    ],
+)
+def test_verdict_of_an_evaluation(changes: Json, verdict: str) -> None:
+    page = make_page(results_in({**EVALUATED, **changes}, "it"))
+    assert page.verdict == verdict
+
+
+def test_history_comes_from_its_command() -> None:
+    bench = result()["bench"]
+    entries = [
+        {"id": i, "kind": kind, "model": "m", "board": "b", "commit": "abc", "time": "2026-11-23T1",
+         "result": bench}
+        for i, kind in enumerate(("bench", "verify", "bench"))
+    ]  # fmt: skip
+    (found,) = results_in({"history": "h.db", "entries": entries}, "it")
+    assert found.history is not None
+    assert [run.per_inference for run in found.history] == [1234567, 1234567]
 
 
 def test_cycles_have_a_latency() -> None:
@@ -345,7 +428,8 @@ def test_names_cannot_become_elements() -> None:
     """Whatever every text of a result is, the page has the same elements and attributes."""
     shapes = []
     for text in ("harmless", HOSTILE):
-        results = [with_texts(one, text) for one in (different(), FAILED)]
+        evaluated = {**different(), "evaluate": EVALUATED, "history": HISTORY}
+        results = [with_texts(one, text) for one in (evaluated, FAILED)]
         for number, one in enumerate(results):
             one["board"] += str(number)
             if "plan" in one:
@@ -386,7 +470,8 @@ def test_spoiled_results_are_refused_or_shown() -> None:
     spoils: list[Any] = [None, -1, 1 << 80, 1e300, float("nan"), "", "\ud800", [], {}, True, [[]]]
     refused = 0
     for number in range(150):
-        data = copy.deepcopy({"report": 1, "results": [different()]})
+        whole = {**different(), "evaluate": EVALUATED, "history": HISTORY}
+        data = copy.deepcopy({"report": 1, "results": [whole]})
         container, key = chosen.choice(list(paths(data)))
         container[key] = chosen.choice(spoils)
         results: list[Result] = []

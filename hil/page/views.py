@@ -1,0 +1,760 @@
+"""What the page's template shows of results: rows, texts and charts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hil.page.results import (
+    Region,
+    Result,
+    Run,
+    Score,
+    ScoredMetric,
+    Status,
+    TensorResult,
+    VerifiedLayer,
+)
+from hilc.memory.explain import ArenaSlot, Explanation
+from hilc.memory.liveness import BEFORE
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+#: Order of statuses, the worst first; mark and word of each.
+_STATUSES: Mapping[Status, tuple[str, str]] = {
+    "failed": ("\N{BALLOT X}", "failed"),
+    "differ": ("\N{BALLOT X}", "differs"),
+    "missed": ("\N{BALLOT X}", "limit missed"),
+    "measured": ("\N{BULLET}", "not compared"),
+    "match": ("\N{CHECK MARK}", "equal"),
+}
+_COUNTERS = {
+    "instructions": "Instructions are counted by an emulator; they are not cycles.",
+    "cycles": "Cycles are counted by the board.",
+}
+#: Tensors whose errors are drawn for one result.
+_MOST_ERRORS = 4
+#: Classes of a confusion matrix that is shown whole, and confusions that are listed.
+_MOST_CLASSES, _MOST_CONFUSIONS = 32, 20
+
+
+def number(value: float | int | None) -> str:
+    """Return a number with separators; a dash for none."""
+    if value is None:
+        return "\N{EN DASH}"
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:.3g}"
+    return f"{int(value):,}"
+
+
+def bin_text(error: Any) -> str:
+    return _charts().bin_text(error)  # type: ignore[no-any-return]
+
+
+def _charts() -> Any:
+    # Not at the top: the plotting library takes a second to import.
+    return import_module("hil.page.charts")
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A figure in the summary."""
+
+    label: str
+    value: str
+    unit: str = ""
+    #: Percent of the largest figure of its model, for a bar.
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class _Named:
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class _Fact:
+    name: str
+    value: str
+    is_code: bool = False
+
+
+@dataclass(frozen=True)
+class _Group:
+    title: str
+    facts: Sequence[_Fact]
+
+
+@dataclass(frozen=True)
+class _LayerRow:
+    index: int
+    op: str
+    name: str
+    count: int | None
+    bar: float
+    share: str
+    macs: int | None
+    per_mac: str
+    exact: str
+    #: Class of the badge, None where nothing was compared; and its mark.
+    status: Status | None
+    mark: str
+
+
+@dataclass(frozen=True)
+class _MetricRow:
+    name: str
+    who: str
+    value: str
+    interval: str
+    #: Places of the interval and the value on a line from 0 to 1; None for other metrics.
+    places: Mapping[str, str] | None
+    limit: str
+
+
+@dataclass(frozen=True)
+class _ClassRow:
+    name: str
+    counts: Sequence[int]
+    #: Shares of the row's samples.
+    shares: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _Errors:
+    name: str
+    unit: str
+    bins: Sequence[Any]
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class _RegionRow:
+    name: str
+    used: int
+    size: int
+    full: str
+    share: float
+
+
+@dataclass(frozen=True)
+class _Owner:
+    name: str
+    nbytes: int
+    share: str
+    colour: str
+
+
+@dataclass(frozen=True)
+class _SectionRow:
+    name: str
+    place: str
+    parts: Sequence[int | None]
+    total: int
+
+
+@dataclass(frozen=True)
+class _SlotRow:
+    name: str
+    what: str
+    nbytes: int
+    pool: str
+    offset: int
+    end: int
+    life: str
+
+
+class PageView:
+    """What the template shows of all results."""
+
+    def __init__(
+        self, results: Sequence[Result], title: str | None, command: str | None, made: str | None
+    ) -> None:
+        self.command = command
+        self.made = made
+        names = list(dict.fromkeys(result.model for result in results))
+        self.models = [
+            _ModelView(name, f"model-{index}", [r for r in results if r.model == name])
+            for index, name in enumerate(names)
+        ]
+        boards = list(dict.fromkeys(result.board for result in results))
+        where = boards[0] if len(boards) == 1 else f"{len(boards)} boards"
+        self.title = title or f"{' and '.join(filter(None, names)) or 'Results'} on {where}"
+        views = [view for model in self.models for view in model.views]
+        counts = Counter(view.status for view in views)
+        self.status: Status = next(status for status in _STATUSES if counts[status])
+        self.mark = _STATUSES[self.status][0]
+        self.verdict = _verdict(counts, len(views))
+        units = dict.fromkeys(v.counter for v in views if v.counter)
+        self.counters = " ".join(_COUNTERS.get(unit, "") for unit in units)
+        self.told = f"{_plural(len(names), 'model')}, {_plural(len(boards), 'board')}."
+        #: Columns of the summary: those that some result has.
+        labels = dict.fromkeys(cell.label for view in views for cell in view.figures)
+        self.columns = [label for label in _COLUMNS if label in labels]
+        for view in views:
+            view.columns = self.columns
+
+
+def _verdict(counts: Mapping[Status, int], total: int) -> str:
+    if counts["match"] == total:
+        if total == 1:
+            return "The result equals its reference"
+        return f"All {total} results equal their references"
+    parts = []
+    for status, told in (
+        ("failed", "failed"),
+        ("differ", "differ from the reference"),
+        ("missed", "missed a limit"),
+        ("measured", "measured without a reference"),
+        ("match", "equal it"),
+    ):
+        if counts[status]:  # type: ignore[index]
+            parts.append(f"{counts[status]} {told}")  # type: ignore[index]
+    return f"Of {_plural(total, 'result')}, {', '.join(parts)}"
+
+
+#: Labels of the summary's columns.
+_LATENCY, _FLASH, _WORKSPACE = "Latency", "Flash of the model, bytes", "Workspace, bytes"
+_RAM, _STACK, _METRIC = "Static RAM, bytes", "Stack at its peak, bytes", "On the data set"
+_COLUMNS = (_METRIC, _LATENCY, _FLASH, _WORKSPACE, _RAM, _STACK)
+
+
+class _ModelView:
+    """What the template shows of a model: what its results have in common, then each of them."""
+
+    def __init__(self, name: str, key: str, results: Sequence[Result]) -> None:
+        self.name = name or "No model"
+        self.key = key
+        self.groups = _model_facts(results)
+        most: dict[str, int] = {}
+        for benched in (result.benched for result in results if result.benched):
+            unit = benched.counter
+            most[unit] = max(most.get(unit, 0), benched.per_inference)
+        self.views = [
+            _ResultView(result, f"{key}-{index}", most) for index, result in enumerate(results)
+        ]
+
+
+def _model_facts(results: Sequence[Result]) -> list[_Group]:
+    """Return what the results of a model have in common; what differs, once for each value."""
+    abouts = [result.about for result in results if result.about]
+    mades = [result.provenance for result in results if result.provenance]
+    references = (
+        r.verified.reference_description or r.verified.reference for r in results if r.verified
+    )
+    inputs = (f"{made.inputs.samples:,} samples" for made in mades)
+    return _groups(
+        (
+            "Model",
+            [
+                *_distinct("file", (about.file for about in abouts)),
+                *_distinct("bytes", (number(a.nbytes) for a in abouts if a.nbytes is not None)),
+                *_distinct("SHA-256", (made.model.sha256 for made in mades), True),
+            ],
+        ),
+        (
+            "Inputs",
+            [
+                *_distinct("values", (about.inputs for about in abouts)),
+                *_distinct("number", inputs),
+                *_distinct("SHA-256", (made.inputs.sha256 for made in mades), True),
+            ],
+        ),
+        (
+            "Reference and rounding",
+            [
+                *_distinct("reference", references),
+                *_distinct("code computes as", (about.arithmetic for about in abouts)),
+                *_distinct("rounding", (about.rounding for about in abouts)),
+            ],
+        ),
+    )
+
+
+def _distinct(name: str, values: Iterable[str | None], is_code: bool = False) -> list[_Fact]:
+    return [_Fact(name, value, is_code) for value in dict.fromkeys(filter(None, values))]
+
+
+def _groups(*groups: tuple[str, Sequence[_Fact]]) -> list[_Group]:
+    """Return the groups with facts that have a value; no group without any."""
+    known = [_Group(title, [fact for fact in facts if fact.value]) for title, facts in groups]
+    return [group for group in known if group.facts]
+
+
+class _ResultView:
+    """What the template shows of a model on a board."""
+
+    def __init__(self, result: Result, key: str, most: Mapping[str, int]) -> None:
+        self.result = result
+        self.key = key
+        self.board = result.board
+        self.status = result.status
+        self.mark, self.word = _STATUSES[result.status]
+        self.columns: Sequence[str] = ()
+        self._most = most
+
+    # Heads
+
+    @property
+    def core(self) -> str:
+        return self.result.about.cpu if self.result.about else ""
+
+    @property
+    def told(self) -> str:
+        about = self.result.about
+        if about is None:
+            return ""
+        clock = f" at {about.clock_hz / 1e6:g} MHz" if about.clock_hz else ""
+        return "; ".join(filter(None, (about.board, f"{about.cpu}{clock}")))
+
+    @cached_property
+    def groups(self) -> list[_Group]:
+        """Facts about the image and the tools of this result."""
+        made, built = self.result.provenance, self.result.built
+        about = self.result.about
+        if made is None:
+            facts = [_Fact("build id", built.build_id, True)] if built and built.build_id else []
+            return [_Group("Image", facts)] if facts else []
+        image = [
+            _Fact("SHA-256", made.image.sha256 or "", True),
+            _Fact("build id", made.image.build_id or "", True),
+            _Fact("run by", made.runner),
+        ]
+        tools = [_Fact(name, version) for name, version in made.versions.items()]
+        tools.append(_Fact("compiler flags", " ".join(made.c_flags), True))
+        if about:
+            tools.append(_Fact("options", about.options, True))
+        if made.commit:
+            tools.append(
+                _Fact("commit", made.commit + (", with changes" if made.dirty else ""), True)
+            )
+        return _groups(("Image", image), ("Compiler, toolchain, emulator", tools))
+
+    @property
+    def command(self) -> str:
+        made = self.result.provenance
+        return self.result.command or (made.command if made else "")
+
+    @property
+    def compared(self) -> str:
+        compared = self.result.verified or self.result.evaluated
+        if compared is None:
+            return ""
+        return f"{_plural(compared.samples, 'sample')}, {compared.reference}"
+
+    # Exactness
+
+    @property
+    def exactness(self) -> str:
+        verified = self.result.verified
+        assert verified is not None
+        samples = _plural(verified.samples, "sample")
+        lines = (
+            f"Every element of every output over {samples} equals the reference."
+            if not sum(output.mismatches for output in verified.outputs)
+            else f"The outputs over {samples} differ from the reference."
+        )
+        if verified.layers is None:
+            return lines
+        compared = [layer for layer in verified.layers if layer.outputs]
+        equal = sum(layer.match for layer in compared)
+        lines += f" {equal} of {_plural(len(compared), 'layer')} equal it"
+        rest = len(verified.layers) - len(compared)
+        return f"{lines}; {rest} exist in the compiled model only." if rest else f"{lines}."
+
+    @cached_property
+    def errors(self) -> list[_Errors]:
+        verified = self.result.verified
+        if verified is None:
+            return []
+        tensors = list(verified.outputs)
+        for layer in verified.layers or ():
+            if not layer.match:
+                tensors += [t for t in layer.outputs if t.name not in {o.name for o in tensors}]
+        shown = [t for t in tensors if t.mismatches and t.errors][:_MOST_ERRORS]
+        return [
+            _Errors(tensor.name, unit, tensor.errors, chart)
+            for index, tensor in enumerate(shown)
+            for unit in (_error_unit(tensor),)
+            for chart in (
+                _charts().histogram(tensor.errors, f"{self.key}-errors-{index}", tensor.name, unit),
+            )
+        ]
+
+    # Figures
+
+    @cached_property
+    def figures(self) -> list[_Cell]:
+        benched, built = self.result.benched, self.result.built
+        evaluated = self.result.evaluated
+        cells = []
+        if benched:
+            share = 100 * benched.per_inference / max(1, self._most[benched.counter])
+            cells += [
+                _Cell(_LATENCY, number(benched.per_inference), self._unit, share),
+                _Cell(_FLASH, number(benched.model_flash_bytes)),
+                _Cell(_WORKSPACE, number(benched.workspace_bytes)),
+                _Cell(_RAM, number(benched.ram_bytes)),
+                _Cell(_STACK, number(benched.stack_peak_bytes)),
+            ]
+        elif built:
+            cells.append(_Cell(_RAM, number(built.ram_bytes)))
+        if evaluated and evaluated.metrics:
+            first = evaluated.metrics[0]
+            cells.append(_Cell(_METRIC, _score(first.device.value), first.name))
+        return cells
+
+    @property
+    def cells(self) -> list[_Cell]:
+        """The figures in the order of the summary's columns."""
+        found = {cell.label: cell for cell in self.figures}
+        return [found.get(label, _Cell(label, number(None))) for label in self.columns]
+
+    @property
+    def _unit(self) -> str:
+        benched = self.result.benched
+        assert benched is not None
+        if benched.latency_us is not None:
+            return f"{benched.counter}, {benched.latency_us / 1000:,.3g} ms"
+        return benched.counter
+
+    @property
+    def counter(self) -> str:
+        return self.result.benched.counter if self.result.benched else ""
+
+    # Layers
+
+    @property
+    def has_counts(self) -> bool:
+        return bool(self.result.benched and self.result.benched.layers)
+
+    @property
+    def has_exactness(self) -> bool:
+        return bool(self.result.verified and self.result.verified.layers)
+
+    @property
+    def layers_told(self) -> str:
+        benched = self.result.benched
+        if benched is None:
+            return "Each layer against the reference"
+        spread = ""
+        if len(set(benched.counts)) > 1:
+            spread = f" (median of {len(benched.counts)} runs"
+            spread += f", {min(benched.counts):,} to {max(benched.counts):,})"
+        return f"{benched.per_inference:,} {benched.counter} for each inference{spread}"
+
+    @cached_property
+    def layers(self) -> list[_LayerRow]:
+        benched, verified = self.result.benched, self.result.verified
+        counts = benched.layers if benched else ()
+        compared = (verified.layers if verified else None) or ()
+        total = sum(layer.count for layer in counts)
+        most = max((layer.count for layer in counts), default=0)
+        rows = []
+        for index in range(max(len(counts), len(compared))):
+            measured = counts[index] if index < len(counts) else None
+            layer = compared[index] if index < len(compared) else None
+            named = measured or layer
+            assert named is not None
+            if measured and layer and measured.name != layer.name:
+                layer = next((other for other in compared if other.name == measured.name), None)
+            exact, status = _exactness_of(layer)
+            count = measured.count if measured else None
+            macs = measured.macs if measured else None
+            rows.append(
+                _LayerRow(
+                    index,
+                    named.op,
+                    named.name.partition(";")[0],
+                    count,
+                    100 * (count or 0) / max(1, most),
+                    f"{(count or 0) / max(1, total):.1%}",
+                    macs,
+                    f"{count / macs:.2f}" if count is not None and macs else number(None),
+                    exact,
+                    status,
+                    _STATUSES[status][0] if status else "",
+                )
+            )
+        return rows
+
+    @cached_property
+    def estimate(self) -> str:
+        """Estimated cycles, in words."""
+        benched = self.result.benched
+        cycles = benched.estimate.cycles if benched and benched.estimate else {}
+        if not cycles.keys() >= {"from", "to"}:
+            return ""
+        return (
+            f"Estimate for a Cortex-M4 with memory without wait states: {cycles['from']:,} to "
+            f"{cycles['to']:,} cycles, by Arm's table."
+        )
+
+    # Evaluation
+
+    @cached_property
+    def metrics(self) -> list[_MetricRow]:
+        evaluated = self.result.evaluated
+        return [
+            _MetricRow(metric.name, who, *_interval(score), limit)
+            for metric in (evaluated.metrics if evaluated else ())
+            for who, score, limit in (
+                (self.board, metric.device, _limit(metric)),
+                ("the reference", metric.reference, ""),
+            )
+        ]
+
+    @property
+    def evaluation(self) -> str:
+        """The evaluation in words."""
+        evaluated = self.result.evaluated
+        assert evaluated is not None
+        samples = _plural(evaluated.samples, "sample")
+        if not evaluated.mismatches:
+            return f"On each of {samples} the outputs equal those of {evaluated.reference}."
+        return (
+            f"On {evaluated.mismatches:,} of {samples} outputs differ from {evaluated.reference}."
+        )
+
+    @cached_property
+    def confusion(self) -> list[_ClassRow]:
+        """Rows of the confusion matrix; none where it is too large for a page."""
+        evaluated = self.result.evaluated
+        if evaluated is None or evaluated.confusion is None or evaluated.classes is None:
+            return []
+        if len(evaluated.classes) > _MOST_CLASSES:
+            return []
+        return [
+            _ClassRow(name, counts, [f"{count / max(1, sum(counts)):.3f}" for count in counts])
+            for name, counts in zip(evaluated.classes, evaluated.confusion, strict=True)
+        ]
+
+    @cached_property
+    def confusions(self) -> list[tuple[str, str, int]]:
+        """The most frequent confusions: label, class of the device, samples."""
+        evaluated = self.result.evaluated
+        if evaluated is None or evaluated.confusion is None or evaluated.classes is None:
+            return []
+        names, found = evaluated.classes, []
+        for row, counts in enumerate(evaluated.confusion):
+            wrong = ((count, column) for column, count in enumerate(counts) if column != row)
+            found += [(names[row], names[column], count) for count, column in wrong if count > 0]
+        return sorted(found, key=lambda one: -one[2])[:_MOST_CONFUSIONS]
+
+    # History
+
+    @property
+    def runs(self) -> Sequence[Run]:
+        """The runs of the history with the counter of the newest."""
+        history = self.result.history or ()
+        return [run for run in history if run.counter == history[-1].counter]
+
+    @property
+    def run_labels(self) -> list[str]:
+        """Labels of the runs: days, or minutes where a day has several."""
+        days = [run.time.partition("T")[0] for run in self.runs]
+        if len(set(days)) == len(days):
+            return days
+        return [minute(run.time)[5:] for run in self.runs]
+
+    @cached_property
+    def history_chart(self) -> Markup | None:
+        """The lines of the history; None for a single run, which makes no line."""
+        if len(self.runs) < 2:
+            return None
+        charts = _charts()
+        counter = self.runs[-1].counter
+        what = f"{counter} of {self.result.model} on {self.board}, run by run"
+        chart: Markup = charts.lines(
+            self.run_labels,
+            [charts.Line(counter, [run.per_inference for run in self.runs])],
+            f"{self.key}-history",
+            what[0].upper() + what[1:],
+            counter,
+        )
+        return chart
+
+    @cached_property
+    def changes(self) -> list[str]:
+        """The change of each run since the one before, in percent."""
+        counts = [run.per_inference for run in self.runs]
+        told = [number(None)]
+        for before, after in zip(counts, counts[1:], strict=False):
+            told.append("unchanged" if before == after else f"{after / max(1, before) - 1:+.2%}")
+        return told
+
+    # Memory
+
+    @cached_property
+    def memory(self) -> list[_Named]:
+        benched, built = self.result.benched, self.result.built
+        facts: list[tuple[str, int | None]] = []
+        if benched:
+            where = "in the workspace" if benched.io_in_workspace else "beside the workspace"
+            facts += [
+                ("Flash of the model: code, constants, glue", benched.model_flash_bytes),
+                ("Flash of the firmware", benched.firmware_flash_bytes),
+                ("Workspace", benched.workspace_bytes),
+                *([("State", benched.state_bytes)] if benched.state_bytes else []),
+                (f"Inputs and outputs, {where}", benched.io_bytes),
+                ("Static RAM of the firmware", benched.ram_bytes),
+                ("Stack, at its peak", benched.stack_peak_bytes),
+            ]
+        elif built:
+            facts += [
+                ("Flash of the firmware", built.flash_bytes),
+                ("Static RAM of the firmware", built.ram_bytes),
+            ]
+        if built:
+            facts.append(("Stack, reserved", built.stack_bytes))
+            facts.append(("Stack, upper bound of all calls", built.stack_bound_bytes))
+        return [_Named(name, number(value)) for name, value in facts if value is not None]
+
+    @cached_property
+    def regions(self) -> list[_RegionRow]:
+        regions: Sequence[Region] = self.result.built.regions if self.result.built else ()
+        rows = []
+        for region in regions:
+            share = region.used / max(1, region.size)
+            percent = min(100.0, 100 * share)
+            rows.append(_RegionRow(region.name, region.used, region.size, f"{share:.1%}", percent))
+        return rows
+
+    @cached_property
+    def owners(self) -> list[str]:
+        sections = self.result.built.sections if self.result.built else ()
+        return list(dict.fromkeys(owner for section in sections for owner in section.parts))
+
+    @cached_property
+    def sections(self) -> list[_SectionRow]:
+        places = {(True, False): "flash", (False, True): "RAM", (True, True): "flash and RAM"}
+        return [
+            _SectionRow(
+                section.name,
+                places.get((section.in_flash, section.in_ram), "neither"),
+                [section.parts.get(owner) for owner in self.owners],
+                sum(section.parts.values()),
+            )
+            for section in (self.result.built.sections if self.result.built else ())
+        ]
+
+    @cached_property
+    def _flash(self) -> dict[str, dict[str, int]]:
+        """Bytes of flash by owner and kind of section, the largest first."""
+        parts: dict[str, Counter[str]] = {}
+        for section in self.result.built.sections if self.result.built else ():
+            for owner, nbytes in section.parts.items():
+                if section.in_flash and nbytes > 0:
+                    parts.setdefault(owner, Counter())[section.name] += nbytes
+        owners = sorted(parts, key=lambda owner: -parts[owner].total())
+        return {owner: dict(parts[owner].most_common()) for owner in owners}
+
+    @cached_property
+    def flash_chart(self) -> Markup | None:
+        if not self._flash:
+            return None
+        what = f"Flash of {self.result.model} on {self.board}"
+        chart: Markup = _charts().treemap(self._flash, f"{self.key}-flash", what)
+        return chart
+
+    @cached_property
+    def flash_owners(self) -> list[_Owner]:
+        sums = {owner: sum(kinds.values()) for owner, kinds in self._flash.items()}
+        total = max(1, sum(sums.values()))
+        return [
+            _Owner(owner, nbytes, f"{nbytes / total:.1%}", _charts().colour_of(index))
+            for index, (owner, nbytes) in enumerate(sums.items())
+        ]
+
+    @cached_property
+    def plan_chart(self) -> Markup | None:
+        if self.result.plan is None:
+            return None
+        chart: Markup = _charts().plan_chart(self.result.plan, f"{self.key}-plan")
+        return chart
+
+    @property
+    def plan_told(self) -> str:
+        plan = self.result.plan
+        assert plan is not None
+        told = "Each box is a buffer: from its first layer to its last, at its place in the memory."
+        if not plan.steps:
+            return told
+        step = plan.steps[plan.peak]
+        return f"{told} Layer {plan.peak}, {step.ops}, needs the most: {step.used_bytes:,} bytes."
+
+    @property
+    def several_pools(self) -> bool:
+        return self.result.plan is not None and len(self.result.plan.pools) > 1
+
+    @cached_property
+    def slots(self) -> list[_SlotRow]:
+        plan = self.result.plan
+        return [_slot_row(plan, slot) for slot in plan.slots] if plan else []
+
+
+def _slot_row(plan: Explanation, slot: ArenaSlot) -> _SlotRow:
+    first = "the caller" if slot.first == BEFORE else str(slot.first)
+    last = "the caller" if slot.last == len(plan.steps) else str(slot.last)
+    life = first if first == last else f"{first} to {last}"
+    pool = plan.pools[slot.pool][0]
+    name = slot.name.partition(";")[0]
+    return _SlotRow(name, slot.what, slot.nbytes, pool, slot.offset, slot.end, life)
+
+
+def _exactness_of(layer: VerifiedLayer | None) -> tuple[str, Status | None]:
+    """Return what a layer's comparison found, and the class of its badge."""
+    if layer is None:
+        return "not compared", None
+    if not layer.outputs:
+        return "in the compiled model only", None
+    if layer.match:
+        return "equal", "match"
+    worst = max(layer.outputs, key=lambda output: output.mismatches)
+    most = number(worst.max_abs_diff)
+    return f"{worst.mismatches:,} differ, by {most} at most", "differ"
+
+
+def _error_unit(tensor: TensorResult) -> str:
+    if tensor.dtype.startswith("float"):
+        return "relative to the largest value"
+    return "in steps of the type"
+
+
+def _score(value: float | None) -> str:
+    return number(None) if value is None else f"{value:.4f}"
+
+
+def _interval(score: Score) -> tuple[str, str, dict[str, str] | None]:
+    """Return value and interval as text, and, of shares, their places in percent."""
+    if score.value is None or score.low is None or score.high is None:
+        return _score(score.value), "", None
+    told = f"{score.low:.4f} to {score.high:.4f}"
+    if not 0 <= score.low <= score.value <= score.high <= 1:
+        return _score(score.value), told, None
+    places = {"low": score.low, "high": score.high, "at": score.value}
+    return _score(score.value), told, {name: f"{100 * v:.2f}%" for name, v in places.items()}
+
+
+def _limit(metric: ScoredMetric) -> str:
+    limits = [f"at least {metric.min:g}"] if metric.min is not None else []
+    limits += [f"at most {metric.max:g}"] if metric.max is not None else []
+    if not limits:
+        return ""
+    return f"{' and '.join(limits)}: {'met' if metric.met else 'missed'}"
+
+
+def minute(time: str) -> str:
+    """Return day and minute of a time as JSON has it, YYYY-MM-DDTHH:MM:SS."""
+    day, _, rest = time.partition("T")
+    return f"{day} {rest[:5]}".strip()
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
