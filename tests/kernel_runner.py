@@ -44,7 +44,10 @@ WARNINGS = (
 )  # fmt: skip
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1")
 #: As the firmware compiles models.
-BOARD_FLAGS = ("-O2", "-g1", "-fno-common", "-ffunction-sections", "-Wl,--gc-sections")
+BOARD_FLAGS = (
+    *("-O2", "-fno-delete-null-pointer-checks"),
+    *("-g1", "-fno-common", "-ffunction-sections", "-Wl,--gc-sections"),
+)
 
 #: Scratch and constant arrays start at a multiple of this, as :mod:`hilc.lowering.kernels`
 #: promises.

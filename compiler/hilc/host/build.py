@@ -33,7 +33,8 @@ from hilc.support.process import run
 from hilc.target import get_cpu
 from hilc.target.objects import require_fits
 
-_FLAGS = ("-std=c11", "-O2", "-fPIC")
+#: Of the last one, ``HIL_MODEL_FLAGS`` of the firmware says why.
+_FLAGS = ("-std=c11", "-O2", "-fPIC", "-fno-delete-null-pointer-checks")
 # Bsymbolic: another library in the process may have functions of these names, TVM's own for
 # example. defs: the linker reports undefined symbols now, instead of the loader later.
 _LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,noexecstack", "-Wl,-z,defs")
