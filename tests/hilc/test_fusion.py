@@ -215,6 +215,23 @@ def test_sums_that_something_is_written_over_are_noticed():
         check_group(replace(call, parts=(Part(Piece.of(entries)),)))
 
 
+def test_an_average_with_windows_below_the_first_row_accumulates_nothing() -> None:
+    """Of an image of two rows SAME has two windows of two rows, the second of one row inside."""
+    b = GraphBuilder()
+    x = b.conv(b.input(1, 2, 5, 4), 4)
+    pooled = b.op(
+        "AVERAGE_POOL_2D", x, filter_h=2, filter_w=2, stride_h=1, stride_w=1, padding="SAME",
+        activation="NONE",
+    )  # fmt: skip
+    graph = b.graph(pooled)
+    choice = Choice(groups=(Group((x, pooled), 2),))
+    values = {graph.inputs[0]: np.arange(-20, 20, dtype=np.int8).reshape(1, 2, 5, 4)}
+    with host.load(hilc.compile(graph, choice=choice, fold_constant_channels=False)) as model:
+        model.set_input(0, values[graph.inputs[0]])
+        model.run()
+        np.testing.assert_array_equal(model.get_output(0), run(graph, values)[pooled])
+
+
 def _over(stage: Any) -> Any:
     """A move of other bytes over the first of a stage's scratch."""
     source = 0 if stage.scratch else stage.scratch_bytes

@@ -135,7 +135,9 @@ def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
     """Return the height of one image all of which each window covers; None where that is not so."""
     x = operand(node, ins, 0)
     h = pooling_window(node, x).h
-    whole = x.shape[0] == 1 and h.filter_size == x.shape[1] == h.span
+    # With padding there are windows that begin below the first row, or above it.
+    alone = h.out_size == 1 and h.pad_before == 0
+    whole = x.shape[0] == 1 and alone and h.filter_size == x.shape[1]
     return x.shape[1] if whole and not is_scaled(node) else None
 
 
