@@ -15,6 +15,8 @@ from hilc.ops import OPS
 QUANT = Quant((0.125,), (3,))
 #: By the type of a chain; none for floats.
 QUANTS = {"int8": QUANT, "int16": Quant((2.0**-12,), (0,))}
+#: Rows and columns up to which an image is made larger.
+_ENLARGED = 20
 
 Random = np.random.Generator
 
@@ -52,7 +54,7 @@ class _Builder:
         name = f"t{len(self.tensors)}"
         node = make_node(op, inputs, (name,), len(self.nodes), **attrs)
         ins = [self.tensors[i] if i else None for i in inputs]
-        if self.dtype == "int16" and OPS[op].weights is not None:
+        if self.dtype == "int16" and (OPS[op].weights is not None or op == "TRANSPOSE_CONV"):
             node = replace(node, rounding=Rounding.SINGLE)
         ((shape, dtype),) = OPS[op].infer(node, ins)
         self.tensor(tuple(shape), dtype, self._quant())
@@ -160,7 +162,7 @@ def _layer(b: _Builder, x: str, live: list[str], largest: int) -> str:
     rng, shape = b.rng, b.tensors[x].shape
     _, h, w, c = shape
     kinds = ["conv", "conv", "depthwise", "pool", "unary", "add", "row", "residual"]
-    kind = rng.choice([*kinds, "join", "resize"])
+    kind = rng.choice([*kinds, "join", "resize", "transposed", "transposed", "blocks", "pixels"])
     filter_h, filter_w = (min(int(rng.integers(1, 5)), n) for n in (h, w))
     window = b.window()
     if kind == "conv":
@@ -195,6 +197,19 @@ def _layer(b: _Builder, x: str, live: list[str], largest: int) -> str:
         size = b.tensor((2,), "int32", None, np.array(sizes, np.int32))
         op = str(rng.choice(["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"]))
         return b.op(op, x, size, **({str(own): True} if own else {}))
+    if kind == "transposed" and max(h, w) <= _ENLARGED:
+        return _transposed(b, x)
+    if kind == "blocks":
+        blocks = [block for block in (3, 2) if h % block == 0 and w % block == 0]
+        if blocks:
+            return b.op("SPACE_TO_DEPTH", x, block_size=blocks[0])
+    if kind == "pixels" and max(h, w) <= _ENLARGED:
+        block = int(rng.choice([2, 2, 3]))
+        filters = b.weights((block * block * int(rng.integers(1, 3)), 1, 1, c), 0)
+        attrs = {"stride_h": 1, "stride_w": 1, "padding": "VALID", "activation": "NONE"}
+        bias = b.bias(b.tensors[filters].shape[0])
+        deep = b.op("CONV_2D", x, filters, bias, **attrs, **_DILATION)
+        return b.op("DEPTH_TO_SPACE", deep, block_size=block)
     if kind == "row":
         constant = b.constant_row((1, 1, 1, c) if rng.random() < 0.5 else (c,))
         return b.op("ADD", *[x, constant][:: int(rng.choice([1, -1]))], activation="RELU")
@@ -215,6 +230,31 @@ def _layer(b: _Builder, x: str, live: list[str], largest: int) -> str:
 
 
 _DILATION = {"dilation_h": 1, "dilation_w": 1}
+
+
+def _transposed(b: _Builder, x: str) -> str:
+    """TRANSPOSE_CONV of any padding, perhaps with rows and columns that no window covers."""
+    rng, shape = b.rng, b.tensors[x].shape
+    strides = [int(rng.choice([1, 2, 2, 3])) for _ in range(2)]
+    filters = [stride + int(rng.integers(0, 3)) for stride in strides]
+    padding = rng.choice(["SAME", "VALID", "own"])
+    sizes: list[int] = []
+    amounts: list[int] = []
+    for size, stride, filter_size in zip(shape[1:3], strides, filters, strict=True):
+        around = rng.integers(0, filter_size, 2) if padding == "own" else np.zeros(2, int)
+        whole = (size - 1) * stride + filter_size - int(around.sum()) + int(rng.integers(0, stride))
+        sizes.append(size * stride if padding == "SAME" else whole)
+        amounts += around.tolist()
+    if min(sizes) < 1:
+        padding, sizes = "SAME", [n * stride for n, stride in zip(shape[1:3], strides, strict=True)]
+    channels = int(rng.integers(1, 6))
+    weights = b.weights((channels, *filters, shape[3]), 0)
+    out = b.tensor((4,), "int32", None, np.array([1, *sizes, channels], np.int32))
+    return b.op(
+        "TRANSPOSE_CONV", out, weights, x, b.bias(channels), stride_h=strides[0],
+        stride_w=strides[1], padding=tuple(amounts) if padding == "own" else str(padding),
+        activation=str(rng.choice(["NONE", "RELU"])),
+    )  # fmt: skip
 
 
 def _average(b: _Builder, x: str) -> str:

@@ -13,13 +13,31 @@ from hilc.fusion.bands import NotFusible
 from hilc.fusion.fused import GroupCalls
 from hilc.interpreter import run
 from hilc.lowering.choice import Choice
+from hilc.transforms.float_sums import with_float_sums
+
+BOARDS = ("mps2-an386", "mps3-an547")
+_FULL = pytest.mark.full
 
 
-@pytest.mark.parametrize("name", ["mps2-an386", "mps3-an547"])
-def test_groups_on_a_board(name):
-    chains = random_chains(11, 14, largest=10, channels=18)
+@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize(
+    ("dtype", "seed"),
+    [
+        ("int8", 11),
+        # A group of which GCC left out a stage.
+        ("int16", 46),
+        pytest.param("float32", 12, marks=_FULL),
+        pytest.param("int16", 13, marks=_FULL),
+        *(pytest.param("int8", seed, marks=_FULL) for seed in range(40, 46)),
+        *(pytest.param("int16", seed, marks=_FULL) for seed in range(47, 50)),
+        *(pytest.param("float32", seed, marks=_FULL) for seed in range(50, 54)),
+    ],
+)
+def test_groups_on_a_board(name: str, dtype: str, seed: int) -> None:
+    chains = random_chains(seed, 14, dtype, largest=10, channels=18)
     board = load_board(name)
-    streams = GroupCalls(chains.graph, board.cpu)
+    graph = with_float_sums(chains.graph, board.cpu)
+    streams = GroupCalls(graph, board.cpu)
     groups = []
     for group in chains.choice.groups:
         try:
@@ -29,20 +47,19 @@ def test_groups_on_a_board(name):
         groups.append(group)
     assert len(groups) > 8
     library = hilc.compile(
-        chains.graph,
+        graph,
         cpu=board.cpu.name,
         name="chains",
         choice=Choice(groups=tuple(groups)),
         io_in_pool=True,
         fold_constant_channels=False,
     )
-    expected = run(chains.graph, chains.inputs)
+    expected = run(graph, chains.inputs)
     with hil.open(board, library) as device:
         model = device["chains"]
         for tensor, value in chains.inputs.items():
             model.set_input(tensor, value)
         model.run()
-        for tensor in chains.graph.outputs:
-            np.testing.assert_array_equal(
-                model.get_output(tensor), expected[tensor], err_msg=tensor
-            )
+        for tensor in graph.outputs:
+            found = model.get_output(tensor)
+            np.testing.assert_array_equal(found, expected[tensor], err_msg=tensor)

@@ -4,8 +4,9 @@ A *fused group* is a chain of consecutive nodes (with skip connections inside, i
 one step of a program. Of the tensors between its nodes only a few rows exist at a time, in buffers
 inside the step's scratch; nothing is computed twice. Kernels do not know of fusion: a *stage* is a
 node whose kernel is called for row bands of the image, as if the layer had that height, with
-padding only where the band touches the image's border. The rows of a resized image lie at places of
-their own, for which a band's call has tables. The calls of a stage differ in a few numbers only.
+padding only where the band touches the image's border. The rows of a resized image, of a transposed
+convolution and of one that is made of channels lie at places of their own, for which a band's call
+has tables or an offset. The calls of a stage differ in a few numbers only.
 
 The compiler computes:
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 from hilc.ir import Graph, Node, Tensor
@@ -11,7 +12,7 @@ from hilc.lowering.choice import Group
 from hilc.ops import OPS
 from hilc.ops.attributes import WindowAttributes
 from hilc.ops.operands import ARITHMETIC
-from hilc.ops.traits import BroadcastRows, SameRows, SampledRows, WindowRows
+from hilc.ops.traits import BroadcastRows, RowRange, SameRows, SampledRows, WindowRows
 
 
 class NotFusible(ValueError):
@@ -28,7 +29,8 @@ class Band:
     in_count: int
     above: int
     below: int
-    #: Of a node whose rows lie at places of their own: the first row.
+    #: Of a node whose rows lie at places of their own: where the first row lies with regard to
+    #: those that it is made of.
     place: int = 0
 
     @property
@@ -65,6 +67,8 @@ class RowNode:
     accumulates: bool = False
     #: The first and the last input row of each output row, where they follow no window.
     places: tuple[tuple[int, int], ...] = ()
+    #: So many output rows further these lie so many input rows further; zeros where they never do.
+    period: tuple[int, int] = (0, 0)
 
     def band(self, first: int, count: int) -> Band:
         if self.accumulates:
@@ -73,7 +77,9 @@ class RowNode:
             return Band(first, count, first, count, int(first == 0), int(end == self.height))
         if self.places:
             before, last = self.places[first][0], self.places[first + count - 1][1]
-            return Band(first, count, before, last + 1 - before, 0, 0, first)
+            every, step = self.period
+            place = first * step - before * every if every else first
+            return Band(first, count, before, last + 1 - before, 0, 0, place)
         start = first * self.stride - self.above
         end = start + (count - 1) * self.stride + self.span
         in_first, in_end = max(0, start), min(self.in_h, end)
@@ -93,6 +99,44 @@ class RowNode:
             return self.in_h
         return row if row > 0 else 0
 
+    def input_step(self, count: int) -> int | None:
+        """Return by how many rows the input goes on with ``count`` rows of the output; None where
+        that depends on which these are.
+        """
+        if not self.places:
+            return count * self.stride
+        every, step = self.period
+        return None if every == 0 or count % every else count // every * step
+
+    def repetitions(self, first: int, end: int, count: int) -> int:
+        """Return how often ``count`` more rows can follow the rows ``first`` to ``end``, and need
+        input rows that lie equally; 0 or less where these are at the image's border.
+        """
+        if self.places:
+            begin, behind = self._regular
+            return (behind - 1 - end) // count if first >= begin else 0
+        if first * self.stride < self.above:
+            return 0
+        # Until the rows end, or their windows reach the end of the image.
+        reach = end * self.stride - self.above + max(0, self.span - self.stride)
+        rows, in_rows = self.height - 1 - end, self.in_h - reach
+        return min(rows // count, in_rows // (count * self.stride))
+
+    @cached_property
+    def _regular(self) -> tuple[int, int]:
+        """The most rows in a row whose places lie as the period says: the first, and the one behind
+        the last.
+        """
+        every, step = self.period
+        begin, best = 0, (0, 0)
+        for row in range(self.height):
+            if row >= every:
+                before, own = self.places[row - every], self.places[row]
+                if own != (before[0] + step, before[1] + step):
+                    begin = row - every + 1
+            best = max(best, (begin, row + 1), key=lambda run: run[1] - run[0])
+        return best
+
     def reduced(self, band: Band) -> BandNode:
         ins = list(self.ins)
         for position in self.operands:
@@ -104,7 +148,7 @@ class RowNode:
             padding = (band.above, band.below, *self.sides)
             node = replace(node, attrs=replace(WindowAttributes.of(node), padding=padding))
         elif isinstance(rows := OPS[node.op].rows, SampledRows):
-            node = rows.part(node, self.ins, band.first, band.in_first)
+            node = rows.part(node, self.ins, RowRange(band.first, band.count, band.in_first))
         out = self.out if self.accumulates else _rows(self.out, band.count)
         return BandNode(node, tuple(ins), (out,))
 
@@ -212,7 +256,8 @@ def _row_node(graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
     rows = OPS[node.op].rows
     if isinstance(rows, BroadcastRows) and _is_image(out):
         return RowNode(node, ins, out, _binary_operands(node, ins, out), out.shape[1], out.shape[1])
-    x = ins[0]
+    image = rows.image if isinstance(rows, SampledRows) else 0
+    x = ins[image]
     if x is None or x.is_constant or not _is_image(x):
         raise NotFusible(f"{node.op} {node.name!r} does not read images of batch 1")
     if accumulates and (height := _whole_height(node, ins)) is not None:
@@ -228,9 +273,10 @@ def _row_node(graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
             node, ins, out, (0,), h.in_size, h.out_size, h.stride, h.span, h.pad_before,
             (w.pad_before, w.pad_after),
         )  # fmt: skip
-    if isinstance(rows, SampledRows):
-        height, places = out.shape[1], tuple(rows.places(node, ins))
-        return RowNode(node, ins, out, (0,), x.shape[1], height, places=places)
+    if isinstance(rows, SampledRows) and (places := tuple(rows.places(node, ins))):
+        period = (0, 0) if rows.period is None else rows.period(node)
+        height, in_h = out.shape[1], x.shape[1]
+        return RowNode(node, ins, out, (image,), in_h, height, places=places, period=period)
     raise NotFusible(f"{node.op} {node.name!r} cannot be computed row by row")
 
 

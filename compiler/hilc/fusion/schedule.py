@@ -295,25 +295,17 @@ class _Walk:
             if now - was != rows[stage]:
                 return
         left: list[int] = []
+        shift: list[tuple[int, int]] = []
         for index, node in enumerate(self._nodes):
-            if node.places:
+            step = node.input_step(rows[index])
+            if before[index] <= 0 or rows[index] <= 0 or step is None:
                 return
-            if before[index] <= 0 or before[index] * node.stride < node.above or rows[index] <= 0:
-                return
-            step = rows[index] * node.stride
             if any(rows[producer] != step for producer in self._producers[index]):
                 return
-            # Repetitions until a stage reaches the end of its rows, or its windows that of the
-            # image.
-            done = self._done[index]
-            left.append((node.height - 1 - done) // rows[index])
-            reach = done * node.stride - node.above + max(0, node.span - node.stride)
-            left.append((node.in_h - reach) // step)
+            left.append(node.repetitions(before[index], self._done[index], rows[index]))
+            shift.append((rows[index], step))
         if (more := min(left)) > 0:
-            shift = tuple(
-                (count, count * node.stride) for count, node in zip(rows, self._nodes, strict=True)
-            )
-            self.repeat = Repeat(start, len(self.bands), 1 + more, shift)
+            self.repeat = Repeat(start, len(self.bands), 1 + more, tuple(shift))
             self._done = [d + more * n for d, n in zip(self._done, rows, strict=True)]
             self._then = [d + more * n for d, n in zip(self._then, rows, strict=True)]
             for buffer in self.buffers.values():

@@ -81,6 +81,7 @@ class PhasesForm:
                 *(places[i], i * scales),
             )
             for i, phase in enumerate(self.phases)
+            if phase.rows.count
         ]
         return HilPhases(
             images=self.images,
@@ -109,10 +110,14 @@ def _form(layer: Layer) -> PhasesForm | None:
     h, w = window.h, window.w
     if h.stride > h.filter_size or w.stride > w.filter_size:
         return None
+    # All parts of an image have the same weights, those of phases without rows among them.
+    part = transpose_conv.TransposeConvAttributes.of(node).part is not None
     phases = [
         Phase(rows, columns, _weights(ops.weight_data, rows, columns))
         for rows in _runs(h, out.shape[1])
+        if part or rows.count
         for columns in _runs(w, out.shape[2])
+        if columns.count
     ]
     images = HilImages(
         batch=out.shape[0],
@@ -186,17 +191,16 @@ def wide_phases(layer: Layer, form: PhasesForm) -> list[MatrixProduct]:
 
 
 def _runs(axis: Axis, size: int) -> list[_Run]:
-    """Return the phases of an axis of the output that have outputs."""
+    """Return the phases of an axis of the output."""
     found = []
     for phase in range(axis.stride):
         taps = range(phase, axis.filter_size, axis.stride)
         # The first output whose place, counted from the first window, is of the phase.
         first = (phase - axis.pad_before) % axis.stride
-        if first < size:
-            last_input = (first + axis.pad_before - phase) // axis.stride
-            start = last_input - (len(taps) - 1)
-            count = -(-(size - first) // axis.stride)
-            found.append(_Run(first, count, start, taps[::-1]))
+        last_input = (first + axis.pad_before - phase) // axis.stride
+        start = last_input - (len(taps) - 1)
+        count = -(-max(0, size - first) // axis.stride)
+        found.append(_Run(first, count, start, taps[::-1]))
     return found
 
 

@@ -50,6 +50,8 @@ class IndexMap:
     shape: tuple[int, ...]
     axes: tuple[Axis, ...]
     start: int = 0
+    #: Whether it is of some rows of an image, all parts of which one kernel must compute.
+    partial: bool = False
 
     @property
     def all(self) -> Table:

@@ -10,7 +10,7 @@ SPACE_TO_BATCH_ND alone adds elements of its own: the real value zero. With a ze
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal, NamedTuple
 
@@ -29,7 +29,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     resolve_axis,
 )
-from hilc.ops.traits import ascending
+from hilc.ops.traits import RowRange, SampledRows, ascending
 
 
 def _values(
@@ -125,6 +125,12 @@ class BlockAttributes(Attributes):
     block_size: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class DepthToSpaceAttributes(BlockAttributes):
+    #: Of some rows of an image: the first of them in its block, and how many. No file says it.
+    part: tuple[int, int] | None = None
+
+
 def _image_and_block(node: Node, ins: Sequence[Tensor | None]) -> tuple[tuple[int, ...], int]:
     require_counts(node, inputs=1)
     x, block = operand(node, ins, 0), BlockAttributes.of(node).block_size
@@ -151,8 +157,47 @@ def _depth_to_space(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
         invalid(node, f"makes blocks of {block} x {block} pixels of {c} channels")
     split = (n, h, w, block, block, c // (block * block))
     batch, row, column, inner_row, inner_column, depth = whole(split)
-    shape = (n, h * block, w * block, split[-1])
-    return IndexMap(shape, (batch, row, inner_row, column, inner_column, depth))
+    part = DepthToSpaceAttributes.of(node).part
+    if part is None:
+        shape = (n, h * block, w * block, split[-1])
+        return IndexMap(shape, (batch, row, inner_row, column, inner_column, depth))
+    at = part[0] + np.arange(part[1])
+    rows = Axis.of(at // block * row.step + at % block * inner_row.step)
+    shape = (n, part[1], w * block, split[-1])
+    return IndexMap(shape, (batch, rows, column, inner_column, depth), partial=True)
+
+
+def _block_size(node: Node) -> int:
+    return BlockAttributes.of(node).block_size
+
+
+def _rows_of_blocks(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int]]:
+    """Return the rows that each row of blocks is made of."""
+    (_, h, _, _), block = _image_and_block(node, ins)
+    return [(row, row + block - 1) for row in range(0, h, block)]
+
+
+#: Rows of blocks.
+_WHOLE_BLOCKS = SampledRows(
+    _rows_of_blocks, lambda node, ins, rows: node, lambda node: (1, _block_size(node))
+)
+
+
+def _blocks_of_rows(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int]]:
+    """Return the row of blocks that each row comes from."""
+    (_, h, _, _), block = _image_and_block(node, ins)
+    return [(row // block, row // block) for row in range(h * block)]
+
+
+def _some_rows(node: Node, ins: Sequence[Tensor | None], rows: RowRange) -> Node:
+    """Return DEPTH_TO_SPACE of some rows."""
+    attributes = DepthToSpaceAttributes.of(node)
+    part = (rows.first - rows.before * attributes.block_size, rows.count)
+    return replace(node, attrs=replace(attributes, part=part))
+
+
+#: Rows that blocks are taken apart into.
+_SPLIT_BLOCKS = SampledRows(_blocks_of_rows, _some_rows, lambda node: (_block_size(node), 1))
 
 
 # Blocks of pixels, and images -------------------------------------------------------------------
@@ -285,8 +330,8 @@ SLICE = moving(_slice)
 REVERSE_V2 = moving(_reverse, any_quantization=True)
 TILE = moving(_tile)
 MIRROR_PAD = moving(_mirror_pad, MirrorPadAttributes)
-SPACE_TO_DEPTH = moving(_space_to_depth, BlockAttributes)
-DEPTH_TO_SPACE = moving(_depth_to_space, BlockAttributes)
+SPACE_TO_DEPTH = replace(moving(_space_to_depth, BlockAttributes), rows=_WHOLE_BLOCKS)
+DEPTH_TO_SPACE = replace(moving(_depth_to_space, DepthToSpaceAttributes), rows=_SPLIT_BLOCKS)
 BATCH_TO_SPACE_ND = moving(_batch_to_space)
 SPACE_TO_BATCH_ND = OpDef(
     _infer_space_to_batch,

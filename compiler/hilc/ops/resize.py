@@ -27,7 +27,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     unsupported,
 )
-from hilc.ops.traits import Link, SampledRows, ascending, in_step
+from hilc.ops.traits import Link, RowRange, SampledRows, ascending, in_step
 
 #: Rows or columns; positions in 1/1024 of more leave 32 bits in the references.
 _MOST = 1 << 15
@@ -78,12 +78,13 @@ def nearest(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
 def nearest_rows(node: Node, ins: Sequence[Tensor | None], count: int) -> IndexMap:
     """Return the places of so many rows of the output: all, or those of the node's part."""
     x, shape = operand(node, ins, 0), resized_shape(node, ins)
-    size, rows, before, first = ResizeAttributes.of(node).part or (x.shape[1], count, 0, 0)
+    part = ResizeAttributes.of(node).part
+    size, rows, before, first = part or (x.shape[1], count, 0, 0)
     axes = list(whole(x.shape))
     found = _nearest_places(node, size, rows)[first : first + count] - before
     axes[1] = Axis.of(found * axes[1].step)
     axes[2] = Axis.of(_nearest_places(node, x.shape[2], shape[2]) * axes[2].step)
-    return IndexMap((shape[0], count, *shape[2:]), tuple(axes))
+    return IndexMap((shape[0], count, *shape[2:]), tuple(axes), partial=part is not None)
 
 
 def _nearest_places(node: Node, size: int, count: int) -> npt.NDArray[np.int64]:
@@ -135,10 +136,11 @@ def rows_between(node: Node, x: Tensor, out: Tensor) -> Between:
     return Between(found.first[own] - before, found.second[own] - before, found.fraction[own])
 
 
-def _part(node: Node, ins: Sequence[Tensor | None], first: int, before: int) -> Node:
-    """Return the node of the output's rows from ``first`` on and the input's from ``before`` on."""
-    rows = operand(node, ins, 0).shape[1], resized_shape(node, ins)[1]
-    return replace(node, attrs=replace(ResizeAttributes.of(node), part=(*rows, before, first)))
+def _part(node: Node, ins: Sequence[Tensor | None], rows: RowRange) -> Node:
+    """Return the node of some rows."""
+    sizes = operand(node, ins, 0).shape[1], resized_shape(node, ins)[1]
+    part = (*sizes, rows.before, rows.first)
+    return replace(node, attrs=replace(ResizeAttributes.of(node), part=part))
 
 
 def _nearest_row_places(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int]]:

@@ -143,14 +143,31 @@ class WindowRows:
 
 
 @dataclass(frozen=True)
-class SampledRows:
-    """Each row of the output is made of rows of the first input that lie at places of their own."""
+class RowRange:
+    """Some rows of an output, and the rows of an input that they are made of."""
 
-    #: The first and the last input row of each output row; neither falls from row to row.
+    #: The first row of the output, and how many.
+    first: int
+    count: int
+    #: The first row of the input.
+    before: int
+
+
+@dataclass(frozen=True)
+class SampledRows:
+    """Each row of the output is made of rows of an input that lie at places of their own."""
+
+    #: The first and the last input row of each output row, neither of which falls from row to row;
+    #: none where some rows are made of no input row.
     places: Callable[[Node, Ins], Sequence[tuple[int, int]]]
-    #: The node that computes output rows from the first number on, of input rows from the second
-    #: on; the tensors that it is given have these rows only.
-    part: Callable[[Node, Ins, int, int], Node]
+    #: The node that computes some rows; the image that it is given has the rows of these only. It
+    #: is the same wherever the rows lie equally with regard to ``period``.
+    part: Callable[[Node, Ins, RowRange], Node]
+    #: After how many output rows the places, but for those at the image's borders, lie how many
+    #: input rows further; None where they never lie equally again.
+    period: Callable[[Node], tuple[int, int]] | None = None
+    #: The position of the image among the inputs.
+    image: int = 0
 
 
 #: How an operator on images (NHWC, a batch of 1) is computed a few rows at a time.

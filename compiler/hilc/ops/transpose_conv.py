@@ -8,7 +8,7 @@ to all that lies under its window.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from hilc.ops import geometry, linear
 from hilc.ops.attributes import ActivationAttributes, WindowAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import constant_ints, invalid, operand, require_counts
+from hilc.ops.traits import RowRange, SampledRows
 
 #: Positions of the inputs.
 SHAPE, WEIGHTS, IMAGE, BIAS = range(4)
@@ -25,6 +26,10 @@ SHAPE, WEIGHTS, IMAGE, BIAS = range(4)
 @dataclass(frozen=True, kw_only=True)
 class TransposeConvAttributes(WindowAttributes, ActivationAttributes):
     """Attributes of TRANSPOSE_CONV: the window slides over the output."""
+
+    #: Of some rows of the output: how many, and by how many of its rows the first window reaches
+    #: above them. No file says it.
+    part: tuple[int, int] | None = None
 
 
 def layer_operands(
@@ -56,6 +61,9 @@ def layer_operands(
             f"states the output's shape {list(shape)}, not [{image[0]}, height, width, {channels}]",
         )
     window = geometry.window(node, shape, filter_h, filter_w)
+    if (part := TransposeConvAttributes.of(node).part) is not None:
+        rows = replace(window.h, in_size=part[0], out_size=image[1], pad_before=part[1])
+        return ops, geometry.Window(rows, window.w)
     if (window.h.out_size, window.w.out_size) != image[1:3]:
         invalid(
             node,
@@ -67,8 +75,9 @@ def layer_operands(
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
-    ops, _ = layer_operands(node, ins)
-    return [(constant_ints(node, operand(node, ins, SHAPE)), ops.x.dtype)]
+    ops, window = layer_operands(node, ins)
+    batch, _, width, channels = constant_ints(node, operand(node, ins, SHAPE))
+    return [((batch, window.h.in_size, width, channels), ops.x.dtype)]
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
@@ -117,10 +126,34 @@ def _reference(
     return [linear.channel_requantization(node, ops, out).apply(sums)]
 
 
+def _row_places(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int]]:
+    """Return the first and the last row of the image whose windows cover each row of the output;
+    behind the last window, the last row.
+    """
+    h = layer_operands(node, ins)[1].h
+    if h.stride > h.filter_size:
+        # No window covers the rows between two.
+        return []
+    places = np.arange(h.in_size) + h.pad_before
+    first = np.maximum(0, (places - h.filter_size) // h.stride + 1)
+    both = (np.minimum(end, h.out_size - 1).tolist() for end in (first, places // h.stride))
+    return [*zip(*both, strict=True)]
+
+
+def _part(node: Node, ins: Sequence[Tensor | None], rows: RowRange) -> Node:
+    """Return the node of some rows."""
+    attributes, h = TransposeConvAttributes.of(node), layer_operands(node, ins)[1].h
+    part = (rows.count, h.pad_before + rows.first - rows.before * h.stride)
+    return replace(node, attrs=replace(attributes, part=part))
+
+
 TRANSPOSE_CONV = OpDef(
     _infer,
     _reference,
     _check,
     attributes=TransposeConvAttributes,
     roundings=frozenset(Rounding),
+    rows=SampledRows(
+        _row_places, _part, lambda node: (WindowAttributes.of(node).stride_h, 1), IMAGE
+    ),
 )

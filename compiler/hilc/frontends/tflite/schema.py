@@ -46,7 +46,7 @@ from hilc.ops.functions import GeluAttributes
 from hilc.ops.gather import GatherAttributes, OneHotAttributes
 from hilc.ops.lstm import LstmAttributes
 from hilc.ops.pooling import PoolingAttributes
-from hilc.ops.rearrange import BlockAttributes, MirrorPadAttributes
+from hilc.ops.rearrange import BlockAttributes, DepthToSpaceAttributes, MirrorPadAttributes
 from hilc.ops.resize import ResizeAttributes
 from hilc.ops.softmax import SoftmaxAttributes
 from hilc.ops.spectrum import EnergyAttributes, FourierAttributes, WindowedAttributes
@@ -321,6 +321,10 @@ def _block(options: Any) -> BlockAttributes:
     return BlockAttributes(block_size=_positive(options, "BlockSize"))
 
 
+def _depth_to_space(options: Any) -> DepthToSpaceAttributes:
+    return DepthToSpaceAttributes(block_size=_positive(options, "BlockSize"))
+
+
 def _mirror_pad(options: Any) -> MirrorPadAttributes:
     symmetric = options.Mode() == tflite.MirrorPadMode.SYMMETRIC
     return MirrorPadAttributes(mode="SYMMETRIC" if symmetric else "REFLECT")
@@ -542,7 +546,7 @@ _OPERATORS: dict[str, Operator] = {
     "REVERSE_V2": Operator((2, 2)),
     "TILE": Operator((2, 2)),
     "SPACE_TO_DEPTH": Operator((1, 1), "SpaceToDepthOptions", _block),
-    "DEPTH_TO_SPACE": Operator((1, 1), "DepthToSpaceOptions", _block),
+    "DEPTH_TO_SPACE": Operator((1, 1), "DepthToSpaceOptions", _depth_to_space),
     "SPACE_TO_BATCH_ND": Operator((3, 3)),
     "BATCH_TO_SPACE_ND": Operator((3, 3)),
     "SPLIT": Operator((2, 2), "SplitOptions", _split),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -145,10 +145,19 @@ def pad(layer: Layer) -> KernelCall:
 
 
 @lowers(*REARRANGED)
-def rearranged(layer: Layer) -> KernelCall:
-    """Return the call that writes elements from where the operator says that they come from."""
+def rearranged(layer: Layer) -> Iterator[KernelCall]:
+    """Return the calls that write elements from where the operator says that they come from."""
     node, ins = layer.node, layer.ins
-    return take_indices(node, layer.operand(0), REARRANGED[node.op](node, ins))
+    return index_calls(node, layer.operand(0), REARRANGED[node.op](node, ins))
+
+
+def index_calls(node: Node, x: Tensor, index_map: IndexMap) -> Iterator[KernelCall]:
+    """Return the call of :func:`take_indices`; of a part of an image then the one that serves all
+    parts, whatever their rows.
+    """
+    yield take_indices(node, x, index_map)
+    if index_map.partial:
+        yield _take(x, index_map.start, index_map.axes)
 
 
 def take_indices(node: Node, x: Tensor, index_map: IndexMap, index: int = 0) -> KernelCall:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from hilc.lowering.generic.data_movement import take_indices
+from hilc.lowering.generic.data_movement import index_calls
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilResize, HilResizeF32, HilResizeS8, HilResizeS16
 from hilc.lowering.registry import Layer, lowers
@@ -13,10 +15,10 @@ from hilc.ops.resize import between, nearest_rows, rows_between
 
 
 @lowers("RESIZE_NEAREST_NEIGHBOR")
-def nearest_neighbor(layer: Layer) -> KernelCall:
-    """Return the call that copies pixels."""
+def nearest_neighbor(layer: Layer) -> Iterator[KernelCall]:
+    """Return the calls that copy pixels."""
     index_map = nearest_rows(layer.node, layer.ins, layer.out.shape[1])
-    return take_indices(layer.node, layer.operand(0), index_map)
+    return index_calls(layer.node, layer.operand(0), index_map)
 
 
 @lowers("RESIZE_BILINEAR", dtypes=ARITHMETIC)
