@@ -4775,6 +4775,59 @@ class HilDepthwiseConv2dS8Mve(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilMulS8Mve(Parameters):
+    """The fields of ``struct hil_mul_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_mul_s8_mve"
+
+    binary: HilBinary
+    #: the first operand's value that stands for 0.0
+    a_zero_point: int
+    #: the second operand's value that stands for 0.0
+    b_zero_point: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: of the product, in Q0.31
+    multiplier: int
+    #: of that, 0 or below: to the right
+    shift: int
+    #: 1: rounded once, half up, with a shift below 0; 0: twice
+    once: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilSumS16Mve(Parameters):
+    """The fields of ``struct hil_sum_s16_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_sum_s16_mve"
+
+    sum_s16: HilSumS16
+    #: 1: the second operand is taken from the first
+    subtract: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilMulS16Mve(Parameters):
+    """The fields of ``struct hil_mul_s16_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_mul_s16_mve"
+
+    binary: HilBinary
+    #: of the product, in Q0.31
+    multiplier: int
+    #: of that, 0 or below: to the right
+    shift: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilLayerNormS8Mve(Parameters):
     """The fields of ``struct hil_layer_norm_s8_mve``."""
 

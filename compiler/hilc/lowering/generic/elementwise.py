@@ -55,7 +55,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         yield KernelCall(_FLOATS[node.op](binary_f32=bounded), (0, 1))
         return
     if layer.out.element.symmetric:
-        yield KernelCall(_symmetric(layer), (0, 1))
+        yield KernelCall(wide_parameters(layer), (0, 1))
         return
     if node.op != "MUL" and node.rounding is Rounding.NEAREST_EVEN:
         yield KernelCall(_even_sum(layer), (0, 1))
@@ -63,13 +63,19 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     if node.op != "MUL":
         yield KernelCall(_SUMS[node.op](sum_s8=sum_parameters(layer)), (0, 1))
         return
-    a, b, out = layer.operand(0), layer.operand(1), layer.out
+    yield KernelCall(product_parameters(layer), (0, 1))
+
+
+@once
+def product_parameters(layer: Layer) -> HilMulS8:
+    """Return the parameters of ``hil_mul_s8``."""
+    node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
     scale = multiplier, shift = product_scale(node, a, b, out)
     low, high = output_clamp(node, out)
     ends = [end - quantization(node, t)[1] for t in (a, b) for end in t.element.bounds]
     products = [first * second for first in ends[:2] for second in ends[2:]]
     ties = bool(has_ties(*scale, min(products), max(products)))
-    parameters = HilMulS8(
+    return HilMulS8(
         binary=binary_walk(layer),
         a_zero_point=quantization(node, a)[1],
         b_zero_point=quantization(node, b)[1],
@@ -80,7 +86,6 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         low=low,
         high=high,
     )
-    yield KernelCall(parameters, (0, 1))
 
 
 def _even_sum(layer: Layer) -> Parameters:
@@ -149,8 +154,9 @@ def _off(nearest: list[int]) -> Callable[[tuple[int, ...]], int]:
     return lambda tried: sum(abs(t - n) for t, n in zip(tried, nearest, strict=True))
 
 
-def _symmetric(layer: Layer) -> Parameters:
-    """Of two tensors without zero points."""
+@once
+def wide_parameters(layer: Layer) -> HilMulS16 | HilAddS16 | HilSubS16:
+    """Return the parameters of the portable kernel of two tensors without zero points."""
     node, out = layer.node, layer.out
     a, b = layer.operand(0), layer.operand(1)
     low, high = output_clamp(node, out)

@@ -1,18 +1,30 @@
-"""ADD and SUB."""
+"""ADD, SUB and MUL."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array, Rounding
-from hilc.lowering.generic.elementwise import sum_line, sum_parameters
+from hilc.lowering.generic.elementwise import (
+    product_parameters,
+    sum_line,
+    sum_parameters,
+    wide_parameters,
+)
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
+    HilMulS8Mve,
+    HilMulS16,
+    HilMulS16Mve,
     HilScaledSumS8Mve,
     HilSumS8,
     HilSumS8Mve,
+    HilSumS16Mve,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.rounds import Rounds
 from hilc.numerics.requantize import requantize
 from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import output_clamp
@@ -154,3 +166,38 @@ def _scaled_sum(subtract: bool, scales: HilSumS8) -> tuple[int, int, int, int] |
                 ends = ((wanted[above] + 1) << bits) - own[above]
                 ceiling = np.append(ceiling, above[np.argmin(ends)])
     return None
+
+
+#: Whether products of int8 are rounded once; others are left to portable kernels.
+_ONCE = {Rounds.TWICE: 0, Rounds.TWICE_NARROW: 0, Rounds.HALF_UP_NARROW: 1}
+
+
+@lowers("MUL", dtypes={"int8"}, requires={"mve"}, roundings=TWICE_OR_EVEN)
+def products(layer: Layer) -> Iterator[KernelCall]:
+    """Yield the product of two tensors, either of which may be broadcast."""
+    portable = product_parameters(layer)
+    once = _ONCE.get(Rounds(portable.rounding))
+    if once is None or portable.shift > 0:
+        return
+    parameters = HilMulS8Mve(
+        binary=portable.binary,
+        a_zero_point=portable.a_zero_point,
+        b_zero_point=portable.b_zero_point,
+        out_zero_point=portable.out_zero_point,
+        multiplier=portable.multiplier,
+        shift=portable.shift,
+        once=once,
+        low=portable.low,
+        high=portable.high,
+    )
+    yield KernelCall(parameters, (0, 1))
+
+
+@lowers("ADD", "SUB", "MUL", dtypes={"int16"}, requires={"mve"}, roundings=TWICE_OR_EVEN)
+def wide(layer: Layer) -> KernelCall:
+    """Return the kernel of two int16 tensors, either of which may be broadcast."""
+    portable = wide_parameters(layer)
+    if isinstance(portable, HilMulS16):
+        return KernelCall(HilMulS16Mve(**vars(portable)), (0, 1))
+    subtract = int(layer.node.op == "SUB")
+    return KernelCall(HilSumS16Mve(sum_s16=portable.sum_s16, subtract=subtract), (0, 1))
