@@ -289,7 +289,7 @@ class LabBoard:
         request = urllib.request.Request(f"{self._control_url}{path}", data=body, method=method)
         request.add_header(USER_HEADER, self._keeper.owner)
         try:
-            with _DIRECT.open(request, timeout=limit_s) as response:
+            with DIRECT.open(request, timeout=limit_s) as response:
                 answer: dict[str, Any] = json.load(response)
         except urllib.error.HTTPError as error:
             with error:
@@ -305,7 +305,7 @@ class LabBoard:
 
 
 # Machines of a lab are not reached through the web proxy.
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class _Remote(ProbedBoard):

@@ -706,6 +706,22 @@ def _add_lab_commands(commands: Any) -> None:
     listed = _command(words, "list", "lab", "List the places, their boards and who uses them.")
     listed.add_argument("filter", nargs="?", metavar="TAG=VALUE,...", help="only matching places")
     listed.add_output_options()
+    watch = _command(
+        words, "watch", "watching", "Show the places, their users and last results until Ctrl-C."
+    )
+    watch.add_argument("filter", nargs="?", metavar="TAG=VALUE,...", help="only matching places")
+    watch.add_argument(
+        "--once", action="store_true", help="show them once, as where stdout is no terminal"
+    )
+    watch.add_argument(
+        "--interval",
+        type=positive_float,
+        default=2.0,
+        metavar="S",
+        help="seconds between two looks (default: 2)",
+    )
+    _add_history(watch)
+    watch.add_output_options()
     serve = _command(
         words, "serve", "lab", "Offer boards of this machine to a lab until interrupted."
     )

@@ -9,51 +9,45 @@ from typing import Any
 
 from hil.cli.console import Console, table
 from hil.errors import InputError
+from hil.lab.overview import PlaceState, overview
 from hil.lab.place import Keeper, coordinator_address
-from hil.lab.selector import parse_selector
+from hil.lab.selector import Selector, parse_selector
 
 _LOOK_S = 1.0
 
 
 def list_command(args: argparse.Namespace, console: Console) -> int:
     """List the boards of the lab and their users."""
-    wanted = parse_selector(args.filter) if args.filter else None
-    if args.filter and wanted is None:
-        raise InputError(f"{args.filter!r} is not a lab selector", "write TAG=VALUE or lab:PLACE")
+    wanted = chosen_places(args)
     with contextlib.closing(Keeper()) as keeper:
-        places: list[dict[str, Any]] = keeper.ask("list")["places"]
-    chosen = [p for p in places if wanted is None or wanted.fits(p["name"], p["tags"])]
-    data = [
-        {
-            "place": place["name"],
-            "board": place["tags"].get("board", ""),
-            "tags": {key: value for key, value in place["tags"].items() if key != "board"},
-            "user": place["acquired"],
-            "reserved": bool(place["reservation"]),
-            "online": "NetworkSerialPort" in place["resources"],
-        }
-        for place in chosen
-    ]
+        places = overview(keeper, wanted, ask_boards=False)
+    data = [place_json(place) for place in places]
     rows = [
         (
-            row["place"],
-            row["board"] or "-",
-            " ".join(f"{key}={value}" for key, value in sorted(row["tags"].items())),
-            _state(row),
+            place.place,
+            place.board or "-",
+            " ".join(f"{key}={value}" for key, value in sorted(place.tags.items())),
+            f"used by {place.user}" if place.user else place.state,
         )
-        for row in data
+        for place in places
     ]
     text = table(rows, ("place", "board", "tags", "state")) if rows else "no places"
     console.result({"coordinator": coordinator_address(), "places": data}, text)
     return 0
 
 
-def _state(row: dict[str, Any]) -> str:
-    if row["user"]:
-        return f"used by {row['user']}"
-    if not row["online"]:
-        return "offline"
-    return "reserved" if row["reserved"] else "free"
+def chosen_places(args: argparse.Namespace) -> Selector | None:
+    """Return the selector of the places to show; None for all."""
+    wanted = parse_selector(args.filter) if args.filter else None
+    if args.filter and wanted is None:
+        raise InputError(f"{args.filter!r} is not a lab selector", "write TAG=VALUE or lab:PLACE")
+    return wanted
+
+
+def place_json(place: PlaceState) -> dict[str, Any]:
+    """Return what the coordinator says of a place as a JSON object."""
+    names = ("place", "board", "tags", "user", "reserved", "online")
+    return {name: getattr(place, name) for name in names}
 
 
 def serve_command(args: argparse.Namespace, console: Console) -> int:
