@@ -20,20 +20,30 @@ KINDS = (
     ("ADD", "int8"), ("SUB", "int8"), ("MUL", "int8"), ("MEAN", "int8"), ("QUANTIZE", "int8"),
     ("QUANTIZE", "float32"), ("AVERAGE_POOL_2D", "int8"), ("SOFTMAX", "int8"),
     ("BATCH_MATMUL", "int8"), ("TRANSPOSE_CONV", "int8"),
+    ("ADD", "int16"), ("SUB", "int16"), ("MUL", "int16"), ("MEAN", "int16"),
+    ("QUANTIZE", "int16"), ("AVERAGE_POOL_2D", "int16"), ("SOFTMAX", "int16"),
+    ("BATCH_MATMUL", "int16"), ("TRANSPOSE_CONV", "int16"),
 )  # fmt: skip
 
 
 def even_op(rng: np.random.Generator, op: str, dtype: str, ties: bool = False) -> SingleOp:
-    """A random operator by the policy; with ``ties`` its scales are powers of two."""
+    """A random operator by the policy; with ``ties`` its scales are powers of two.
+
+    Of int16 half of the activations have a zero point, which the other policies do not allow.
+    """
     single = random_op(rng, op, dtype)
     node = replace(single.node, rounding=Rounding.NEAREST_EVEN)
+    finer = 8 * (np.dtype(dtype).itemsize - 1) if dtype != "float32" else 0
 
     def other(tensor: Tensor) -> Tensor:
-        if tensor.quant is None or not ties:
+        if tensor.quant is None:
             return tensor
-        return replace(
-            tensor, quant=Quant((2.0 ** -int(rng.integers(4, 7)),), tensor.quant.zero_point)
-        )
+        scale, zero_point = tensor.quant.scale, tensor.quant.zero_point
+        if ties:
+            scale = (2.0 ** -int(rng.integers(4 + finer, 7 + finer)),) * len(scale)
+        if tensor.dtype == "int16" and tensor.data is None and rng.random() < 0.5:
+            zero_point = (int(rng.integers(-32768, 32768)),)
+        return replace(tensor, quant=replace(tensor.quant, scale=scale, zero_point=zero_point))
 
     ins, outs = tuple(map(other, single.ins)), tuple(map(other, single.outs))
     if op in ("AVERAGE_POOL_2D", "SOFTMAX"):
@@ -41,7 +51,8 @@ def even_op(rng: np.random.Generator, op: str, dtype: str, ties: bool = False) -
         scale, zero_point = (0.01, -100) if op == "SOFTMAX" else (0.03, 7)
         if ties:
             scale = 2.0**-7
-        outs = tuple(replace(t, quant=t.quant and Quant((scale,), (zero_point,))) for t in outs)
+        quant = Quant((scale / (1 << finer),), (zero_point << finer,))
+        outs = tuple(replace(t, quant=t.quant and quant) for t in outs)
     made = replace(single, node=node, ins=ins, outs=outs)
     OPS[op].check(node, ins, outs)
     return made
@@ -67,6 +78,14 @@ def exact_pairs(single: SingleOp, values: Sequence[tuple[int, int]]) -> list[int
         # round() of a fraction is to even.
         found.append(round(real / _scale(out)) + quantization(single.node, out)[1])
     return found
+
+
+def pairs_of_16_bits(rng: np.random.Generator) -> tuple[list[tuple[int, int]], list[Array]]:
+    """Pairs of int16 numbers, their ends among them."""
+    ends = [-32768, -32767, -1, 0, 1, 32766, 32767]
+    drawn = rng.integers(-32768, 32768, (1500, 2)).tolist()
+    pairs = [*product(ends, ends), *((a, b) for a, b in drawn)]
+    return pairs, [np.array(column, np.int16) for column in zip(*pairs, strict=True)]
 
 
 def every_pair() -> tuple[list[tuple[int, int]], list[Array]]:

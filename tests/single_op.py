@@ -11,7 +11,17 @@ from nodes import make_node
 from tflite_builder import file_of
 
 from hilc.frontends.tflite.schema import OPERATORS
-from hilc.ir import Array, Graph, Node, Numerics, Quant, Rounding, State, Tensor
+from hilc.ir import (
+    ELEMENT_TYPES,
+    Array,
+    Graph,
+    Node,
+    Numerics,
+    Quant,
+    Rounding,
+    State,
+    Tensor,
+)
 from hilc.ops import OPS, doubles, integers, real_functions
 from hilc.ops.arithmetic import DTYPES as ARITHMETIC_DTYPES
 from hilc.ops.comparison import DTYPES as COMPARISON_DTYPES
@@ -1638,7 +1648,23 @@ def _double_cast(rng: Random, dtype: str) -> Draft:
     return Draft([x], attrs={"dtype": target})
 
 
+def _lookup(rng: Random, dtype: str) -> Draft:
+    """A table of a smooth function, of one with a jump, or of any numbers."""
+    element = ELEMENT_TYPES[dtype]
+    # Other types are refused, whatever their tables are.
+    low, high = element.bounds if element.dl_bits <= 16 and not element.is_real else (-2, 1)
+    place = np.linspace(-6, 6, high - low + 1)
+    jump = rng.random() < 0.3
+    smooth = np.tanh(place * rng.uniform(0.1, 3)) * high * (np.sign(place) if jump else 1)
+    drawn = rng.integers(low, high + 1, place.size)
+    values = drawn if rng.random() < 0.2 else np.maximum(np.rint(smooth), low)
+    table = Tensor("table", values.shape, dtype, data=values.astype(dtype))
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 5))))
+    return Draft([x, table], quantized(rng, dtype))
+
+
 _ONNX_DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
+    "LOOKUP": _lookup,
     **dict.fromkeys(integers.OPERATORS, _integers),
     **dict.fromkeys((*real_functions.FUNCTIONS, *real_functions.CLASSES), _reals),
     **{f"{doubles.PREFIX}{kind}": _of_two_doubles for kind in doubles.BINARY},
@@ -1657,6 +1683,8 @@ ONNX_KINDS: Sequence[tuple[str, str]] = [
         if op in integers.OPERATORS
         else (*MOVABLE, "float64")
         if op == f"{doubles.PREFIX}CAST"
+        else ("int8", "int16")
+        if op == "LOOKUP"
         else ("float64",)
         if op.startswith(doubles.PREFIX)
         else ("float32",)

@@ -86,3 +86,38 @@ def make_bias(values: Array, x: Quant | None, weights: Quant) -> Tensor:
     assert x is not None
     scales = tuple(float(np.float32(x.scale[0]) * np.float32(s)) for s in weights.scale)
     return Tensor("b", values.shape, "int64", Quant(scales, (0,) * len(scales)), values)
+
+
+def even_layer(
+    rng: np.random.Generator, layer: Layer, *, zero_points: bool, wide_weights: bool = False
+) -> Layer:
+    """The same rounded once, ties to even; with zero points, or with weights of 16 bits."""
+    x, weights, *bias = layer.ins
+    assert x is not None
+    assert weights is not None
+    assert weights.quant is not None
+    assert weights.data is not None
+
+    def activation(tensor: Tensor) -> Tensor:
+        assert tensor.quant is not None
+        zero_point = int(rng.integers(-32768, 32768)) if zero_points else 0
+        return replace(tensor, quant=Quant(tensor.quant.scale, (zero_point,)))
+
+    if wide_weights:
+        finer = rng.integers(0, 256, weights.shape)
+        scales = tuple(scale / 256 for scale in weights.quant.scale)
+        weights = replace(
+            weights,
+            dtype="int16",
+            data=(weights.data.astype(np.int64) * 256 + finer).astype(np.int16),
+            quant=replace(weights.quant, scale=scales),
+        )
+    node = replace(layer.node, rounding=Rounding.NEAREST_EVEN)
+
+    def of_64_bits(tensor: Tensor | None) -> Tensor | None:
+        if tensor is None or tensor.data is None:
+            return tensor
+        return replace(tensor, dtype="int64", data=tensor.data.astype(np.int64))
+
+    ins = (activation(x), weights, *map(of_64_bits, bias))
+    return replace(layer, node=node, ins=ins, out=activation(layer.out))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from even_ops import KINDS, even_op, every_pair, exact_pairs
+from even_ops import KINDS, even_op, every_pair, exact_pairs, pairs_of_16_bits
 from kernel_checks import check, checks_of, count
 from single_op import SingleOp
 
@@ -44,6 +44,21 @@ def test_sums_and_products_are_exact(op):
         (got,) = OPS[op].reference(single.node, single.ins, single.outs, values)
         wanted = np.clip(exact_pairs(single, pairs), -128, 127)
         assert (got != wanted).sum() == 0, single
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL"])
+def test_sums_and_products_of_16_bits_are_those_of_the_multiplier(op):
+    """A factor has 31 bits, so that one result in thousands is the neighbour of the exact one."""
+    pairs, values = pairs_of_16_bits(np.random.default_rng(73))
+    differing = total = 0
+    for single in ops(74, (op, "int16"), 12):
+        if ActivationAttributes.of(single.node).activation != "NONE":
+            continue
+        (got,) = OPS[op].reference(single.node, single.ins, single.outs, values)
+        wanted = np.clip(exact_pairs(single, pairs), -32768, 32767)
+        assert np.abs(got - wanted).max() <= 1
+        differing, total = differing + int((got != wanted).sum()), total + wanted.size
+    assert differing * 10000 < total
 
 
 def test_a_line_takes_the_place_of_64_bits_where_nothing_ties():

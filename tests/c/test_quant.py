@@ -42,6 +42,8 @@ CALLS = {
     "requantize_half_up": "hil_requantize_half_up(v[0], v[1], v[2])",
     "requantize_half_up_narrow": "hil_requantize_half_up_narrow(v[0], v[1], v[2], v[3])",
     "requantize_even": "hil_requantize_even(v[0], v[1], v[2])",
+    "requantize_wide_even": "hil_requantize_wide_even("
+    "(int64_t)v[0] * 4294967296 + (uint32_t)v[1], v[2], v[3])",
     "clamp_s8": "hil_clamp_s8(v[0], v[1], v[2])",
 }
 _LEAST, _MOST = -(2**31), 2**31 - 1

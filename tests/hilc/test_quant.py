@@ -51,6 +51,13 @@ def test_requantize_once():
         np.testing.assert_array_equal(quant.requantize(x, multiplier, shift, rounding), expected)
 
 
+def test_requantize_sums_of_64_bits_to_even():
+    upper, lower, multiplier, shift, expected = columns("requantize_wide_even")
+    sums = (upper << 32) + (lower & 0xFFFFFFFF)
+    got = quant.requantize(sums, multiplier, shift, Rounding.NEAREST_EVEN, "int64")
+    np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.parametrize("real", [0.5, 2.0**-7, 0.75 * 2.0**-5, 0.3, 1.5, 4.0, 1e-9])
 def test_ties_are_what_tells_ties_to_even_from_half_up(real):
     multiplier, shift = quant.quantize_multiplier(real)

@@ -126,6 +126,16 @@ def vectors() -> dict[str, list[list[int | str]]]:
         multiplier = (2 ** (bits - 1) + rng.randrange(2 ** (bits - 1))) << (31 - bits)
         near = near_tie(multiplier, exponent) if rng.random() < 0.5 else rng.randrange(-4096, 4096)
         ties.append((near, multiplier, -exponent))
+    # Sums of 64 bits, of which the upper and the lower word are two numbers; some near a tie.
+    wide = []
+    for _ in range(600):
+        multiplier, shift = rng.randrange(2**30, 2**31), rng.randrange(-47, 8)
+        if rng.random() < 0.3:
+            multiplier = rng.randrange(1, 64) << 25
+        tie = (2 * rng.randrange(-32768, 32768) + 1) * Fraction(2) ** (30 - shift) / multiplier
+        drawn = rng.getrandbits(48) - 2**47
+        chosen = round(tie) + rng.randrange(-1, 2) if rng.random() < 0.5 else drawn
+        wide.append((max(-(2**47) + 1, min(2**47 - 1, chosen)), multiplier, shift))
     factors = [*_FACTORS, *(math.ldexp(rng.random(), rng.randrange(-40, 35)) for _ in range(200))]
     return {
         "quantize_multiplier": [[f.hex(), *_quantize_multiplier(f)] for f in factors],
@@ -136,6 +146,9 @@ def vectors() -> dict[str, list[list[int | str]]]:
         "requantize_half_up": [[*row, _half_up(*row)] for row in requantize],
         "requantize_half_up_narrow": [[*row, _half_up(*row[:3]) + row[3]] for row in narrow],
         "requantize_even": [[*row, _even(*row)] for row in (*requantize, *ties)],
+        "requantize_wide_even": [
+            [x >> 32, (x + 2**31) % 2**32 - 2**31, m, s, _even(x, m, s)] for x, m, s in wide
+        ],
     }
 
 

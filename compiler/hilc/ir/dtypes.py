@@ -39,13 +39,15 @@ class ElementType:
     needs_scale: bool = False
     #: Whether a tensor of this type may have a scale.
     may_have_scale: bool = True
-    #: Whether operators support the zero point 0 only.
+    #: Whether the zero point is 0 but where results are rounded once, ties to even.
     symmetric: bool = False
     #: Whether TensorFlow Lite Micro clears and pads memory of this type with the zero point, not
     #: with the number 0.
     clears_to_zero_point: bool = False
     #: Type of the weights that layers multiply it with; empty for none.
     weights: str = ""
+    #: Types of weights that are wider, for sums that are rounded once, ties to even.
+    wider_weights: tuple[str, ...] = ()
     #: Types of a bias, which are those of sums of products; the first is the default.
     biases: tuple[str, ...] = ()
     #: Whether a table with an entry for every value is reasonable.
@@ -116,8 +118,8 @@ _ROWS = (
         computed_as="int8",
     ),
     _integer(
-        16, quantized=True, symmetric=True, weights="int8", biases=("int64", "int32"),
-        headroom=15,
+        16, quantized=True, symmetric=True, weights="int8", wider_weights=("int16",),
+        biases=("int64", "int32"), headroom=15,
     ),
     _integer(32),
     _integer(64),
@@ -132,7 +134,10 @@ _ROWS = (
     ElementType(
         "uint64", "uint64_t", "u64", 8, 0, (1 << 64) - 1, "kDLUInt", 64, may_have_scale=False
     ),
-    ElementType("uint16", "uint16_t", "u16", 2, 0, 65535, "kDLUInt", 16, may_have_scale=False),
+    ElementType(
+        "uint16", "uint16_t", "u16", 2, 0, 65535, "kDLUInt", 16, quantized=True,
+        computed_as="int16",
+    ),
     # Stored only: no core computes on it, so it is widened before arithmetic.
     ElementType(
         "float16", "uint16_t", "f16", 2, -65504, 65504, "kDLFloat", 16, may_have_scale=False

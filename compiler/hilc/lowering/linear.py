@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Tensor
 from hilc.lowering.channels import sum_ends
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import HilImages, HilOutputRange, HilRequantization, HilWindow
@@ -47,11 +47,11 @@ class FloatParameters:
 
 @dataclass(frozen=True, eq=False)
 class WideRequantization:
-    """How sums of products with int16 become outputs; zero points are 0."""
+    """How sums of products with int16 become outputs."""
 
     requant: Requantization
-    #: One value a channel, of the type of the sums.
-    bias: npt.NDArray[np.int64] | npt.NDArray[np.int32]
+    #: One value a channel, the input's zero point folded in.
+    bias: npt.NDArray[np.int64]
     #: The largest magnitude that a sum may have.
     bound: int
 
@@ -328,9 +328,17 @@ def _integer_outputs(
 ) -> Outputs:
     if not ops.x.element.symmetric:
         return _requantization_parameters(layer, ops, requant, channel_axis)
-    bias = ops.bias_data.astype(np.int64)
+    zero_point = quantization(layer.node, ops.x)[1]
+    bias = fold_zero_point(ops.weight_data, ops.bias_data, zero_point, channel_axis)
     bound = accumulator_bound(ops.weight_data, bias, -ops.x.element.bounds[0], channel_axis)
-    return WideRequantization(requant, ops.bias_data, bound)
+    return WideRequantization(requant, bias, bound)
+
+
+def output_range(requant: Requantization) -> HilOutputRange:
+    """Return what outputs may be."""
+    return HilOutputRange(
+        out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high
+    )
 
 
 def _requantization_parameters(
@@ -345,15 +353,23 @@ def _requantization_parameters(
     shifts = requant.shifts.astype(np.int32)
     ties = has_ties(requant.multipliers, shifts, lowest, highest)
     return HilRequantization(
-        output_range=HilOutputRange(
-            out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high
-        ),
+        output_range=output_range(requant),
         per_channel=int(requant.multipliers.size > 1),
         narrow=int(rounds(requant.rounding, bool(ties.any()), narrow)),
         bias=bias.astype(np.int32),
         multipliers=requant.multipliers,
         shifts=requant.shifts,
     )
+
+
+def has_tying_sums(form: LinearForm) -> bool:
+    """Return whether a sum of a layer of int16 may lie half-way between two outputs."""
+    outputs = form.wide
+    ends = sum_ends(form.weights, bounds=ELEMENT_TYPES[outputs.requant.dtype].bounds)
+    lowest, highest = (outputs.bias + end for end in ends)
+    requant = outputs.requant
+    shifts = requant.shifts.astype(np.int32)
+    return bool(has_ties(requant.multipliers, shifts, lowest, highest).any())
 
 
 def _float_parameters(layer: Layer, ops: Operands) -> FloatParameters:

@@ -2037,6 +2037,24 @@ class HilBatchMatmulS16(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilBatchMatmulS16Even(Parameters):
+    """The fields of ``struct hil_batch_matmul_s16_even``."""
+
+    KERNEL: ClassVar[str] = "hil_batch_matmul_s16_even"
+
+    batch_matmul: HilBatchMatmul
+    #: what is added to each element of the first matrix
+    a_offset: int
+    #: what is added to each element of the second one
+    b_offset: int
+    output_range: HilOutputRange
+    #: in Q0.31
+    multiplier: int
+    #: of the products, to the left; below 0 to the right
+    shift: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilBatchMatmulF32(Parameters):
     """The fields of ``struct hil_batch_matmul_f32``."""
 
@@ -2186,10 +2204,66 @@ class HilMulS16(Parameters):
     KERNEL: ClassVar[str] = "hil_mul_s16"
 
     binary: HilBinary
-    #: of what the scales say, in Q0.31
+    #: the first operand's value that stands for 0.0
+    a_zero_point: int
+    #: the second operand's value that stands for 0.0
+    b_zero_point: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: of the product, whose magnitude is below 2^31, in Q0.31
     multiplier: int
     #: to the left; negative ones are to the right
     shift: int
+    #: of that: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilMulS16Even(Parameters):
+    """The fields of ``struct hil_mul_s16_even``."""
+
+    KERNEL: ClassVar[str] = "hil_mul_s16_even"
+
+    binary: HilBinary
+    #: the first operand's value that stands for 0.0
+    a_zero_point: int
+    #: the second operand's value that stands for 0.0
+    b_zero_point: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: of the product, in Q0.31
+    multiplier: int
+    #: to the left; negative ones are to the right
+    shift: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilEvenSumS16(Parameters):
+    """The fields of ``struct hil_even_sum_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_even_sum_s16"
+
+    binary: HilBinary
+    #: the first operand's value that stands for 0.0
+    a_zero_point: int
+    #: the second operand's value that stands for 0.0
+    b_zero_point: int
+    #: of the first operand less its zero point
+    a_factor: int
+    #: of the second one
+    b_factor: int
+    #: shift of the sum, 1 to 62
+    right: int
+    #: the output that stands for 0.0
+    out_zero_point: int
     #: the least output
     low: int
     #: the largest output
@@ -2320,11 +2394,44 @@ class HilConv2dS16Sums32(Parameters):
     KERNEL: ClassVar[str] = "hil_conv2d_s16_sums32"
 
     wide_conv2d: HilWideConv2d
+    #: of positions outside the image
+    in_zero_point: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: of sums: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
     #: of each output channel
     bias: npt.NDArray[np.int32]
     #: of each output channel, or one for all
     multipliers: npt.NDArray[np.int32]
     #: to the left; negative ones are to the right
+    shifts: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilConv2dS16Even(Parameters):
+    """The fields of ``struct hil_conv2d_s16_even``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_s16_even"
+
+    images: HilImages
+    #: channels of the output
+    out_c: int
+    #: of channels; 1: each output sums over all of the input
+    groups: int
+    window: HilWindow
+    #: of positions outside the image
+    in_zero_point: int
+    output_range: HilOutputRange
+    #: 1: each channel has a multiplier and a shift, 0: one for all
+    per_channel: int
+    #: [out_c][filter_h][filter_w][in_c / groups]
+    weights: npt.NDArray[np.int16]
+    #: of each channel the lower word, then the upper one
+    bias: npt.NDArray[np.int32]
+    #: in Q0.31
+    multipliers: npt.NDArray[np.int32]
+    #: of the products, to the left; below 0 to the right
     shifts: npt.NDArray[np.int8]
 
 
@@ -3041,6 +3148,15 @@ class HilLayerNormS8(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilLayerNormS16(Parameters):
+    """The fields of ``struct hil_layer_norm_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_layer_norm_s16"
+
+    layer_norm: HilLayerNorm
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilLstmS8(Parameters):
     """The fields of ``struct hil_lstm_s8``."""
 
@@ -3151,7 +3267,36 @@ class HilMatmulS16Sums32(Parameters):
     KERNEL: ClassVar[str] = "hil_matmul_s16_sums32"
 
     rows_s16: HilRowsS16
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: of sums: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
     #: of each column
+    bias: npt.NDArray[np.int32]
+    #: in Q0.31
+    multipliers: npt.NDArray[np.int32]
+    #: of the products, to the left; below 0 to the right
+    shifts: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilMatmulS16Even(Parameters):
+    """The fields of ``struct hil_matmul_s16_even``."""
+
+    KERNEL: ClassVar[str] = "hil_matmul_s16_even"
+
+    #: of the input, and of the output
+    rows: int
+    #: elements of a row
+    depth: int
+    #: outputs of a row
+    columns: int
+    output_range: HilOutputRange
+    #: 1: each column has a multiplier and a shift; 0: one for all
+    per_channel: int
+    #: [columns][depth]
+    weights: npt.NDArray[np.int16]
+    #: of each column the lower word, then the upper one
     bias: npt.NDArray[np.int32]
     #: in Q0.31
     multipliers: npt.NDArray[np.int32]
@@ -3202,10 +3347,16 @@ class HilMeanS16(Parameters):
     KERNEL: ClassVar[str] = "hil_mean_s16"
 
     mean: HilMean
-    #: of what the scales say, in Q0.31
+    #: minus the zero point of all values of one output
+    offset: int
+    #: of the sum, in Q0.31
     multiplier: int
     #: of the product, to the left; below 0 to the right
     shift: int
+    #: of that: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
+    #: the output that stands for 0.0
+    out_zero_point: int
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -3510,6 +3661,32 @@ class HilAveragePoolS16(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilAveragePoolEvenS16(Parameters):
+    """The fields of ``struct hil_average_pool_even_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_average_pool_even_s16"
+
+    pool: HilPool
+    #: the input that stands for 0.0
+    in_zero_point: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: 1: windows reach beyond the image
+    padded: int
+    #: of a sum: HIL_ROUND_TWICE and others (quant.h)
+    rounding: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+    #: of the sum, in Q0.31; where padded of that of each number of pixels that a window may cover,
+    #: from 1 on
+    multipliers: npt.NDArray[np.int32]
+    #: of the products, to the left; below 0 to the right
+    shifts: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilMaxPoolS16(Parameters):
     """The fields of ``struct hil_max_pool_s16``."""
 
@@ -3642,6 +3819,22 @@ class HilQuantizeF32S16(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilQuantizeF32U16(Parameters):
+    """The fields of ``struct hil_quantize_f32_u16``."""
+
+    KERNEL: ClassVar[str] = "hil_quantize_f32_u16"
+
+    #: elements
+    size: int
+    #: the difference of two neighbouring integers
+    scale: float
+    #: the integer that stands for 0.0
+    zero_point: int
+    #: 1: ties to even; 0: away from zero
+    to_even: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilDequantizeS8F32(Parameters):
     """The fields of ``struct hil_dequantize_s8_f32``."""
 
@@ -3684,6 +3877,20 @@ class HilDequantizeS16F32(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilDequantizeU16F32(Parameters):
+    """The fields of ``struct hil_dequantize_u16_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_dequantize_u16_f32"
+
+    #: elements
+    size: int
+    #: the difference of two neighbouring integers
+    scale: float
+    #: the integer that stands for 0.0
+    zero_point: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilRequantizeWide(Parameters):
     """The fields of ``struct hil_requantize_wide``."""
 
@@ -3693,6 +3900,8 @@ class HilRequantizeWide(Parameters):
     size: int
     #: 1, 2 or 4
     in_bytes: int
+    #: -1, or the bits of an input that has no sign
+    in_mask: int
     #: 1, 2 or 4
     out_bytes: int
     #: the input that stands for 0.0
@@ -4054,6 +4263,30 @@ class HilSoftmaxEvenS8(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilSoftmaxEvenS16(Parameters):
+    """The fields of ``struct hil_softmax_even_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_softmax_even_s16"
+
+    #: that each add up to one
+    rows: int
+    #: elements of a row
+    depth: int
+    #: distances to the row's maximum whose upper byte is below this one have an exponential
+    near: int
+    #: of the share, in Q0.31: one over the output's scale
+    multiplier: int
+    #: shift of the sum that the product is divided by
+    left: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: exponentials of minus the upper byte, in Q1.30
+    coarse: npt.NDArray[np.int32]
+    #: those of minus each lower byte
+    fine: npt.NDArray[np.int32]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilSoftmaxF32(Parameters):
     """The fields of ``struct hil_softmax_f32``."""
 
@@ -4284,6 +4517,28 @@ class HilTransposeConv2dS16(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilTransposeConv2dS16Even(Parameters):
+    """The fields of ``struct hil_transpose_conv2d_s16_even``."""
+
+    KERNEL: ClassVar[str] = "hil_transpose_conv2d_s16_even"
+
+    transposed: HilTransposed
+    #: what is added to each input: less its zero point
+    in_offset: int
+    output_range: HilOutputRange
+    #: 1: each channel has a multiplier and a shift, 0: one for all
+    per_channel: int
+    #: of each channel the lower word, then the upper one
+    bias: npt.NDArray[np.int32]
+    #: in Q0.31
+    multipliers: npt.NDArray[np.int32]
+    #: of the products, to the left; below 0 to the right
+    shifts: npt.NDArray[np.int8]
+    #: [out_c][filter_h][filter_w][in_c]
+    weights: npt.NDArray[np.int16]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilTransposeConv2dF32(Parameters):
     """The fields of ``struct hil_transpose_conv2d_f32``."""
 
@@ -4461,6 +4716,26 @@ class HilTanhS16(Parameters):
     KERNEL: ClassVar[str] = "hil_tanh_s16"
 
     sigmoid_s16: HilSigmoidS16
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilCurveS16(Parameters):
+    """The fields of ``struct hil_curve_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_curve_s16"
+
+    #: elements
+    size: int
+    #: inputs from one height to the next are 2^bits
+    bits: int
+    #: of what is added to the line: 0, 1, 2, 4, 8 or 16
+    rest_bits: int
+    #: what is added beside it
+    least: int
+    #: values of the least input and of those 2^bits apart; one more
+    heights: npt.NDArray[np.int16]
+    #: of each input, from the least one on; the lower bits first
+    rests: npt.NDArray[np.uint8]
 
 
 @record(frozen=True, eq=False, kw_only=True)

@@ -40,8 +40,13 @@ class FixedPoint(NamedTuple):
     shift: int
 
 
-def quantize_multiplier(real: float) -> FixedPoint:
-    """Return the fixed-point form of a non-negative factor; 0 if it is too small to have an effect.
+#: The least shift of a multiplier, and that of sums of 64 bits that are rounded to even.
+LEAST_SHIFT, LEAST_WIDE_SHIFT = -31, -47
+
+
+def quantize_multiplier(real: float, least_shift: int = LEAST_SHIFT) -> FixedPoint:
+    """Return the fixed-point form of a non-negative factor; 0 if it is too small to have an effect,
+    with a shift below ``least_shift``.
 
     ``real`` must be the double that the reference computes, product and quotient of the tensors'
     float32 scales taken in double: the multiplier depends on its last bits.
@@ -54,7 +59,7 @@ def quantize_multiplier(real: float) -> FixedPoint:
     if multiplier == 2**31:
         multiplier //= 2
         shift += 1
-    if shift < -31:
+    if shift < least_shift:
         return FixedPoint(0, 0)
     if shift > 30:
         return FixedPoint(INT32_MAX, 30)
@@ -103,7 +108,7 @@ class Sums:
 SUMS: Mapping[str, Sums] = {
     "int32": Sums(2**31, 30, frozenset(Rounding)),
     # The references assert these two.
-    "int64": Sums(2**47, 7, frozenset({Rounding.SINGLE})),
+    "int64": Sums(2**47, 7, frozenset({Rounding.SINGLE, Rounding.NEAREST_EVEN})),
 }
 
 
@@ -177,6 +182,16 @@ def round_even(x: Int64Array, right: Int64Array | int) -> Int64Array:
     return rounded
 
 
+def _even_wide(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | int) -> Int64Array:
+    """Return the product of up to 78 bits rounded: sixteen of them are only told from zeros."""
+    wide, factor = np.asarray(x, np.int64), np.asarray(multiplier, np.int64)
+    lower = (wide & 0xFFFFFFFF) * factor
+    upper = (wide >> 32) * factor + (lower >> 32)
+    rest = lower & 0xFFFFFFFF
+    kept = (upper << 16) + (rest >> 16) | (rest & 0xFFFF != 0)
+    return round_even(kept, 15 - np.asarray(shift, np.int64))
+
+
 class Factors(NamedTuple):
     """Real factors as whole numbers over one power of two, ``factor / 2**right``."""
 
@@ -236,6 +251,7 @@ _REQUANTIZERS: Mapping[
     ("int32", Rounding.SINGLE): _single,
     ("int32", Rounding.NEAREST_EVEN): _nearest_even,
     ("int64", Rounding.SINGLE): _single_wide,
+    ("int64", Rounding.NEAREST_EVEN): _even_wide,
 }
 
 

@@ -17,13 +17,13 @@ from hilc.numerics.requantize import SUMS, FixedPoint, requantize
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     invalid,
-    multiplier,
     operand,
     quantization,
     require_counts,
     require_dtype,
     require_rounding,
     require_symmetric,
+    sum_multiplier,
     unsupported,
 )
 
@@ -107,7 +107,7 @@ def scale(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> FixedPoint:
     if node.numerics is Numerics.LITERT:
         with np.errstate(over="ignore"):
             factor = float(np.float32(a_scale) * np.float32(b_scale))
-    return multiplier(node, factor / quantization(node, out)[0], SUMS[sums_of(a)].most_shift)
+    return sum_multiplier(node, factor / quantization(node, out)[0], sums_of(a))
 
 
 def _by_numerics(

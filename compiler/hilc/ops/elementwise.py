@@ -16,6 +16,7 @@ import numpy as np
 
 from hilc.ir import Array, Node, Numerics, Rounding, Tensor
 from hilc.numerics.requantize import (
+    SUMS,
     Factors,
     FixedPoint,
     common_factors,
@@ -35,6 +36,7 @@ from hilc.ops.operands import (
     quantization,
     require_counts,
     require_symmetric,
+    sum_multiplier,
     undefined,
     unsupported,
 )
@@ -109,15 +111,21 @@ def sum_factors(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Factors:
     return found
 
 
+def product_sums(node: Node, a: Tensor) -> str:
+    """Return the type that holds products: those of 16 bits with zero points leave 32 bits."""
+    return "int64" if node.rounding is Rounding.NEAREST_EVEN and a.element.symmetric else "int32"
+
+
 def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> FixedPoint:
     # From left to right, TFLite in single precision: the multiplier depends on it.
     in_double = node.rounding is Rounding.NEAREST_EVEN or node.numerics is not Numerics.LITERT
     real = np.float64 if in_double else np.float32
     a_scale, b_scale, out_scale = (real(quantization(node, t)[0]) for t in (a, b, out))
     with np.errstate(all="ignore"):
-        scale = multiplier(node, float(a_scale * b_scale / out_scale))
+        kept = product_sums(node, a)
+        scale = sum_multiplier(node, float(a_scale * b_scale / out_scale), kept)
     # Of int8 products have 16 bits; what is raised by more than 14 leaves 31 bits.
-    most = 30 - 2 * a.element.distance_bits
+    most = 30 - 2 * a.element.distance_bits if kept == "int32" else SUMS[kept].most_shift
     if scale.shift > most:
         undefined(
             node,
@@ -157,7 +165,7 @@ def reference(
     offset_y = y.astype(np.int64) - quantization(node, b)[1]
     if node.op == "MUL":
         scale = product_scale(node, a, b, out)
-        result = requantize(offset_x * offset_y, *scale, node.rounding)
+        result = requantize(offset_x * offset_y, *scale, node.rounding, product_sums(node, a))
     elif node.rounding is Rounding.NEAREST_EVEN:
         (first, second), right = sum_factors(node, a, b, out)
         result = round_even(first * offset_x + second * offset_y, right)

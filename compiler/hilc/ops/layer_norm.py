@@ -3,8 +3,8 @@ addend for each element of a row. Without the mean it is the root mean square th
 
 Inputs: the tensor, the factors, and the addends, which may be absent.
 
-float32 adds one element after the other and rounds every step. int8 adds up exactly and has no
-mean that is rounded: of ``n`` elements ``q`` with the sum ``S``, ``n*q - S`` stands for a
+float32 adds one element after the other and rounds every step. int8 and int16 add up exactly and
+have no mean that is rounded: of ``n`` elements ``q`` with the sum ``S``, ``n*q - S`` stands for a
 difference from the mean, and ``sqrt(n*sum(q*q) - S*S + e)`` for the deviation, ``e`` being epsilon
 in the same units. From there on each step is one of float32; the factors are over the output's
 scale.
@@ -32,9 +32,10 @@ from hilc.ops.operands import (
 from hilc.ops.traits import SameRows
 
 #: The types that it takes.
-DTYPES = ("int8", "float32")
-#: Elements of a row of int8 whose differences from the mean float32 holds exactly.
-_MOST = (1 << 24) // 255
+DTYPES = ("int8", "int16", "float32")
+#: Elements of a row of integers: int8's differences from the mean are exact in float32, and
+#: products with int16 fit 32 bits.
+_MOST = {"int8": (1 << 24) // 255, "int16": (1 << 15) - 1}
 
 Floats = npt.NDArray[np.float32]
 
@@ -48,7 +49,7 @@ class LayerNormAttributes(Attributes):
 
 
 class Scaling(NamedTuple):
-    """What int8 takes from quantizations and constants."""
+    """What integers take from quantizations and constants."""
 
     #: Epsilon in the units of the deviation.
     epsilon: np.float32
@@ -58,7 +59,7 @@ class Scaling(NamedTuple):
 
 
 def scaling(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> Scaling:
-    """Return the constants of a layer on int8."""
+    """Return the constants of a layer on integers."""
     x, factors = operand(node, ins, 0), operand(node, ins, 1)
     addends = ins[2] if len(ins) > 2 else None
     assert factors.data is not None
@@ -91,11 +92,11 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
                 f"{list(x.shape[-1:])}",
             )
         if x.element.quantized and each.data is None:
-            unsupported(node, f"computes its input {each.name!r}", "int8 takes constants only")
+            unsupported(node, f"computes its input {each.name!r}", "integers take constants only")
     if x.element.quantized:
         quantization(node, x)
-        if x.shape[-1] > _MOST:
-            unsupported(node, f"normalizes {x.shape[-1]} values, more than {_MOST}")
+        if x.shape[-1] > _MOST[x.dtype]:
+            unsupported(node, f"normalizes {x.shape[-1]} values, more than {_MOST[x.dtype]}")
     return [(x.shape, x.dtype)]
 
 

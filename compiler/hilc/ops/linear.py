@@ -20,7 +20,6 @@ from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.operands import (
     float_range,
     invalid,
-    multiplier,
     operand,
     output_clamp,
     quantization,
@@ -28,6 +27,7 @@ from hilc.ops.operands import (
     require_dtype,
     require_rounding,
     require_symmetric,
+    sum_multiplier,
     unsupported,
 )
 from hilc.ops.traits import Interval
@@ -79,11 +79,12 @@ def checked(
     """
     require_dtype(node, x)
     biases = x.element.biases[:bias_types]
-    if weights.dtype != x.element.weights:
+    accepted = weight_types(node, x)
+    if weights.dtype not in accepted:
         unsupported(
             node,
             f"has {x.dtype} activations with {weights.dtype} weights (supported: "
-            f"{x.element.weights})",
+            f"{' or '.join(accepted)})",
             "convert the model with full integer quantization, or leave its weights in float32",
         )
     if len(weights.shape) != rank:
@@ -105,6 +106,12 @@ def checked(
     if x.element.quantized:
         _check_quantized(node, x, weights, weight_data, bias_data, channel_axis)
     return Operands(x, weights, weight_data, bias_data)
+
+
+def weight_types(node: Node, x: Tensor) -> tuple[str, ...]:
+    """Return the types of weights that a node takes for activations ``x``."""
+    wider = x.element.wider_weights if node.rounding is Rounding.NEAREST_EVEN else ()
+    return (x.element.weights, *wider)
 
 
 def _constant(node: Node, tensor: Tensor) -> Array:
@@ -215,8 +222,7 @@ def requantization(
     """
     out_scale, zero_point = quantization(node, out)
     low, high = output_clamp(node, out)
-    most = SUMS[sums].most_shift
-    parts = [multiplier(node, factor / out_scale, most) for factor in factors]
+    parts = [sum_multiplier(node, factor / out_scale, sums) for factor in factors]
     return Requantization(
         np.array([part.multiplier for part in parts], np.int32),
         # Any shift will do for a factor of 0; this one lets hil_requantize_narrow take it.

@@ -1,8 +1,8 @@
-"""LOOKUP: every byte has an answer of its own, whatever function of it that is.
+"""LOOKUP: every number has an answer of its own, whatever function of it that is.
 
-Inputs: the bytes, and a constant table of 256 answers, that of the type's least number first. The
-pass that fuses quantized operators makes it of chains of functions of single elements; a conversion
-between int8 and uint8 is one too.
+Inputs: bytes or int16, and a constant table of an answer for each number of the type, that of the
+least first. The pass that fuses quantized operators makes it of chains of functions of single
+elements; a conversion between int8 and uint8 is one too.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ def by_byte(node: Node, ins: Sequence[Tensor | None]) -> Array:
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=2)
     x, table = operand(node, ins, 0), operand(node, ins, 1)
-    require_dtype(node, x, BYTES)
-    require_dtype(node, table, BYTES)
-    if table.shape != (256,):
-        invalid(node, f"takes the table {table.name!r} of shape {list(table.shape)}, not [256]")
+    require_dtype(node, x, (*BYTES, "int16"))
+    require_dtype(node, table, BYTES if x.element.tabled else (x.dtype,))
+    count = len(x.element.values)
+    if table.shape != (count,):
+        invalid(node, f"takes the table {table.name!r} of shape {list(table.shape)}, not [{count}]")
     answers(node, ins)
     return [(x.shape, table.dtype)]
 
@@ -55,7 +56,7 @@ def _reference(
 ) -> list[Array]:
     x = values[0]
     assert x is not None
-    return [by_byte(node, ins)[x.view(np.uint8)]]
+    return [answers(node, ins)[x.astype(np.int64) - operand(node, ins, 0).element.bounds[0]]]
 
 
 def _bounds(

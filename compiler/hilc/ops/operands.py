@@ -10,7 +10,14 @@ import numpy as np
 from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import ELEMENT_TYPES, Array, Node, Numerics, Rounding, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
-from hilc.numerics.requantize import SUMS, FixedPoint, activation_range, quantize_multiplier
+from hilc.numerics.requantize import (
+    LEAST_SHIFT,
+    LEAST_WIDE_SHIFT,
+    SUMS,
+    FixedPoint,
+    activation_range,
+    quantize_multiplier,
+)
 from hilc.ops.attributes import ActivationAttributes
 
 #: The types that arithmetic operators compute in: those that are multiplied with weights.
@@ -132,15 +139,20 @@ def quantization(node: Node, tensor: Tensor) -> tuple[float, int]:
 
 
 def require_symmetric(node: Node, tensor: Tensor) -> None:
-    """Refuse a zero point that operators do not compute on for the tensor's type."""
+    """Refuse a zero point that an operator does not compute on for the tensor's type."""
     zero_point = quantization(node, tensor)[1]
-    if tensor.element.symmetric and zero_point:
+    if has_no_zero_point(node, tensor) and zero_point:
         unsupported(
             node,
             f"takes {tensor.name!r}, of type {tensor.dtype}, with zero point {zero_point} "
             "(supported: 0)",
             f"quantize {tensor.dtype} symmetrically, as the TFLite quantization scheme asks",
         )
+
+
+def has_no_zero_point(node: Node, tensor: Tensor) -> bool:
+    """Return whether an operator takes the zero point 0 only, as TensorFlow Lite's do."""
+    return tensor.element.symmetric and node.rounding is not Rounding.NEAREST_EVEN
 
 
 def require_same_quantization(node: Node, tensor: Tensor, other: Tensor) -> None:
@@ -240,7 +252,9 @@ def plain_clamp(node: Node, out: Tensor) -> tuple[float, float]:
     return low, high
 
 
-def multiplier(node: Node, real: float, most_shift: int = _MOST_SHIFT) -> FixedPoint:
+def multiplier(
+    node: Node, real: float, most_shift: int = _MOST_SHIFT, least_shift: int = LEAST_SHIFT
+) -> FixedPoint:
     """Return the fixed-point form of a factor between scales, whose shift is ``most_shift`` at
     most.
     """
@@ -253,7 +267,14 @@ def multiplier(node: Node, real: float, most_shift: int = _MOST_SHIFT) -> FixedP
             f"has a factor of {real:g} from its input scales to its output scale; it must be less "
             f"than 2^{most_shift}",
         )
-    return quantize_multiplier(real)
+    return quantize_multiplier(real, least_shift)
+
+
+def sum_multiplier(node: Node, real: float, sums: str) -> FixedPoint:
+    """Return the fixed-point form of the factor of sums of a type."""
+    is_wide = sums == "int64" and node.rounding is Rounding.NEAREST_EVEN
+    least = LEAST_WIDE_SHIFT if is_wide else LEAST_SHIFT
+    return multiplier(node, real, SUMS[sums].most_shift, least)
 
 
 def output_clamp(node: Node, output: Tensor) -> tuple[int, int]:

@@ -29,6 +29,7 @@ from hilc.ops.operands import (
     require_counts,
     require_dtype,
     require_same_quantization,
+    unsupported,
 )
 from hilc.ops.traits import WindowRows, ascending, channelwise
 
@@ -85,6 +86,13 @@ def average_scales(node: Node, x: Tensor, out: Tensor) -> list[FixedPoint]:
     real = quantization(node, x)[0] / quantization(node, out)[0]
     window = pooling_window(node, x)
     size = window.h.filter_size * window.w.filter_size
+    if size > 1 << (31 - x.element.dl_bits):
+        unsupported(
+            node,
+            f"averages windows of {size} pixels, more than the {1 << (31 - x.element.dl_bits)} "
+            f"of {x.dtype} whose sum has 32 bits",
+            "average in two steps",
+        )
     return [multiplier(node, real / count) for count in range(1, size + 1)]
 
 

@@ -22,6 +22,7 @@ from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops import permuting
 from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
+    has_no_zero_point,
     multiplier,
     operand,
     quantization,
@@ -37,15 +38,16 @@ from hilc.ops.unary import look_up
 BYTES = tuple(name for name, row in ELEMENT_TYPES.items() if row.tabled)
 #: What the reference quantizes each type to.
 _TARGETS: Mapping[str, tuple[str, ...]] = {
-    "float32": ("int8", "uint8", "int16"),
+    "float32": ("int8", "uint8", "int16", "uint16"),
     "int8": (*BYTES, "int16", "int32"),
     "uint8": BYTES,
-    "int16": ("int8", "int16", "int32"),
+    "int16": ("int8", "int16", "uint16", "int32"),
+    "uint16": ("int16",),
     "int32": ("int8", "int16"),
 }
 #: A zero point that is added to a requantized integer of at most 2^30.
 _MAX_ADDED = 1 << 30
-_DEQUANTIZED = ("int8", "uint8", "int16")
+_DEQUANTIZED = ("int8", "uint8", "int16", "uint16")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +93,7 @@ def byte_table(node: Node, source: Tensor, target: Tensor) -> Array:
 def wide_ratio(node: Node, source: Tensor, target: Tensor) -> FixedPoint:
     """Return the factor from one quantization to the other, where either has more than a byte."""
     (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
-    if target.element.symmetric and (out_zero or (in_zero and source.element.symmetric)):
+    if has_no_zero_point(node, target) and (out_zero or (in_zero and source.element.symmetric)):
         unsupported(
             node,
             f"quantizes {source.dtype} with zero point {in_zero} to {target.dtype} with {out_zero}",

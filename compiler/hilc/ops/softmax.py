@@ -4,8 +4,9 @@ int8 follows gemmlowp: the difference to the row's maximum in Q5.26, its exponen
 sum with 12 integer bits, and a reciprocal by three Newton steps. A row has at most 256 differences,
 so their exponentials are a table made here. int16 interpolates (:mod:`hilc.ops.interpolated`).
 
-By the policy of ties to even int8 takes the exponentials in Q1.30, of real numbers, adds them up
-exactly, and rounds a share once, to an output of any scale.
+By the policy of ties to even integers take the exponentials in Q1.30, of real numbers, add them up
+exactly, and round a share once, to an output of any scale. int16 has too many distances for a table
+of all: the exponential is the product of two, of the distance's upper and lower byte.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
             )
         if x.element.tabled and node.rounding is Rounding.DOUBLE:
             exponentials(node, x, beta)
-        elif not x.element.tabled:
+        elif node.rounding is Rounding.DOUBLE:
             softmax_scale(node, x, beta)
     return [(x.shape, x.dtype)]
 
@@ -91,12 +92,12 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     if not outs[0].element.quantized:
         return
-    if not outs[0].element.tabled:
-        check_fraction(node, outs[0])
-        return
     scale, zero_point = quantization(node, outs[0])
     if node.rounding is Rounding.NEAREST_EVEN:
         share_scale(node, outs[0])
+        return
+    if not outs[0].element.tabled:
+        check_fraction(node, outs[0])
         return
     lowest = outs[0].element.bounds[0]
     if zero_point != lowest or abs(scale - 1 / 256) > 0.001 / 256:
@@ -125,17 +126,28 @@ def share_scale(node: Node, out: Tensor) -> tuple[int, int]:
     return factor, left
 
 
-def even_exponentials(node: Node, x: Tensor, beta: float) -> npt.NDArray[np.int32]:
-    """Return exp(-scale * beta * d) in Q1.30 for each distance d to the maximum."""
-    distance = np.arange(256) * (quantization(node, x)[0] * float(np.float32(beta)))
+def even_exponentials(node: Node, x: Tensor, beta: float, steps: int = 1) -> npt.NDArray[np.int32]:
+    """Return exp(-scale * beta * steps * d) in Q1.30 for each d below 256."""
+    distance = np.arange(256) * (steps * quantization(node, x)[0] * float(np.float32(beta)))
     powers: npt.NDArray[np.int32] = np.rint(np.exp(-distance) * 2.0**_ONE_BITS).astype(np.int32)
     return powers
 
 
+def _even_powers(node: Node, x: Tensor, distance: Int64Array) -> Int64Array:
+    """Return the exponentials of minus the distances to the maximum."""
+    beta = SoftmaxAttributes.of(node).beta
+    fine = even_exponentials(node, x, beta).astype(np.int64)
+    if x.element.tabled:
+        return fine[distance]
+    coarse = even_exponentials(node, x, beta, 256).astype(np.int64)
+    product = coarse[distance >> 8] * fine[distance & 255]
+    powers: Int64Array = product + (1 << _ONE_BITS - 1) >> _ONE_BITS
+    return powers
+
+
 def _even_shares(node: Node, x: Tensor, out: Tensor, value: Array) -> Array:
-    powers = even_exponentials(node, x, SoftmaxAttributes.of(node).beta).astype(np.int64)
     wide = value.astype(np.int64)
-    shares = powers[wide.max(-1, keepdims=True) - wide]
+    shares = _even_powers(node, x, wide.max(-1, keepdims=True) - wide)
     factor, left = share_scale(node, out)
     divisor = shares.sum(-1, keepdims=True) << left
     quotient, remainder = np.divmod(shares * factor, divisor)
@@ -186,11 +198,11 @@ def _reference(
             distance = (x - x.max(-1, keepdims=True)) * np.float32(SoftmaxAttributes.of(node).beta)
             powers = expf(distance)
         return [powers / powers.sum(-1, keepdims=True, dtype=np.float32)]
+    if node.rounding is Rounding.NEAREST_EVEN:
+        return [_even_shares(node, source, outs[0], x)]
     if not source.element.tabled:
         beta = SoftmaxAttributes.of(node).beta
         return [softmax(x, softmax_scale(node, source, beta), node.numerics)]
-    if node.rounding is Rounding.NEAREST_EVEN:
-        return [_even_shares(node, source, outs[0], x)]
     widened = x.astype(np.int64)
     by_distance = exponentials(node, source, SoftmaxAttributes.of(node).beta)
     powers = by_distance[widened.max(-1, keepdims=True) - widened].astype(np.int64)
@@ -208,7 +220,7 @@ def _reference(
 def _by_numerics(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> bytes | None:
     """Return the table of reciprocals that 16 bits take."""
     element = operand(node, ins, 0).element
-    if not element.quantized or element.tabled:
+    if not element.quantized or element.tabled or node.rounding is Rounding.NEAREST_EVEN:
         return None
     return reciprocals(node.numerics).tobytes()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,12 @@ from hilc.lowering.parameters import (
     HilBinary,
     HilBinaryF32,
     HilEvenSumS8,
+    HilEvenSumS16,
     HilLineSumS8,
     HilMulF32,
     HilMulS8,
     HilMulS16,
+    HilMulS16Even,
     HilSubF32,
     HilSubS8,
     HilSubS16,
@@ -30,7 +33,7 @@ from hilc.lowering.parameters import (
 from hilc.lowering.registry import Layer, lowers, once
 from hilc.lowering.rounds import rounds
 from hilc.lowering.strides import broadcast_strides, nest, walk
-from hilc.numerics.requantize import has_ties
+from hilc.numerics.requantize import INT32_MAX, LEAST_SHIFT, has_ties
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.elementwise import product_scale, reference, sum_factors, sum_scales
 from hilc.ops.opdef import TWICE_OR_EVEN
@@ -42,6 +45,8 @@ from hilc.ops.operands import (
 )
 
 _FLOATS = {"ADD": HilAddF32, "SUB": HilSubF32, "MUL": HilMulF32}
+#: Magnitude of a product below which the short forms of rounding are exact.
+_NARROW_LIMIT = 2**30
 _SUMS = {"ADD": HilAddS8, "SUB": HilSubS8}
 
 
@@ -54,49 +59,55 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         bounded = HilBinaryF32(binary=binary_walk(layer), low=range_[0], high=range_[1])
         yield KernelCall(_FLOATS[node.op](binary_f32=bounded), (0, 1))
         return
-    if layer.out.element.symmetric:
-        yield KernelCall(wide_parameters(layer), (0, 1))
-        return
-    if node.op != "MUL" and node.rounding is Rounding.NEAREST_EVEN:
+    if node.op == "MUL":
+        yield KernelCall(product_parameters(layer), (0, 1))
+    elif node.rounding is Rounding.NEAREST_EVEN:
         yield KernelCall(_even_sum(layer), (0, 1))
-        return
-    if node.op != "MUL":
+    elif layer.out.element.symmetric:
+        yield KernelCall(wide_sum(layer), (0, 1))
+    else:
         yield KernelCall(_SUMS[node.op](sum_s8=sum_parameters(layer)), (0, 1))
-        return
-    yield KernelCall(product_parameters(layer), (0, 1))
 
 
 @once
-def product_parameters(layer: Layer) -> HilMulS8:
-    """Return the parameters of ``hil_mul_s8``."""
+def product_parameters(layer: Layer) -> HilMulS8 | HilMulS16 | HilMulS16Even:
+    """Return the parameters of a product: of int16 with zero points it may leave 32 bits."""
     node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
     scale = multiplier, shift = product_scale(node, a, b, out)
     low, high = output_clamp(node, out)
     ends = [end - quantization(node, t)[1] for t in (a, b) for end in t.element.bounds]
     products = [first * second for first in ends[:2] for second in ends[2:]]
+    fields: dict[str, Any] = {
+        "binary": binary_walk(layer),
+        "a_zero_point": quantization(node, a)[1],
+        "b_zero_point": quantization(node, b)[1],
+        "out_zero_point": quantization(node, out)[1],
+        "multiplier": multiplier,
+        "shift": shift,
+        "low": low,
+        "high": high,
+    }
+    if max(map(abs, products)) > INT32_MAX:
+        return HilMulS16Even(**fields)
+    if shift < LEAST_SHIFT:
+        # Of a product of 32 bits less than a half is left.
+        fields.update(multiplier=0, shift=-1)
     ties = bool(has_ties(*scale, min(products), max(products)))
-    return HilMulS8(
-        binary=binary_walk(layer),
-        a_zero_point=quantization(node, a)[1],
-        b_zero_point=quantization(node, b)[1],
-        out_zero_point=quantization(node, out)[1],
-        multiplier=multiplier,
-        shift=shift,
-        rounding=int(rounds(node.rounding, ties, narrow=shift < 0)),
-        low=low,
-        high=high,
-    )
+    narrow = shift < 0 and max(map(abs, products)) < _NARROW_LIMIT
+    kind = HilMulS16 if out.element.symmetric else HilMulS8
+    return kind(rounding=int(rounds(node.rounding, ties, narrow)), **fields)
 
 
 def _even_sum(layer: Layer) -> Parameters:
     """Return the sum or difference that is rounded once: by a line, where one serves."""
     node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
     low, high = output_clamp(node, out)
-    line = sum_line(layer)
+    line = sum_line(layer) if out.element.tabled else None
     if line is not None:
         return HilLineSumS8(binary=binary_walk(layer), **vars(line), low=low, high=high)
     (first, second), right = sum_factors(node, a, b, out)
-    return HilEvenSumS8(
+    kind = HilEvenSumS16 if out.element.symmetric else HilEvenSumS8
+    return kind(
         binary=binary_walk(layer),
         a_zero_point=quantization(node, a)[1],
         b_zero_point=quantization(node, b)[1],
@@ -155,16 +166,11 @@ def _off(nearest: list[int]) -> Callable[[tuple[int, ...]], int]:
 
 
 @once
-def wide_parameters(layer: Layer) -> HilMulS16 | HilAddS16 | HilSubS16:
-    """Return the parameters of the portable kernel of two tensors without zero points."""
+def wide_sum(layer: Layer) -> HilAddS16 | HilSubS16:
+    """Return the parameters of a sum of int16 without zero points that is rounded thrice."""
     node, out = layer.node, layer.out
     a, b = layer.operand(0), layer.operand(1)
     low, high = output_clamp(node, out)
-    if node.op == "MUL":
-        multiplier, shift = product_scale(node, a, b, out)
-        return HilMulS16(
-            binary=binary_walk(layer), multiplier=multiplier, shift=shift, low=low, high=high
-        )
     scales = sum_scales(node, a, b, out)
     parameters = HilSumS16(
         binary=binary_walk(layer),

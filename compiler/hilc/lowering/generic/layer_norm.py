@@ -9,6 +9,7 @@ from hilc.lowering.parameters import (
     HilLayerNormF32,
     HilLayerNormS8,
     HilLayerNormS8Mve,
+    HilLayerNormS16,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.layer_norm import LayerNormAttributes, scaling
@@ -22,7 +23,7 @@ def portable(layer: Layer) -> KernelCall:
     """Return the call over rows."""
     x, attributes = layer.operand(0), LayerNormAttributes.of(layer.node)
     if x.element.quantized:
-        return layer_norm(layer, HilLayerNormS8)
+        return layer_norm(layer, HilLayerNormS16 if x.element.symmetric else HilLayerNormS8)
     shifted = len(layer.ins) > 2 and layer.ins[2] is not None
     parameters = HilLayerNormF32(
         rows=x.size // x.shape[-1],
@@ -35,8 +36,11 @@ def portable(layer: Layer) -> KernelCall:
     return KernelCall(parameters, (0, 1, 2 if shifted else 1))
 
 
-def layer_norm(layer: Layer, kind: type[HilLayerNormS8] | type[HilLayerNormS8Mve]) -> KernelCall:
-    """Return the call of a kernel on int8."""
+def layer_norm(
+    layer: Layer,
+    kind: type[HilLayerNormS8] | type[HilLayerNormS16] | type[HilLayerNormS8Mve],
+) -> KernelCall:
+    """Return the call of a kernel on integers."""
     node, x, made = layer.node, layer.operand(0), scaling(layer.node, layer.ins, layer.out)
     parameters = kind(
         layer_norm=HilLayerNorm(

@@ -58,9 +58,8 @@ def portable(layer: Layer) -> KernelCall:
     if not x.element.quantized:
         return KernelCall(HilMeanF32(mean=mean, count=divisor(node, count)))
     multiplier, shift = mean_scale(node, x, out, count)
-    if x.element.symmetric:
-        return KernelCall(HilMeanS16(mean=mean, multiplier=multiplier, shift=shift))
-    parameters = HilMeanS8(
+    kind = HilMeanS16 if x.element.symmetric else HilMeanS8
+    parameters = kind(
         mean=mean,
         offset=-quantization(node, x)[1] * count,
         multiplier=multiplier,

@@ -11,6 +11,7 @@ from hilc.ir import Node, Tensor
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
     HilAveragePoolEvenS8,
+    HilAveragePoolEvenS16,
     HilAveragePoolF32,
     HilAveragePoolS8,
     HilAveragePoolS16,
@@ -34,6 +35,7 @@ from hilc.ops.operands import ARITHMETIC, operand, quantization
 from hilc.ops.pooling import average_scales, is_scaled, pooling_clamp, pooling_window
 
 _AVERAGES = {"int8": HilAveragePoolS8, "int16": HilAveragePoolS16}
+_EVEN_AVERAGES = {"int8": HilAveragePoolEvenS8, "int16": HilAveragePoolEvenS16}
 _MAXIMA = {"int8": HilMaxPoolS8, "int16": HilMaxPoolS16}
 _OF_FLOATS = {
     "AVERAGE_POOL_2D": HilAveragePoolF32,
@@ -55,7 +57,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         pad_left=window.w.pad_before,
     )
     parameters: Parameters
-    if is_scaled(layer.node) and layer.out.element.tabled:
+    if is_scaled(layer.node) and layer.out.element.quantized:
         yield KernelCall(_scaled_average(layer, pool, window, (int(low), int(high))))
         return
     if layer.out.element.quantized:
@@ -75,7 +77,7 @@ def _scaled_average(
     kinds = {sum_rounds(node, x, i + 1, scale) for i, scale in enumerate(scales)}
     if not place.padded:
         scales, kinds = scales[-1:], {sum_rounds(node, x, len(scales), scales[-1])}
-    return HilAveragePoolEvenS8(
+    return _EVEN_AVERAGES[layer.dtype](
         pool=pool,
         in_zero_point=quantization(node, x)[1],
         out_zero_point=quantization(node, out)[1],

@@ -9,17 +9,19 @@ import numpy as np
 from hilc.ir import Rounding
 from hilc.lowering.generic.wide import bias_words, multipliers, right_shifts
 from hilc.lowering.kernels import KernelCall, Parameters
-from hilc.lowering.linear import WideRequantization
+from hilc.lowering.linear import WideRequantization, output_range
 from hilc.lowering.matrices import matrices_form
 from hilc.lowering.parameters import (
     HilBatchMatmulF32,
     HilBatchMatmulS8,
     HilBatchMatmulS16,
+    HilBatchMatmulS16Even,
     HilImages,
     HilOutputRange,
     HilTransposeConv2dF32,
     HilTransposeConv2dS8,
     HilTransposeConv2dS16,
+    HilTransposeConv2dS16Even,
     HilTransposed,
 )
 from hilc.lowering.registry import Layer, lowers
@@ -40,7 +42,9 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
         yield _transposed_call(layer, ops, _floats(layer, ops))
     elif not ops.x.element.symmetric:
         yield _transposed_call(layer, ops, _bytes(layer, ops))
-    elif layer.node.rounding is not Rounding.NEAREST_EVEN:
+    elif layer.node.rounding is Rounding.NEAREST_EVEN:
+        yield _transposed_call(layer, ops, _even_words(layer, ops))
+    else:
         yield _transposed_call(layer, ops, _words(layer, ops))
 
 
@@ -57,16 +61,30 @@ def _floats(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dF32:
 
 def _words(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dS16:
     requant = linear.channel_requantization(layer.node, ops, layer.out)
-    outputs = WideRequantization(requant, ops.bias_data, 0)
+    outputs = WideRequantization(requant, ops.bias_data.astype(np.int64), 0)
     return HilTransposeConv2dS16(
         transposed=_shape(layer),
         out_min=requant.low,
         out_max=requant.high,
         per_channel=int(requant.multipliers.size > 1),
-        bias=bias_words(outputs),
+        bias=bias_words(outputs.bias),
         multipliers=multipliers(outputs),
         shifts=right_shifts(outputs),
         weights=ops.weight_data.reshape(-1),
+    )
+
+
+def _even_words(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dS16Even:
+    requant = linear.channel_requantization(layer.node, ops, layer.out)
+    return HilTransposeConv2dS16Even(
+        transposed=_shape(layer),
+        in_offset=-quantization(layer.node, ops.x)[1],
+        output_range=output_range(requant),
+        per_channel=int(requant.multipliers.size > 1),
+        bias=bias_words(ops.bias_data),
+        multipliers=requant.multipliers,
+        shifts=requant.shifts,
+        weights=ops.weight_data.reshape(-1).astype(np.int16),
     )
 
 
@@ -76,9 +94,7 @@ def _bytes(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dS8:
     return HilTransposeConv2dS8(
         transposed=_shape(layer),
         in_offset=-quantization(node, ops.x)[1],
-        output_range=HilOutputRange(
-            out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high
-        ),
+        output_range=output_range(requant),
         rounding=int(rounds(node.rounding, ties=True, narrow=False)),
         per_channel=int(requant.multipliers.size > 1),
         bias=ops.bias_data.astype(np.int32),
@@ -128,6 +144,19 @@ def batches(layer: Layer) -> Iterator[KernelCall]:
             yield form.call(HilBatchMatmulF32(batch_matmul=form.shape))
         return
     multiplier, shift = batch_matmul.scale(layer.node, layer.ins, layer.out)
+    low, high = layer.out.element.bounds
+    range_ = HilOutputRange(out_zero_point=form.out_zero_point, out_min=low, out_max=high)
+    if layer.out.element.symmetric and layer.node.rounding is Rounding.NEAREST_EVEN:
+        exact = HilBatchMatmulS16Even(
+            batch_matmul=form.shape,
+            a_offset=-form.a_zero_point,
+            b_offset=-form.b_zero_point,
+            output_range=range_,
+            multiplier=multiplier,
+            shift=shift,
+        )
+        yield form.call(exact)
+        return
     if layer.out.element.symmetric:
         wide = HilBatchMatmulS16(
             batch_matmul=form.shape,
@@ -136,12 +165,11 @@ def batches(layer: Layer) -> Iterator[KernelCall]:
         )
         yield form.call(wide)
         return
-    low, high = layer.out.element.bounds
     parameters = HilBatchMatmulS8(
         batch_matmul=form.shape,
         a_offset=-form.a_zero_point,
         b_offset=-form.b_zero_point,
-        output_range=HilOutputRange(out_zero_point=form.out_zero_point, out_min=low, out_max=high),
+        output_range=range_,
         multiplier=multiplier,
         shift=shift,
         rounding=int(form.rounds(layer)),

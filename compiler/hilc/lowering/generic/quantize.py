@@ -4,40 +4,88 @@ from __future__ import annotations
 
 import numpy as np
 
-from hilc.ir import Rounding
+from hilc.ir import Array, Rounding
 from hilc.lowering.generic.unary import table_call
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
+    HilCurveS16,
     HilDequantizeS8F32,
     HilDequantizeS16F32,
     HilDequantizeU8F32,
+    HilDequantizeU16F32,
     HilQuantizeF32S8,
     HilQuantizeF32S16,
     HilQuantizeF32U8,
+    HilQuantizeF32U16,
     HilRequantizeWide,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.rounds import rounds
 from hilc.numerics.requantize import INT32_MAX, INT32_MIN
-from hilc.ops.lookup import by_byte
+from hilc.ops.lookup import answers, by_byte
 from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import (
     quantization,
 )
 from hilc.ops.quantize import byte_table, is_table, wide_ratio
 
-_FROM_FLOATS = {"int8": HilQuantizeF32S8, "uint8": HilQuantizeF32U8, "int16": HilQuantizeF32S16}
+_FROM_FLOATS = {
+    "int8": HilQuantizeF32S8,
+    "uint8": HilQuantizeF32U8,
+    "int16": HilQuantizeF32S16,
+    "uint16": HilQuantizeF32U16,
+}
 _TO_FLOATS = {
     "int8": HilDequantizeS8F32,
     "uint8": HilDequantizeU8F32,
     "int16": HilDequantizeS16F32,
+    "uint16": HilDequantizeU16F32,
 }
 
 
 @lowers("LOOKUP", roundings=Rounding)
 def lookup(layer: Layer) -> KernelCall:
     """Return the kernel of a table that the model holds."""
-    return table_call(by_byte(layer.node, layer.ins).view(np.int8), layer.out.size)
+    if layer.operand(0).element.tabled:
+        return table_call(by_byte(layer.node, layer.ins).view(np.int8), layer.out.size)
+    return KernelCall(_curve(answers(layer.node, layer.ins), layer.out.size))
+
+
+#: Inputs from one height of a curve to the next, as powers of two, and bits of what is added.
+_STEPS, _REST_BITS = range(3, 11), (0, 1, 2, 4, 8, 16)
+
+
+def _curve(table: Array, size: int) -> HilCurveS16:
+    """Return the curve that takes the fewest bytes; a flat one serves every table."""
+    lines = ((bits, np.append(table[:: 1 << bits], table[-1])) for bits in _STEPS)
+    flat = (16, np.zeros(2, np.int16))
+    made = (_curve_of(table, size, bits, heights) for bits, heights in (*lines, flat))
+    curves = (curve for curve in made if curve is not None)
+    return min(curves, key=lambda curve: curve.heights.nbytes + curve.rests.nbytes)
+
+
+def _curve_of(table: Array, size: int, bits: int, heights: Array) -> HilCurveS16 | None:
+    """Return the curve with a height for each 2**bits inputs; None where a rest has 17 bits."""
+    place = np.arange(table.size)
+    low = heights[place >> bits].astype(np.int64)
+    rise = heights[(place >> bits) + 1] - low
+    beyond = table - (low + (rise * (place & (1 << bits) - 1) >> bits))
+    least = int(beyond.min())
+    rest = (beyond - least).astype(np.uint32)
+    rest_bits = next((n for n in _REST_BITS if int(rest.max()) < 1 << n), None)
+    if rest_bits is None:
+        return None
+    digits = (rest[:, np.newaxis] >> np.arange(rest_bits, dtype=np.uint32)) & 1
+    packed = np.packbits(digits.astype(np.uint8), bitorder="little")
+    return HilCurveS16(
+        size=size,
+        bits=bits,
+        rest_bits=rest_bits,
+        least=least,
+        heights=heights.astype(np.int16),
+        # An array of no elements is no array in C.
+        rests=packed if rest_bits else np.zeros(1, np.uint8),
+    )
 
 
 @lowers("QUANTIZE", roundings=TWICE_OR_EVEN)
@@ -59,6 +107,7 @@ def quantize(layer: Layer) -> KernelCall:
     parameters = HilRequantizeWide(
         size=x.size,
         in_bytes=x.element.itemsize,
+        in_mask=int(x.element.high) if x.element.low == 0 else -1,
         out_bytes=layer.out.element.itemsize,
         in_zero_point=quantization(node, x)[1],
         multiplier=multiplier,

@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from hilc.ir import Rounding
-from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilSoftmaxEvenS8, HilSoftmaxF32, HilSoftmaxS8, HilSoftmaxS16
+from hilc.lowering.kernels import KernelCall, Parameters
+from hilc.lowering.parameters import (
+    HilSoftmaxEvenS8,
+    HilSoftmaxEvenS16,
+    HilSoftmaxF32,
+    HilSoftmaxS8,
+    HilSoftmaxS16,
+)
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.interpolate import EXPONENTIALS, reciprocals
 from hilc.numerics.requantize import (
@@ -34,6 +40,8 @@ def portable(layer: Layer) -> KernelCall:
     if not x.element.quantized:
         beta = float(np.float32(SoftmaxAttributes.of(node).beta))
         return KernelCall(HilSoftmaxF32(rows=rows, depth=depth, beta=beta))
+    if node.rounding is Rounding.NEAREST_EVEN:
+        return KernelCall(_even(layer, rows, depth))
     if not x.element.tabled:
         multiplier, shift = softmax_scale(node, x, SoftmaxAttributes.of(node).beta)
         return KernelCall(
@@ -46,24 +54,38 @@ def portable(layer: Layer) -> KernelCall:
                 reciprocals=reciprocals(node.numerics),
             )
         )
-    if node.rounding is Rounding.NEAREST_EVEN:
-        powers = even_exponentials(node, x, SoftmaxAttributes.of(node).beta)
-        near = 1 + int(np.flatnonzero(powers)[-1])
-        factor, left = share_scale(node, layer.out)
-        return KernelCall(
-            HilSoftmaxEvenS8(
-                rows=rows,
-                depth=depth,
-                near=near,
-                multiplier=factor,
-                left=left,
-                out_zero_point=quantization(node, layer.out)[1],
-                exponentials=powers[:near],
-            )
-        )
     powers = exponentials(node, x, SoftmaxAttributes.of(node).beta)
     # What adds nothing to the sum is also too little for a share.
     summands = rounding_divide_by_pot(powers.astype(np.int64), SUM_BITS)
     near = 1 + int(np.flatnonzero(summands)[-1])
     parameters = HilSoftmaxS8(rows=rows, depth=depth, near=near, exponentials=powers[:near])
     return KernelCall(parameters)
+
+
+def _even(layer: Layer, rows: int, depth: int) -> Parameters:
+    """Return shares that are rounded once."""
+    node, x = layer.node, layer.operand(0)
+    beta, zero_point = SoftmaxAttributes.of(node).beta, quantization(node, layer.out)[1]
+    factor, left = share_scale(node, layer.out)
+    powers = even_exponentials(node, x, beta, 1 if x.element.tabled else 256)
+    near = 1 + int(np.flatnonzero(powers)[-1])
+    if x.element.tabled:
+        return HilSoftmaxEvenS8(
+            rows=rows,
+            depth=depth,
+            near=near,
+            multiplier=factor,
+            left=left,
+            out_zero_point=zero_point,
+            exponentials=powers[:near],
+        )
+    return HilSoftmaxEvenS16(
+        rows=rows,
+        depth=depth,
+        near=near,
+        multiplier=factor,
+        left=left,
+        out_zero_point=zero_point,
+        coarse=powers[:near],
+        fine=even_exponentials(node, x, beta),
+    )

@@ -11,12 +11,12 @@ from hilc.lowering.generic.elementwise import (
     product_parameters,
     sum_line,
     sum_parameters,
-    wide_parameters,
+    wide_sum,
 )
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
+    HilMulS8,
     HilMulS8Mve,
-    HilMulS16,
     HilMulS16Mve,
     HilScaledSumS8Mve,
     HilSumS8,
@@ -176,6 +176,8 @@ _ONCE = {Rounds.TWICE: 0, Rounds.TWICE_NARROW: 0, Rounds.HALF_UP_NARROW: 1}
 def products(layer: Layer) -> Iterator[KernelCall]:
     """Yield the product of two tensors, either of which may be broadcast."""
     portable = product_parameters(layer)
+    if not isinstance(portable, HilMulS8):
+        return
     once = _ONCE.get(Rounds(portable.rounding))
     if once is None or portable.shift > 0:
         return
@@ -193,11 +195,18 @@ def products(layer: Layer) -> Iterator[KernelCall]:
     yield KernelCall(parameters, (0, 1))
 
 
-@lowers("ADD", "SUB", "MUL", dtypes={"int16"}, requires={"mve"}, roundings=TWICE_OR_EVEN)
+@lowers("ADD", "SUB", "MUL", dtypes={"int16"}, requires={"mve"})
 def wide(layer: Layer) -> KernelCall:
     """Return the kernel of two int16 tensors, either of which may be broadcast."""
-    portable = wide_parameters(layer)
-    if isinstance(portable, HilMulS16):
-        return KernelCall(HilMulS16Mve(**vars(portable)), (0, 1))
+    if layer.node.op == "MUL":
+        product = product_parameters(layer)
+        parameters = HilMulS16Mve(
+            binary=product.binary,
+            multiplier=product.multiplier,
+            shift=product.shift,
+            low=product.low,
+            high=product.high,
+        )
+        return KernelCall(parameters, (0, 1))
     subtract = int(layer.node.op == "SUB")
-    return KernelCall(HilSumS16Mve(sum_s16=portable.sum_s16, subtract=subtract), (0, 1))
+    return KernelCall(HilSumS16Mve(sum_s16=wide_sum(layer).sum_s16, subtract=subtract), (0, 1))

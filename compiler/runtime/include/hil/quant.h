@@ -102,6 +102,16 @@ HIL_INLINE int32_t hil_requantize_even(int32_t x, int32_t multiplier, int shift)
     return hil_round_even((int64_t)x * multiplier, 31 - shift);
 }
 
+/* The same of a sum of 64 bits: |x| < 2^47, -47 <= shift <= 7. The product has up to 78 bits, of
+ * which the lowest sixteen, all behind the point, are only told from zeros. */
+HIL_INLINE int32_t hil_requantize_wide_even(int64_t x, int32_t multiplier, int shift) {
+    const uint64_t lower = (uint64_t)(uint32_t)x * (uint32_t)multiplier;
+    const int64_t upper = (x >> 32) * multiplier + (int64_t)(lower >> 32);
+    const uint32_t rest = (uint32_t)lower;
+    const int64_t kept = upper * 65536 + (int64_t)(rest >> 16 | ((rest & 0xffffU) != 0 ? 1U : 0U));
+    return hil_round_even(kept, 15 - shift);
+}
+
 /* How a kernel's sums are rounded; compiler/hilc/lowering/linear.py says which a layer may take.
  * The first two round twice, the others once, all but the last half up. */
 #define HIL_ROUND_TWICE 0          /* hil_requantize */

@@ -64,6 +64,7 @@ HIL_INLINE void hil_dsp_transpose_conv2d_s16(const struct hil_dsp_transpose_conv
                 .dilation_h = 1,
                 .dilation_w = 1,
                 .pad_value = 0,
+                .pad_bytes = 2,
             };
             for (int32_t row = 0; row < phase.rows; row++) {
                 const int32_t y = phase.out_y + row * p->stride_h;

@@ -150,6 +150,59 @@ HIL_INLINE void hil_batch_matmul_s16(const struct hil_batch_matmul_s16 *p, const
                                                    hil_batch_matmul_s16_finish));
 }
 
+/* Sums of 64 bits, rounded once, ties to even. */
+/*@kernel
+name = "hil_batch_matmul_s16_even"
+requires = []
+inputs = ["int16_t", "int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "none"
+code = 400
+[cost.counts]
+batch = "batches"
+output = "batches * rows * columns"
+mac = "output * depth"
+[cost.on.cortex-m3]
+call = 8
+batch = 1
+output = 60
+mac = 11
+@*/
+struct hil_batch_matmul_s16_even {
+    HIL_BATCH_MATMUL_FIELDS;
+    int32_t a_offset; /* what is added to each element of the first matrix */
+    int32_t b_offset; /* what is added to each element of the second one */
+    HIL_OUTPUT_RANGE_FIELDS;
+    int32_t multiplier; /* in Q0.31 */
+    int32_t shift;      /* of the products, to the left; below 0 to the right */
+};
+
+HIL_INLINE int64_t hil_batch_matmul_s16_even_sum(const struct hil_batch_matmul_s16_even *p,
+                                                 const int16_t *a, const int16_t *b) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < p->depth; i++) {
+        sum += (int64_t)(*a + p->a_offset) * (*b + p->b_offset);
+        a += p->a_step;
+        b += p->b_step;
+    }
+    return sum;
+}
+
+HIL_INLINE int16_t hil_batch_matmul_s16_even_finish(const struct hil_batch_matmul_s16_even *p,
+                                                    int64_t sum) {
+    const int32_t value =
+        hil_requantize_wide_even(sum, p->multiplier, p->shift) + p->out_zero_point;
+    return (int16_t)hil_clamp(value, p->out_min, p->out_max);
+}
+
+HIL_INLINE void hil_batch_matmul_s16_even(const struct hil_batch_matmul_s16_even *p,
+                                          const int16_t *a, const int16_t *b, int16_t *out) {
+    HIL_BATCH_MATMUL_EACH(p, a, b,
+                          HIL_BATCH_MATMUL_PRODUCT(p, a, b, out, hil_batch_matmul_s16_even_sum,
+                                                   hil_batch_matmul_s16_even_finish));
+}
+
 /*@kernel
 name = "hil_batch_matmul_f32"
 requires = []

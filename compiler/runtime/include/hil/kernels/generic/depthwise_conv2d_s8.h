@@ -139,6 +139,7 @@ HIL_INLINE void hil_depthwise_conv2d_s8(const struct hil_depthwise_conv2d_s8 *p,
         .dilation_h = p->dilation_h,
         .dilation_w = 1,
         .pad_value = p->in_zero_point,
+        .pad_bytes = 1,
     };
     const int32_t out_c = p->in_c * p->depth_multiplier;
     for (int32_t images = p->batch; images > 0; images--) {

@@ -37,7 +37,7 @@
     int32_t stride_h; /* input rows from a window to the one below it */                           \
     int32_t stride_w  /* input columns from a window to the next */
 
-/* What int8 outputs may be. */
+/* What outputs may be. */
 #define HIL_OUTPUT_RANGE_FIELDS                                                                    \
     int32_t out_zero_point; /* the output that stands for 0.0 */                                   \
     int32_t out_min;        /* the least output */                                                 \

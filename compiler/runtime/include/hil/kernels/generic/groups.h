@@ -7,8 +7,8 @@
 
 /* Writes out[] = finish(p, row, weights, depth, channel) for every pixel and channel, where row has
  * the `depth` values under the window that go with the channel's weights. A pixel's values are
- * gathered first, those of a group together, so that no loop tests bounds; `filling` is the byte of
- * those outside the image. */
+ * gathered first, those of a group together, so that no loop tests bounds; `filling` is what those
+ * outside the image are. */
 #define HIL_GROUPS_WALK(p, in, out, scratch, element, weight, filling, finish)                     \
     do {                                                                                           \
         const int32_t pixel = (p)->in_c / (p)->groups;                                             \

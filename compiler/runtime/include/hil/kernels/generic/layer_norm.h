@@ -83,16 +83,16 @@ struct hil_layer_norm_row {
 /* Of a row with this sum and this sum of squares. */
 HIL_INLINE struct hil_layer_norm_row hil_layer_norm_row(int32_t depth, int32_t centered,
                                                         int32_t zero_point, float epsilon,
-                                                        int32_t sum, uint32_t squares) {
-    int64_t spread = (int64_t)depth * squares;
+                                                        int32_t sum, int64_t squares) {
+    int64_t spread = depth * squares;
     struct hil_layer_norm_row row;
     row.centre = sum;
     if (centered) {
         spread -= (int64_t)sum * sum;
     } else {
         /* The squares of q - z add up to squares - 2 * z * sum + depth * z * z. */
-        const int64_t shifted = (int64_t)squares - (int64_t)2 * zero_point * sum +
-                                (int64_t)depth * zero_point * zero_point;
+        const int64_t shifted =
+            squares - (int64_t)2 * zero_point * sum + (int64_t)depth * zero_point * zero_point;
         spread = depth * shifted;
         row.centre = depth * zero_point;
     }
@@ -149,6 +149,60 @@ HIL_INLINE void hil_layer_norm_s8(const struct hil_layer_norm_s8 *p, const int8_
             /* Among numbers of 24 bits before the point the sum is the nearest, ties to even. */
             const float rounded = (clamped + 12582912.0F) - 12582912.0F;
             out[i] = (int8_t)((int32_t)rounded + p->out_zero_point);
+        }
+        in += p->depth;
+        out += p->depth;
+    }
+}
+
+/*@kernel
+name = "hil_layer_norm_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "none"
+code = 340
+[cost.counts]
+row = "rows"
+element = "rows * depth"
+[cost.on.cortex-m3]
+row = 900
+element = 620
+[cost.on.cortex-m4]
+row = 140
+element = 30
+[cost.on.cortex-m33]
+row = 140
+element = 30
+[cost.on.cortex-m55]
+row = 140
+element = 30
+@*/
+struct hil_layer_norm_s16 {
+    HIL_LAYER_NORM_FIELDS;
+};
+
+HIL_INLINE void hil_layer_norm_s16(const struct hil_layer_norm_s16 *p, const int16_t *in,
+                                   int16_t *out) {
+    const float least = (float)(INT16_MIN - p->out_zero_point);
+    const float most = (float)(INT16_MAX - p->out_zero_point);
+    for (int32_t n = 0; n < p->rows; n++) {
+        int32_t sum = 0;
+        int64_t squares = 0;
+        for (int32_t i = 0; i < p->depth; i++) {
+            sum += in[i];
+            squares += in[i] * in[i];
+        }
+        const struct hil_layer_norm_row row =
+            hil_layer_norm_row(p->depth, p->centered, p->zero_point, p->epsilon, sum, squares);
+        for (int32_t i = 0; i < p->depth; i++) {
+            const float rest = (float)(p->depth * in[i] - row.centre);
+            const float steps = rest * row.inverse * p->factors[i] + p->addends[i];
+            const float clamped = steps > least ? (steps < most ? steps : most) : least;
+            /* Among numbers of 24 bits before the point the sum is the nearest, ties to even. */
+            const float rounded = (clamped + 12582912.0F) - 12582912.0F;
+            out[i] = (int16_t)((int32_t)rounded + p->out_zero_point);
         }
         in += p->depth;
         out += p->depth;

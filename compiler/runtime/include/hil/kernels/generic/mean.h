@@ -116,16 +116,21 @@ factor = 2.43
 @*/
 struct hil_mean_s16 {
     HIL_MEAN_FIELDS;
-    int32_t multiplier; /* of what the scales say, in Q0.31 */
-    int32_t shift;      /* of the product, to the left; below 0 to the right */
+    int32_t offset;         /* minus the zero point of all values of one output */
+    int32_t multiplier;     /* of the sum, in Q0.31 */
+    int32_t shift;          /* of the product, to the left; below 0 to the right */
+    int32_t rounding;       /* of that: HIL_ROUND_TWICE and others (quant.h) */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
 HIL_INLINE int16_t hil_mean_s16_finish(const struct hil_mean_s16 *p, int32_t total) {
-    return (int16_t)hil_clamp(hil_requantize(total, p->multiplier, p->shift), INT16_MIN, INT16_MAX);
+    const int32_t mean =
+        hil_requantize_by(p->rounding, total, p->multiplier, p->shift, p->out_zero_point);
+    return (int16_t)hil_clamp(mean, INT16_MIN, INT16_MAX);
 }
 
 HIL_INLINE void hil_mean_s16(const struct hil_mean_s16 *p, const int16_t *in, int16_t *out) {
-    HIL_MEAN_WALK(p, in, out, int32_t, 0, hil_mean_s16_finish);
+    HIL_MEAN_WALK(p, in, out, int32_t, p->offset, hil_mean_s16_finish);
 }
 
 /*@kernel

@@ -18,7 +18,8 @@ struct hil_patch {
     int32_t filter_w;
     int32_t dilation_h;
     int32_t dilation_w;
-    int32_t pad_value; /* the byte that makes up pixels outside the image */
+    int32_t pad_value; /* the element that makes up pixels outside the image */
+    int32_t pad_bytes; /* of that: 2, or a byte */
 };
 
 /* The window of a convolution whose parameters are `p`; elements of a pixel take so many bytes. */
@@ -27,7 +28,7 @@ struct hil_patch {
         .in_h = (p)->in_h, .in_w = (p)->in_w, .pixel_step = (p)->in_c * (element_bytes),           \
         .pixel_bytes = (p)->in_c * (element_bytes), .filter_h = (p)->filter_h,                     \
         .filter_w = (p)->filter_w, .dilation_h = (p)->dilation_h, .dilation_w = (p)->dilation_w,   \
-        .pad_value = (padding)                                                                     \
+        .pad_value = (padding), .pad_bytes = (element_bytes)                                       \
     }
 
 /* Copies of at most this many bytes, if their number is constant, are left to the compiler, which
@@ -52,6 +53,19 @@ HIL_INLINE void hil_patch_copy(uint8_t *to, const uint8_t *from, int32_t bytes) 
     }
 }
 
+/* Fills so many bytes with the element outside the image; one of 0 is all zeros. */
+HIL_INLINE void hil_patch_fill(const struct hil_patch *p, uint8_t *to, int32_t bytes) {
+    if (p->pad_bytes != 2 || p->pad_value == 0) {
+        memset(to, p->pad_value, (size_t)bytes);
+        return;
+    }
+    const int16_t element = (int16_t)p->pad_value;
+    for (; bytes > 0; bytes -= 2) {
+        memcpy(to, &element, sizeof element);
+        to += sizeof element;
+    }
+}
+
 /* The window whose first tap is at row y and column x of the image, as
  * patch[filter_h][filter_w][pixel_bytes]. */
 HIL_INLINE void hil_gather_patch(const struct hil_patch *p, const void *image, int32_t y, int32_t x,
@@ -62,7 +76,7 @@ HIL_INLINE void hil_gather_patch(const struct hil_patch *p, const void *image, i
     uint8_t *to = (uint8_t *)patch;
     for (int32_t rows = p->filter_h; rows > 0; rows--, y += p->dilation_h) {
         if (y < 0 || y >= p->in_h) {
-            memset(to, p->pad_value, (size_t)row_bytes);
+            hil_patch_fill(p, to, row_bytes);
             to += row_bytes;
             continue;
         }
@@ -74,7 +88,7 @@ HIL_INLINE void hil_gather_patch(const struct hil_patch *p, const void *image, i
         }
         int32_t column = x;
         for (; column < 0 && column < end; column += p->dilation_w) {
-            memset(to, p->pad_value, (size_t)p->pixel_bytes);
+            hil_patch_fill(p, to, p->pixel_bytes);
             to += p->pixel_bytes;
         }
         for (; column < inside_end; column += p->dilation_w) {
@@ -82,7 +96,7 @@ HIL_INLINE void hil_gather_patch(const struct hil_patch *p, const void *image, i
             to += p->pixel_bytes;
         }
         for (; column < end; column += p->dilation_w) {
-            memset(to, p->pad_value, (size_t)p->pixel_bytes);
+            hil_patch_fill(p, to, p->pixel_bytes);
             to += p->pixel_bytes;
         }
     }

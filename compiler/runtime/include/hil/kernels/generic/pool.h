@@ -274,6 +274,55 @@ HIL_INLINE void hil_average_pool_s16(const struct hil_average_pool_s16 *p, const
 }
 
 /*@kernel
+name = "hil_average_pool_even_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = ["pixels 1", "channels 1"]
+reads = "channel window"
+code = 280
+[cost.counts]
+output = "batches * out_h * out_w * channels"
+filter_row = "output * filter_h"
+tap = "filter_row * filter_w"
+[cost.on.cortex-m3]
+call = 130
+output = 40
+filter_row = 1
+tap = 2.8
+[cost.on.cortex-m0]
+factor = 3
+@*/
+struct hil_average_pool_even_s16 {
+    HIL_POOL_FIELDS;
+    int32_t in_zero_point;      /* the input that stands for 0.0 */
+    int32_t out_zero_point;     /* the output that stands for 0.0 */
+    int32_t padded;             /* 1: windows reach beyond the image */
+    int32_t rounding;           /* of a sum: HIL_ROUND_TWICE and others (quant.h) */
+    int32_t low;                /* the least output */
+    int32_t high;               /* the largest output */
+    const int32_t *multipliers; /* of the sum, in Q0.31; where padded of that of each number of
+                                   pixels that a window may cover, from 1 on */
+    const int8_t *shifts;       /* of the products, to the left; below 0 to the right */
+};
+
+HIL_INLINE int16_t hil_average_pool_even_s16_finish(const struct hil_average_pool_even_s16 *p,
+                                                    int32_t total, int32_t covered) {
+    const int32_t entry = p->padded ? covered - 1 : 0;
+    const int32_t average =
+        hil_requantize_by(p->rounding, total - covered * p->in_zero_point, p->multipliers[entry],
+                          p->shifts[entry], p->out_zero_point);
+    return (int16_t)hil_clamp(average, p->low, p->high);
+}
+
+HIL_INLINE void hil_average_pool_even_s16(const struct hil_average_pool_even_s16 *p,
+                                          const int16_t *in, int16_t *out) {
+    HIL_POOL_WALK(p, in, out, int16_t, int32_t, 0, hil_average_pool_s16_take,
+                  hil_average_pool_even_s16_finish);
+}
+
+/*@kernel
 name = "hil_max_pool_s16"
 requires = []
 inputs = ["int16_t"]

@@ -134,6 +134,41 @@ HIL_INLINE void hil_quantize_f32_s16(const struct hil_quantize_f32_s16 *p, const
 }
 
 /*@kernel
+name = "hil_quantize_f32_u16"
+requires = []
+inputs = ["float"]
+outputs = ["uint16_t"]
+scratch = "0"
+order = "none"
+code = 116
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+element = 269.4
+[cost.on.cortex-m4]
+factor = 0.13
+[cost.on.cortex-m33]
+factor = 0.06
+[cost.on.cortex-m55]
+factor = 0.06
+[cost.on.cortex-m0]
+factor = 1.91
+@*/
+struct hil_quantize_f32_u16 {
+    int32_t size;       /* elements */
+    float scale;        /* the difference of two neighbouring integers */
+    int32_t zero_point; /* the integer that stands for 0.0 */
+    int32_t to_even;    /* 1: ties to even; 0: away from zero */
+};
+
+HIL_INLINE void hil_quantize_f32_u16(const struct hil_quantize_f32_u16 *p, const float *in,
+                                     uint16_t *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = (uint16_t)hil_quantized(in[i], p->scale, p->zero_point, p->to_even, 0, UINT16_MAX);
+    }
+}
+
+/*@kernel
 name = "hil_dequantize_s8_f32"
 requires = []
 inputs = ["int8_t"]
@@ -244,6 +279,41 @@ HIL_INLINE void hil_dequantize_s16_f32(const struct hil_dequantize_s16_f32 *p, c
     }
 }
 
+/*@kernel
+name = "hil_dequantize_u16_f32"
+requires = []
+inputs = ["uint16_t"]
+outputs = ["float"]
+scratch = "0"
+order = "none"
+code = 44
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+call = 17.68
+element = 64.12
+[cost.on.cortex-m4]
+factor = 0.13
+[cost.on.cortex-m33]
+factor = 0.13
+[cost.on.cortex-m55]
+factor = 0.12
+[cost.on.cortex-m0]
+factor = 2.67
+@*/
+struct hil_dequantize_u16_f32 {
+    int32_t size;       /* elements */
+    float scale;        /* the difference of two neighbouring integers */
+    int32_t zero_point; /* the integer that stands for 0.0 */
+};
+
+HIL_INLINE void hil_dequantize_u16_f32(const struct hil_dequantize_u16_f32 *p, const uint16_t *in,
+                                       float *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = p->scale * (float)(in[i] - p->zero_point);
+    }
+}
+
 /* From one quantization to another. low and high are the output's range less its zero point, so
  * that adding it overflows nothing. */
 /*@kernel
@@ -273,6 +343,7 @@ factor = 1.06
 struct hil_requantize_wide {
     int32_t size;           /* elements */
     int32_t in_bytes;       /* 1, 2 or 4 */
+    int32_t in_mask;        /* -1, or the bits of an input that has no sign */
     int32_t out_bytes;      /* 1, 2 or 4 */
     int32_t in_zero_point;  /* the input that stands for 0.0 */
     int32_t multiplier;     /* of the input less its zero point, in Q0.31 */
@@ -286,9 +357,10 @@ struct hil_requantize_wide {
 HIL_INLINE void hil_requantize_wide(const struct hil_requantize_wide *p, const void *in,
                                     void *out) {
     for (int32_t i = 0; i < p->size; i++) {
-        const int32_t x = p->in_bytes == 1   ? ((const int8_t *)in)[i]
-                          : p->in_bytes == 2 ? ((const hil_any_s16 *)in)[i]
-                                             : ((const hil_any_s32 *)in)[i];
+        const int32_t read = p->in_bytes == 1   ? ((const int8_t *)in)[i]
+                             : p->in_bytes == 2 ? ((const hil_any_s16 *)in)[i]
+                                                : ((const hil_any_s32 *)in)[i];
+        const int32_t x = read & p->in_mask;
         /* Wraps around at the ends of 32 bits, as the reference does. */
         const int32_t steps = (int32_t)((uint32_t)x - (uint32_t)p->in_zero_point);
         const int32_t scaled = hil_requantize_by(p->rounding, steps, p->multiplier, p->shift, 0);

@@ -102,14 +102,33 @@ struct hil_softmax_even_s8 {
 };
 
 /* The share of an exponential, rounded once, ties to even. */
-HIL_INLINE int32_t hil_softmax_even_share(const struct hil_softmax_even_s8 *p, uint32_t power,
+HIL_INLINE int32_t hil_softmax_even_share(uint32_t power, uint32_t multiplier, int32_t left,
                                           uint64_t sum) {
-    const uint64_t divisor = sum << p->left;
-    const uint64_t product = (uint64_t)power * (uint32_t)p->multiplier;
+    const uint64_t divisor = sum << left;
+    const uint64_t product = (uint64_t)power * multiplier;
     const uint64_t quotient = product / divisor;
     const uint64_t twice = 2 * (product - quotient * divisor);
     const uint64_t up = twice > divisor || (twice == divisor && quotient % 2 != 0);
     return hil_saturate_31((int64_t)(quotient + up));
+}
+
+/* How the sum of a row's exponentials makes shares of them. */
+struct hil_softmax_even_row {
+    uint64_t sum;
+    uint32_t multiplier; /* of the share, in Q0.31: one over the output's scale */
+    int32_t left;        /* shift of the sum that the product is divided by */
+    uint32_t reciprocal;
+};
+
+HIL_INLINE struct hil_softmax_even_row hil_softmax_even_row(uint64_t sum, int32_t multiplier,
+                                                            int32_t left) {
+    const struct hil_softmax_even_row row = {
+        .sum = sum,
+        .multiplier = (uint32_t)multiplier,
+        .left = left,
+        .reciprocal = (uint32_t)((((uint64_t)(uint32_t)multiplier << 32) / sum) >> 1),
+    };
+    return row;
 }
 
 /* The exponential over the sum, times one over the output's scale, is rounded once, ties to even.
@@ -119,6 +138,17 @@ HIL_INLINE int32_t hil_softmax_even_share(const struct hil_softmax_even_s8 *p, u
  * a quarter of which an exponential of at most 2^30 makes. As the multiplier is below 2^31 and a
  * sum has the exponential of its maximum, 2^30, the reciprocal is below 2^32 and the share below
  * 2^30. Only a share that may be half a step is divided. */
+HIL_INLINE int32_t hil_softmax_even_steps(const struct hil_softmax_even_row *row, uint32_t power) {
+    const int with_reciprocal = row->left >= 4 && row->left <= 31;
+    const int32_t bits = with_reciprocal ? row->left - 1 : 3;
+    const uint32_t half = 1U << (bits - 1);
+    const uint32_t share = (uint32_t)(((uint64_t)power * row->reciprocal) >> 32);
+    const uint32_t beyond = (share - (half - 2)) & (2 * half - 1);
+    return with_reciprocal && beyond > 2
+               ? (int32_t)((share + half) >> bits)
+               : hil_softmax_even_share(power, row->multiplier, row->left, row->sum);
+}
+
 HIL_INLINE void hil_softmax_even_s8(const struct hil_softmax_even_s8 *p, const int8_t *in,
                                     int8_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
@@ -131,22 +161,79 @@ HIL_INLINE void hil_softmax_even_s8(const struct hil_softmax_even_s8 *p, const i
             const int32_t distance = max - in[i];
             sum += distance < p->near ? (uint32_t)p->exponentials[distance] : 0;
         }
-        const int with_reciprocal = p->left >= 4 && p->left <= 31;
-        const int32_t bits = with_reciprocal ? p->left - 1 : 3;
-        const uint32_t half = 1U << (bits - 1);
-        const uint32_t reciprocal =
-            (uint32_t)((((uint64_t)(uint32_t)p->multiplier << 32) / sum) >> 1);
+        const struct hil_softmax_even_row shares =
+            hil_softmax_even_row(sum, p->multiplier, p->left);
         for (int32_t i = 0; i < p->depth; i++) {
             const int32_t distance = max - in[i];
             int32_t steps = 0;
             if (distance < p->near) {
-                const uint32_t power = (uint32_t)p->exponentials[distance];
-                const uint32_t share = (uint32_t)(((uint64_t)power * reciprocal) >> 32);
-                const uint32_t beyond = (share - (half - 2)) & (2 * half - 1);
-                steps = with_reciprocal && beyond > 2 ? (int32_t)((share + half) >> bits)
-                                                      : hil_softmax_even_share(p, power, sum);
+                steps = hil_softmax_even_steps(&shares, (uint32_t)p->exponentials[distance]);
             }
             out[i] = hil_clamp_s8(steps + p->out_zero_point, INT8_MIN, INT8_MAX);
+        }
+        in += p->depth;
+        out += p->depth;
+    }
+}
+
+/* The same of int16, whose exponentials are products of two. */
+/*@kernel
+name = "hil_softmax_even_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "elementwise"
+code = 450
+[cost.counts]
+row = "rows"
+element = "rows * depth"
+[cost.on.cortex-m3]
+call = 50
+row = 150
+element = 50
+[cost.on.cortex-m0]
+factor = 4
+@*/
+struct hil_softmax_even_s16 {
+    int32_t rows;           /* that each add up to one */
+    int32_t depth;          /* elements of a row */
+    int32_t near;           /* distances to the row's maximum whose upper byte is below this one
+                               have an exponential */
+    int32_t multiplier;     /* of the share, in Q0.31: one over the output's scale */
+    int32_t left;           /* shift of the sum that the product is divided by */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
+    const int32_t *coarse;  /* exponentials of minus the upper byte, in Q1.30 */
+    const int32_t *fine;    /* those of minus each lower byte */
+};
+
+HIL_INLINE uint32_t hil_softmax_even_s16_power(const struct hil_softmax_even_s16 *p,
+                                               int32_t distance) {
+    const int32_t upper = distance >> 8;
+    if (upper >= p->near) {
+        return 0;
+    }
+    const int64_t product = (int64_t)p->coarse[upper] * p->fine[distance & 255];
+    return (uint32_t)((product + (INT64_C(1) << 29)) >> 30);
+}
+
+HIL_INLINE void hil_softmax_even_s16(const struct hil_softmax_even_s16 *p, const int16_t *in,
+                                     int16_t *out) {
+    for (int32_t row = 0; row < p->rows; row++) {
+        int16_t max = INT16_MIN;
+        for (int32_t i = 0; i < p->depth; i++) {
+            max = in[i] > max ? in[i] : max;
+        }
+        uint64_t sum = 0;
+        for (int32_t i = 0; i < p->depth; i++) {
+            sum += hil_softmax_even_s16_power(p, max - in[i]);
+        }
+        const struct hil_softmax_even_row shares =
+            hil_softmax_even_row(sum, p->multiplier, p->left);
+        for (int32_t i = 0; i < p->depth; i++) {
+            const uint32_t power = hil_softmax_even_s16_power(p, max - in[i]);
+            const int32_t steps = hil_softmax_even_steps(&shares, power);
+            out[i] = (int16_t)hil_clamp(steps + p->out_zero_point, INT16_MIN, INT16_MAX);
         }
         in += p->depth;
         out += p->depth;

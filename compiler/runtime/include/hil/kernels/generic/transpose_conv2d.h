@@ -166,6 +166,62 @@ HIL_INLINE void hil_transpose_conv2d_s16(const struct hil_transpose_conv2d_s16 *
                         hil_transpose_conv2d_s16_finish);
 }
 
+/* Sums of 64 bits of products with weights of 16 bits, rounded once, ties to even. */
+/*@kernel
+name = "hil_transpose_conv2d_s16_even"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "walk"
+reads = "transposed"
+code = 560
+[cost.counts]
+window = "batch * out_h * out_w"
+output = "window * out_c"
+tap = "batch * in_h * in_w * filter_h * filter_w * out_c"
+mac = "tap * in_c"
+[cost.on.cortex-m3]
+window = 40
+output = 60
+tap = 24
+mac = 9
+@*/
+struct hil_transpose_conv2d_s16_even {
+    HIL_TRANSPOSED_FIELDS;
+    int32_t in_offset; /* what is added to each input: less its zero point */
+    HIL_OUTPUT_RANGE_FIELDS;
+    int32_t per_channel;        /* 1: each channel has a multiplier and a shift, 0: one for all */
+    const int32_t *bias;        /* of each channel the lower word, then the upper one */
+    const int32_t *multipliers; /* in Q0.31 */
+    const int8_t *shifts;       /* of the products, to the left; below 0 to the right */
+    const int16_t *weights;     /* [out_c][filter_h][filter_w][in_c] */
+};
+
+HIL_INLINE int64_t hil_transpose_conv2d_s16_even_add(const struct hil_transpose_conv2d_s16_even *p,
+                                                     int64_t sum, const int16_t *in,
+                                                     const int16_t *weights) {
+    for (int32_t i = 0; i < p->in_c; i++) {
+        sum += (int64_t)(in[i] + p->in_offset) * weights[i];
+    }
+    return sum;
+}
+
+HIL_INLINE int16_t hil_transpose_conv2d_s16_even_finish(
+    const struct hil_transpose_conv2d_s16_even *p, int64_t sum, int32_t channel) {
+    const int32_t factor = p->per_channel ? channel : 0;
+    const int32_t value = hil_requantize_wide_even(sum + hil_matmul_s16_bias(p->bias, channel),
+                                                   p->multipliers[factor], p->shifts[factor]) +
+                          p->out_zero_point;
+    return (int16_t)hil_clamp(value, p->out_min, p->out_max);
+}
+
+HIL_INLINE void hil_transpose_conv2d_s16_even(const struct hil_transpose_conv2d_s16_even *p,
+                                              const int16_t *in, int16_t *out) {
+    HIL_TRANSPOSED_WALK(p, in, out, int64_t, 0, hil_transpose_conv2d_s16_even_add,
+                        hil_transpose_conv2d_s16_even_finish);
+}
+
 /* Floats are added in the order in which the reference meets the pixels. */
 /*@kernel
 name = "hil_transpose_conv2d_f32"

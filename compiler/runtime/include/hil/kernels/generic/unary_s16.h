@@ -204,4 +204,51 @@ HIL_INLINE void hil_tanh_s16(const struct hil_tanh_s16 *p, const int16_t *in, in
     }
 }
 
+/* Any function of int16: lines between its values at equal distances, and what it exceeds them by,
+ * in few bits for a function that is smooth. */
+/*@kernel
+name = "hil_curve_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "elementwise"
+code = 120
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+call = 20
+element = 24
+[cost.on.cortex-m0]
+factor = 1.5
+@*/
+struct hil_curve_s16 {
+    int32_t size;           /* elements */
+    int32_t bits;           /* inputs from one height to the next are 2^bits */
+    int32_t rest_bits;      /* of what is added to the line: 0, 1, 2, 4, 8 or 16 */
+    int32_t least;          /* what is added beside it */
+    const int16_t *heights; /* values of the least input and of those 2^bits apart; one more */
+    const uint8_t *rests;   /* of each input, from the least one on; the lower bits first */
+};
+
+HIL_INLINE int16_t hil_curve_s16_value(const struct hil_curve_s16 *p, int32_t place) {
+    const int32_t step = place >> p->bits;
+    const int32_t part = place & ((INT32_C(1) << p->bits) - 1);
+    const int32_t low = p->heights[step];
+    int32_t value = low + (((p->heights[step + 1] - low) * part) >> p->bits) + p->least;
+    if (p->rest_bits == 16) {
+        value += p->rests[2 * place] + 256 * p->rests[2 * place + 1];
+    } else if (p->rest_bits > 0) {
+        const int32_t bit = place * p->rest_bits;
+        value += (p->rests[bit >> 3] >> (bit & 7)) & ((1 << p->rest_bits) - 1);
+    }
+    return (int16_t)value;
+}
+
+HIL_INLINE void hil_curve_s16(const struct hil_curve_s16 *p, const int16_t *in, int16_t *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = hil_curve_s16_value(p, in[i] - INT16_MIN);
+    }
+}
+
 #endif

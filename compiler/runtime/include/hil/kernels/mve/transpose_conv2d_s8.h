@@ -55,6 +55,7 @@ HIL_INLINE void hil_transpose_conv2d_s8_mve(const struct hil_transpose_conv2d_s8
                 .dilation_h = 1,
                 .dilation_w = 1,
                 .pad_value = p->in_zero_point,
+                .pad_bytes = 1,
             };
             for (int32_t row = 0; row < phase.rows; row++) {
                 const int32_t y = phase.out_y + row * p->stride_h;
