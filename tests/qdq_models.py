@@ -17,6 +17,8 @@ class QdqBuilder:
     def __init__(self, rng: np.random.Generator, dtype: str = "int8") -> None:
         self.rng = rng
         self.dtype = dtype
+        #: Steps of the type for one of 8 bits: scales and zero points are stated in these.
+        self.finer = 1 << 8 * (np.dtype(dtype).itemsize - 1)
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.inputs: list[onnx.ValueInfoProto] = []
@@ -44,8 +46,9 @@ class QdqBuilder:
         return self.node("DequantizeLinear", x, *self._scale(scale, zero_point))
 
     def _scale(self, scale: float, zero_point: int) -> tuple[str, str]:
-        zero = np.array(zero_point + (128 if self.dtype == "uint8" else 0), self.dtype)
-        return self.constant(np.array(scale, np.float32)), self.constant(zero)
+        raised = 128 if self.dtype.startswith("u") else 0
+        zero = np.array((zero_point + raised) * self.finer, self.dtype)
+        return self.constant(np.array(scale / self.finer, np.float32)), self.constant(zero)
 
     def qdq(self, x: str, scale: float, zero_point: int = 0) -> str:
         """Quantize and dequantize again."""
@@ -69,7 +72,7 @@ class QdqBuilder:
         scales = self.rng.uniform(0.002, 0.006, channels).astype(np.float32)
         operands = (self.constant(scales), self.constant(np.zeros(channels, np.int8)))
         weights = self.node("DequantizeLinear", self.constant(values, "w"), *operands, axis=0)
-        units = scales * np.float32(x_scale)
+        units = scales * np.float32(x_scale / self.finer)
         steps = np.rint(self.rng.normal(0, 0.4, channels) / units).astype(np.int32)
         bias = self.node(
             "DequantizeLinear", self.constant(steps, "b"), self.constant(units), axis=0
@@ -116,5 +119,9 @@ def network(rng: np.random.Generator, dtype: str = "int8") -> onnx.ModelProto:
     a = b.qdq(b.node("AveragePool", m, kernel_shape=[2, 2], strides=[1, 1]), scale(0.028), -40)
     p = b.qdq(b.node("GlobalAveragePool", a), last, -50)
     f = b.node("Flatten", p)
-    f = b.qdq(b.linear("Gemm", f, last, (10, 16), transB=1), scale(0.05), 4)
-    return b.model(b.quantize(b.node("Softmax", f, axis=-1), 1 / 256, -128))
+    logits = scale(0.05)
+    q = b.quantize(b.linear("Gemm", f, last, (10, 16), transB=1), logits, 4)
+    f = b.dequantize(q, logits, 4)
+    shares = b.quantize(b.node("Softmax", f, axis=-1), 1 / 256, -128)
+    # Of 16 bits the shares alone tell little of what is before them.
+    return b.model(shares) if b.finer == 1 else b.model(shares, q)

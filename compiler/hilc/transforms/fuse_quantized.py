@@ -13,7 +13,9 @@ The pass goes from each QUANTIZE back to what it quantizes:
   included, and give those of the output;
 * any function of single elements of one tensor is a LOOKUP, its 256 results computed here.
 
-uint8 becomes int8, whose zero point is 128 less; at the model's borders it stays.
+uint8 becomes int8, whose zero point is 128 less, and so do wider types without a sign; at the
+model's borders they stay. An operator computes in the widest of the types that it takes and gives:
+what a narrower one holds stays what it is.
 
 What is left in floats is listed in the graph, each with a reason.
 """
@@ -21,7 +23,7 @@ What is left in floats is listed in the graph, each with a reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -33,6 +35,7 @@ from hilc.ir import (
     ELEMENT_TYPES,
     Array,
     Dequantized,
+    ElementType,
     FloatLayer,
     Graph,
     Node,
@@ -42,7 +45,7 @@ from hilc.ir import (
     State,
     Tensor,
 )
-from hilc.numerics.requantize import INT32_MAX
+from hilc.numerics.requantize import SUMS
 from hilc.ops import OPS, transpose_conv
 from hilc.ops.broadcast import broadcast_links
 from hilc.ops.quantize import QuantizeAttributes
@@ -51,15 +54,43 @@ from hilc.ops.traits import SameRows, channelwise
 from hilc.ops.verify import check_node
 from hilc.transforms.remove_dead import remove_dead
 
-#: The integers that the operators of the graph compute, and what becomes them.
-_INTEGERS = ELEMENT_TYPES["int8"]
-_BYTES = tuple(name for name, row in ELEMENT_TYPES.items() if row.computed is _INTEGERS)
+#: The integers that operators compute with a quantization, the narrowest first.
+_INTEGERS = tuple(row for row in ELEMENT_TYPES.values() if row.quantized and row.computed is row)
+#: What becomes them.
+_QUANTIZED = tuple(name for name, row in ELEMENT_TYPES.items() if row.computed in _INTEGERS)
 #: What a reader appends to the name of an operator's result for the steps on the way to it.
 _STEPS = re.compile(r"(:\d+)+$")
 
 
 #: How many nodes there are; tensors, images and what is made.
-_State = tuple[int, dict[str, Tensor], dict[str, str], dict[tuple[str, Quant], str]]
+_State = tuple[int, dict[str, Tensor], dict[str, str], dict["_Key", str]]
+
+
+class _Form(NamedTuple):
+    """A type of integers, and what they stand for."""
+
+    dtype: str
+    quant: Quant
+
+    @property
+    def element(self) -> ElementType:
+        return ELEMENT_TYPES[self.dtype]
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return self.element.bounds
+
+    @property
+    def scale(self) -> float:
+        return self.quant.scale[0]
+
+    @property
+    def zero_point(self) -> int:
+        return self.quant.zero_point[0]
+
+
+#: A tensor of floats, and what its integers are.
+_Key = tuple[str, _Form]
 
 
 class _NoIntegersError(Exception):
@@ -107,8 +138,8 @@ class _Fusion:
     nodes: list[Node] = field(default_factory=list)
     #: The integers that a tensor of floats was made of.
     images: dict[str, str] = field(default_factory=dict)
-    #: Integers by the tensor of floats, and by their quantization.
-    made: dict[tuple[str, Quant], str] = field(default_factory=dict)
+    #: Integers by the tensor of floats, and by what they are.
+    made: dict[_Key, str] = field(default_factory=dict)
     #: Outputs of QUANTIZE that are another tensor now.
     renamed: dict[str, str] = field(default_factory=dict)
     #: Why the output of a node stays a float.
@@ -160,16 +191,16 @@ class _Fusion:
         before, readers = self.tensors[state.name], self._readers(state.name)
         kept = self._state()
         made = self._known_image(state.after) if before.element.is_real else None
-        quant = None if made is None else self.tensors[made].quant
-        if made is None or quant is None or not self._may_be_integers(state, made, quant, readers):
+        form = None if made is None else _form(self.tensors[made])
+        if made is None or form is None or not self._may_be_integers(state, made, form, readers):
             self._go_back(kept)
             return state
-        reset = np.rint(self.graph.reset_value(state) / np.float32(quant.scale[0]))
-        placed = np.clip(reset + quant.zero_point[0], *_INTEGERS.bounds).astype(np.int8)
-        self.tensors[state.name] = replace(before, dtype="int8", quant=quant)
+        reset = np.rint(self.graph.reset_value(state) / np.float32(form.scale))
+        placed = np.clip(reset + form.zero_point, *form.bounds).astype(form.dtype)
+        self.tensors[state.name] = replace(before, dtype=form.dtype, quant=form.quant)
         for node in readers:
             place, (name,) = self.nodes.index(node), node.outputs
-            if self.tensors[name].element is _INTEGERS:
+            if _is_computed(self.tensors[name]):
                 self._rename(name, state.name)
                 del self.nodes[place]
         return State(state.name, made, placed)
@@ -178,7 +209,7 @@ class _Fusion:
         return [node for node in self.nodes if name in node.inputs]
 
     def _may_be_integers(
-        self, state: State, made: str, quant: Quant, readers: Sequence[Node]
+        self, state: State, made: str, form: _Form, readers: Sequence[Node]
     ) -> bool:
         """Return whether all that is read of a state are the integers that a run leaves."""
         outs = [self.tensors[node.outputs[0]] for node in readers]
@@ -189,7 +220,7 @@ class _Fusion:
             and not self.tensors[made].is_constant
             and made not in others
             and all(map(_quantizes, readers))
-            and all(out.dtype in _BYTES and _signed_quant(out) == quant for out in outs)
+            and all(out.dtype in _QUANTIZED and _form(out) == form for out in outs)
             and all(out.name not in self.graph.results for out in outs)
         )
 
@@ -198,35 +229,34 @@ class _Fusion:
     def _quantize(self, node: Node) -> None:
         """Give the output of a QUANTIZE integers that no float is made for, if there are."""
         source, out = node.inputs[0], self.tensors[node.outputs[0]]
-        assert out.quant is not None
         before = self._state()
-        if out.dtype not in _BYTES:
+        if out.dtype not in _QUANTIZED:
             self.reasons[source] = f"it becomes {out.dtype}"
             self.nodes.append(node)
             return
-        quant = _signed_quant(out)
+        form = _form(out)
         try:
-            made = self._integers(source, quant)
+            made = self._integers(source, form)
         except _NoIntegersError as error:
             self._go_back(before)
             self.reasons.setdefault(source, str(error))
             self.nodes.append(node)
-            if out.element is not _INTEGERS:
-                # Its readers take int8.
-                signed = self._fresh(out.name, out.shape, "int8", quant)
-                self.made[out.name, quant] = self._convert(source, signed)
+            if not _is_computed(out):
+                # Its readers take what it is computed as.
+                signed = self._fresh(out.name, out.shape, form)
+                self.made[out.name, form] = self._convert(source, signed)
             return
-        if out.element is _INTEGERS and self._is_fresh(made):
+        if _is_computed(out) and self._is_fresh(made):
             self._rename(made, out.name)
-        elif out.element is _INTEGERS and out.name not in self.graph.results:
+        elif _is_computed(out) and out.name not in self.graph.results:
             self.renamed[out.name] = made
         else:
             if self._is_fresh(made):
-                name = self._fresh(out.name, out.shape, "int8", quant).name
+                name = self._fresh(out.name, out.shape, form).name
                 self._rename(made, name)
                 made = name
             self._convert(made, out)
-            self.made[out.name, quant] = made
+            self.made[out.name, form] = made
 
     def _state(self) -> _State:
         """Return what :meth:`_go_back` takes back what is made from here on by."""
@@ -259,18 +289,18 @@ class _Fusion:
             self.biases[new] = replace(self.biases.pop(old), layer=new)
 
     def _signed(self, name: str) -> str:
-        """Return int8 for a tensor of integers: itself, or what it is 128 above."""
+        """Return what computes for a tensor of integers: itself, or what it lies above."""
         tensor = self.tensors[name]
-        if tensor.element.computed is tensor.element:
+        if _is_computed(tensor):
             return name
-        quant = _signed_quant(tensor)
-        if (name, quant) not in self.made:
-            signed = self._fresh(name, tensor.shape, "int8", quant)
-            self.made[name, quant] = self._convert(name, signed)
-        return self.made[name, quant]
+        form = _form(tensor)
+        if (name, form) not in self.made:
+            signed = self._fresh(name, tensor.shape, form)
+            self.made[name, form] = self._convert(name, signed)
+        return self.made[name, form]
 
     def _convert(self, name: str, out: Tensor) -> str:
-        """Add a conversion from one quantization of bytes to another."""
+        """Add a conversion from one quantization to another."""
         self.tensors[out.name] = out
         node = Node(
             "QUANTIZE",
@@ -281,18 +311,22 @@ class _Fusion:
         )
         return self._add(node)
 
-    def _fresh(self, base: str, shape: tuple[int, ...], dtype: str, quant: Quant | None) -> Tensor:
+    def _fresh(self, base: str, shape: tuple[int, ...], form: _Form) -> Tensor:
+        return Tensor(self._fresh_name(base, form.dtype), shape, form.dtype, form.quant)
+
+    def _fresh_name(self, base: str, dtype: str) -> str:
         number = 0
         while (name := f"{base}:{dtype}" + (f":{number}" if number else "")) in self.tensors:
             number += 1
-        return Tensor(name, shape, dtype, quant)
+        return name
 
     def _constant(self, base: str, data: Array, quant: Quant | None) -> str:
-        tensor = self._fresh(base, data.shape, data.dtype.name, quant)
+        dtype = data.dtype.name
         data = np.array(data, order="C")
         data.flags.writeable = False
-        self.tensors[tensor.name] = replace(tensor, data=data)
-        return tensor.name
+        name = self._fresh_name(base, dtype)
+        self.tensors[name] = Tensor(name, data.shape, dtype, quant, data)
+        return name
 
     def _add(self, node: Node) -> str:
         """Add a node on integers; :class:`_NoIntegersError` where its operator refuses it."""
@@ -320,16 +354,14 @@ class _Fusion:
         if not OPS[node.op].moves:
             raise _NoIntegersError(f"its operand {name!r} is not quantized")
         sources = [self._image(n) if self._is_real(n) else n for n in node.inputs]
-        quants = {
-            self.tensors[s].quant
+        forms = {
+            _form(self.tensors[s])
             for s, n in zip(sources, node.inputs, strict=True)
             if self._is_real(n)
         }
-        if len(quants) != 1:
+        if len(forms) != 1:
             raise _NoIntegersError(f"its operand {name!r} joins several quantizations")
-        (quant,) = quants
-        assert quant is not None
-        self._move(node, sources, quant)
+        self._move(node, sources, *forms)
         return self.images[name]
 
     def _is_real(self, name: str) -> bool:
@@ -337,74 +369,73 @@ class _Fusion:
 
     def _constant_image(self, tensor: Tensor) -> str:
         origin = tensor.origin
-        if origin is None or origin.values.dtype.name not in _BYTES:
+        if origin is None or origin.values.dtype.name not in _QUANTIZED:
             raise _NoIntegersError(f"its constant {tensor.name!r} is not quantized")
         scales, zero_points = np.unique(origin.scales), np.unique(origin.zero_points)
         if scales.size != 1 or zero_points.size != 1:
             raise _NoIntegersError(f"its constant {tensor.name!r} has several scales")
         quant = Quant((float(scales[0]),), (int(zero_points[0]),))
-        made = self._constant(tensor.name, origin.values, quant)
-        return self._constant(tensor.name, *_signed_values(self.tensors[made]))
+        stored = Tensor("", tensor.shape, origin.values.dtype.name, quant)
+        form = _form(stored)
+        lowered = origin.values.astype(np.int64) - int(stored.element.low - form.element.low)
+        return self._constant(tensor.name, lowered.astype(form.dtype), form.quant)
 
-    def _move(self, node: Node, sources: list[str], quant: Quant) -> list[str]:
+    def _move(self, node: Node, sources: list[str], form: _Form) -> list[str]:
         """Do to integers what a node does to floats, which were made of them."""
-        outs = self._moved(node, sources, quant)
+        outs = self._moved(node, sources, form)
         self.images.update(zip(node.outputs, outs, strict=True))
         return outs
 
-    def _moved(self, node: Node, sources: list[str], quant: Quant) -> list[str]:
+    def _moved(self, node: Node, sources: list[str], form: _Form) -> list[str]:
         """Do to integers what a node does to floats."""
         outs = []
         for name in node.outputs:
-            tensor = self._fresh(name, self.tensors[name].shape, "int8", quant)
+            tensor = self._fresh(name, self.tensors[name].shape, form)
             self.tensors[tensor.name] = tensor
             outs.append(tensor.name)
         self._add(replace(node, inputs=tuple(sources), outputs=tuple(outs)))
         for name, out in zip(node.outputs, outs, strict=True):
-            self.made[name, quant] = out
+            self.made[name, form] = out
         return outs
 
-    def _integers(self, name: str, quant: Quant) -> str:
-        """Return a tensor of floats as int8 of a quantization, rounded once."""
-        if (name, quant) not in self.made:
-            self.made[name, quant] = self._made(name, quant)
-        return self.made[name, quant]
+    def _integers(self, name: str, form: _Form) -> str:
+        """Return a tensor of floats as integers, rounded once."""
+        if (name, form) not in self.made:
+            self.made[name, form] = self._made(name, form)
+        return self.made[name, form]
 
-    def _made(self, name: str, quant: Quant) -> str:
+    def _made(self, name: str, form: _Form) -> str:
         tensor = self.tensors[name]
         if tensor.data is not None:
-            steps = np.rint(tensor.data / np.float32(quant.scale[0])) + quant.zero_point[0]
-            return self._constant(name, np.clip(steps, *_INTEGERS.bounds).astype(np.int8), quant)
+            steps = np.rint(tensor.data / np.float32(form.scale)) + form.zero_point
+            return self._constant(name, np.clip(steps, *form.bounds).astype(form.dtype), form.quant)
         known = self._known_image(name)
         # After it: integers of another quantization take a name, too.
-        out = self._fresh(name, tensor.shape, "int8", quant)
+        out = self._fresh(name, tensor.shape, form)
         if known is not None:
-            if self.tensors[known].quant == quant:
-                return known
-            return self._convert(known, out)
+            return known if _form(self.tensors[known]) == form else self._convert(known, out)
         node = self.producers.get(name)
         if node is None:
             raise _NoIntegersError("the model's float input is quantized here")
         operator = OPS[node.op]
         if operator.moves:
-            sources = [self._integers(n, quant) if self._is_real(n) else n for n in node.inputs]
+            sources = [self._integers(n, form) if self._is_real(n) else n for n in node.inputs]
             if operator.bounds is not None and len(node.outputs) == 1 and len(sources) == 2:
                 kept = self._unclamped(node, sources)
                 if kept is not None:
                     return kept
-            self._moved(node, sources, quant)
-            return self.made[name, quant]
+            self._moved(node, sources, form)
+            return self.made[name, form]
         if operator.as_activation == "RELU":
             # Below zero real numbers become zero, whichever way round.
-            source = self._integers(node.inputs[0], quant)
-            if quant.zero_point[0] == _INTEGERS.low:
+            source = self._integers(node.inputs[0], form)
+            if form.zero_point == form.element.low:
                 return source
             self.tensors[out.name] = out
             return self._add(replace(node, inputs=(source,), outputs=(out.name,)))
         fused = _FUSED.get(node.op)
         try:
             if fused is not None:
-                self.tensors[out.name] = out
                 return fused(self, node, out)
         except _NoIntegersError as error:
             self.reasons[node.name] = str(error)
@@ -427,8 +458,9 @@ class _Fusion:
             return None
 
     def _unclamped(self, node: Node, sources: list[str]) -> str | None:
-        """Return the other operand of a MAXIMUM or MINIMUM with what no byte lies beyond."""
-        ends = {"MAXIMUM": _INTEGERS.low, "MINIMUM": _INTEGERS.high}
+        """Return the other operand of a MAXIMUM or MINIMUM with what no number lies beyond."""
+        low, high = self.tensors[sources[0]].element.bounds
+        ends = {"MAXIMUM": low, "MINIMUM": high}
         for bound, other in (sources, sources[::-1]):
             data = self.tensors[bound].data
             shape = self.tensors[node.outputs[0]].shape
@@ -441,28 +473,33 @@ class _Fusion:
     def _table(self, name: str, out: Tensor) -> str:
         """Return the LOOKUP of a function of the elements of one tensor of integers."""
         source, values = self._function(name, {})
-        image = self.tensors[source]
-        assert out.quant is not None
-        if image.shape != out.shape:
+        if self.tensors[source].shape != out.shape:
             raise _NoIntegersError("it is a function of a tensor of another shape")
+        form = _form(out)
         with np.errstate(all="ignore"):
-            steps = np.rint(values.astype(np.float64) / np.float32(out.quant.scale[0]))
-        placed = np.nan_to_num(steps, nan=_INTEGERS.low) + out.quant.zero_point[0]
-        answers = np.clip(placed, *_INTEGERS.bounds).astype(np.int8)
-        table = self._constant(f"{out.name}:table", answers, out.quant)
-        self.tensors[out.name] = out
-        return self._add(Node("LOOKUP", (source, table), (out.name,)))
+            steps = np.rint(values.astype(np.float64) / np.float32(form.scale))
+        placed = np.nan_to_num(steps, nan=form.element.low) + form.zero_point
+        answers = np.clip(placed, *form.bounds)
+
+        def look_up(sources: tuple[str, ...], out: Tensor) -> str:
+            (source,) = sources
+            # Numbers of a type that was widened do not reach beyond it.
+            beyond = (len(self.tensors[source].element.values) - answers.size) // 2
+            table = np.pad(answers, beyond, mode="edge").astype(out.dtype)
+            constant = self._constant(f"{out.name}:table", table, out.quant)
+            return self._add(Node("LOOKUP", (source, constant), (out.name,)))
+
+        return self._computed((source,), out, look_up)
 
     def _function(self, name: str, seen: dict[str, tuple[str, Array]]) -> tuple[str, Array]:
-        """Return the integers that a tensor is a function of, and its value for each of 256."""
+        """Return the integers that a tensor is a function of, and its value for each of them."""
         if name in seen:
             return seen[name]
         known = self._known_image(name)
         if known is not None:
-            quant = self.tensors[known].quant
-            assert quant is not None
-            numbers = np.array(_INTEGERS.values) - quant.zero_point[0]
-            found = known, np.float32(quant.scale[0]) * numbers.astype(np.float32)
+            form = _form(self.tensors[known])
+            numbers = np.array(form.element.values) - form.zero_point
+            found = known, np.float32(form.scale) * numbers.astype(np.float32)
         else:
             node = self.producers.get(name)
             if node is None or not _is_pointwise(node):
@@ -494,7 +531,8 @@ class _Fusion:
             if line is not None
         }
         out = self.tensors[node.outputs[0]]
-        tensors[out.name] = Tensor(out.name, (256,), out.dtype)
+        count = max(line.size for line in lines if line is not None)
+        tensors[out.name] = Tensor(out.name, (count,), out.dtype)
         line_graph = Graph("function", tensors, (node,), (), node.outputs)
         try:
             (values,) = run_node(line_graph, node, lines)
@@ -521,56 +559,106 @@ class _Fusion:
         )
         if weights.origin is None:
             raise _NoIntegersError(f"its weights {weights.name!r} are not quantized")
-        values, quant = _channel_quantization(weights, weights.origin, places.axis)
+        stored = ELEMENT_TYPES[weights.origin.values.dtype.name].computed.name
+        element = self._widest(x, out.dtype, stored)
+        values, quant = _channel_quantization(weights, weights.origin, places.axis, element)
         made = list(node.inputs)
-        made[places.image] = x
         made[places.weights] = self._constant(weights.name, values, quant)
         if len(made) > places.bias and made[places.bias]:
-            x_quant = self.tensors[x].quant
-            assert x_quant is not None
-            units = np.array(quant.scale) * x_quant.scale[0]
-            made[places.bias] = self._bias(self.tensors[made[places.bias]], units, out)
-        fused = replace(
-            node, inputs=tuple(made), outputs=(out.name,), rounding=Rounding.NEAREST_EVEN
-        )
-        return self._add(fused)
+            units = np.array(quant.scale) * _form(self.tensors[x]).scale
+            bias = self.tensors[made[places.bias]]
+            made[places.bias] = self._bias(bias, units, out, element.sums(None))
 
-    def _bias(self, bias: Tensor, units: Array, out: Tensor) -> str:
+        def layer(sources: tuple[str, ...], wide: Tensor) -> str:
+            (made[places.image],) = sources
+            return self._add(_even(node, made, wide))
+
+        return self._computed((x,), out, layer, stored)
+
+    def _bias(self, bias: Tensor, units: Array, out: Tensor, sums: str) -> str:
         """Return a bias in whole units of the sums, and note what of it is lost."""
-        assert out.quant is not None
         if bias.data is None:
             raise _NoIntegersError(f"its bias {bias.name!r} is computed")
         steps = np.rint(bias.data.astype(np.float64).reshape(-1) / units)
-        if np.abs(steps).max(initial=0) > INT32_MAX:
-            raise _NoIntegersError(f"its bias {bias.name!r} exceeds 32 bits")
+        if np.abs(steps).max(initial=0) >= SUMS[sums].limit:
+            bits = SUMS[sums].limit.bit_length()
+            raise _NoIntegersError(f"its bias {bias.name!r} exceeds {bits} bits")
         lost = np.abs(bias.data.astype(np.float64).reshape(-1) - steps * units)
-        effect = float(lost.max(initial=0) / out.quant.scale[0])
+        effect = float(lost.max(initial=0) / _form(out).scale)
         self.biases[out.name] = RoundedBias(out.name, effect)
-        return self._constant(bias.name, steps.astype(np.int32), None)
+        return self._constant(bias.name, steps.astype(sums), None)
 
     def _first_operand(self, node: Node, out: Tensor) -> str:
         """Return an operator on integers whose other operands stay constants of floats."""
         if any(self.tensors[name].data is None for name in node.inputs[1:] if name):
             raise _NoIntegersError("its factors are computed")
-        sources = (self._image(node.inputs[0]), *node.inputs[1:])
-        fused = replace(node, inputs=sources, outputs=(out.name,), rounding=Rounding.NEAREST_EVEN)
-        return self._add(fused)
+        source = self._image(node.inputs[0])
+        return self._computed(
+            (source,),
+            out,
+            lambda sources, wide: self._add(_even(node, (*sources, *node.inputs[1:]), wide)),
+        )
 
     def _operands(self, node: Node, out: Tensor) -> str:
         """Return an operator whose operands are all integers, constant ones included."""
         sources = tuple(self._image(n) if self._is_real(n) else n for n in node.inputs)
-        fused = replace(node, inputs=sources, outputs=(out.name,), rounding=Rounding.NEAREST_EVEN)
-        return self._add(fused)
+        return self._computed(
+            sources, out, lambda sources, wide: self._add(_even(node, sources, wide))
+        )
 
     def _put(self, node: Node, out: Tensor) -> str:
         """Return a SCATTER of integers of one quantization."""
-        assert out.quant is not None
         if ScatterAttributes.of(node).reduction != "none":
             raise _NoIntegersError("it combines what it puts with what is there")
-        sources = tuple(
-            self._integers(n, out.quant) if self._is_real(n) else n for n in node.inputs
-        )
+        form = _form(out)
+        sources = tuple(self._integers(n, form) if self._is_real(n) else n for n in node.inputs)
+        self.tensors[out.name] = out
         return self._add(replace(node, inputs=sources, outputs=(out.name,)))
+
+    # Types ----------------------------------------------------------------------------------------
+
+    def _widest(self, *sources: str) -> ElementType:
+        """Return the widest of some types, or of the types of quantized tensors."""
+        names = (self.tensors[s].dtype if s in self.tensors else s for s in sources)
+        found = [element for name in names if (element := ELEMENT_TYPES[name]) in _INTEGERS]
+        return max(found, key=_INTEGERS.index)
+
+    def _computed(
+        self,
+        sources: tuple[str, ...],
+        out: Tensor,
+        make: Callable[[tuple[str, ...], Tensor], str],
+        *types: str,
+    ) -> str:
+        """Return what an operator makes in the widest type of its operands, of its output and of
+        ``types``; nothing is lost on the way to it.
+        """
+        quantized = [s for s in sources if s and self.tensors[s].quant is not None]
+        element = self._widest(*quantized, out.dtype, *types)
+        taken = tuple(self._widened(s, element) if s in quantized else s for s in sources)
+        if out.dtype == element.name:
+            self.tensors[out.name] = out
+            return make(taken, out)
+        wide = self._fresh(out.name, out.shape, _Form(element.name, _form(out).quant))
+        self.tensors[wide.name] = wide
+        return self._convert(make(taken, wide), out)
+
+    def _widened(self, name: str, element: ElementType) -> str:
+        """Return integers in a type that holds all of theirs."""
+        tensor = self.tensors[name]
+        if tensor.element is element:
+            return name
+        form = _Form(element.name, _form(tensor).quant)
+        if tensor.data is not None:
+            return self._constant(name, tensor.data.astype(form.dtype), form.quant)
+        if (name, form) not in self.made:
+            self.made[name, form] = self._convert(name, self._fresh(name, tensor.shape, form))
+        return self.made[name, form]
+
+
+def _even(node: Node, inputs: Iterable[str], out: Tensor) -> Node:
+    """Return an operator on integers in the place of a node, that rounds once."""
+    return replace(node, inputs=tuple(inputs), outputs=(out.name,), rounding=Rounding.NEAREST_EVEN)
 
 
 #: How an operator on floats becomes one on integers, by its name.
@@ -593,40 +681,47 @@ def _is_pointwise(node: Node) -> bool:
     return is_of_one or operator.links is broadcast_links
 
 
-def _lowered(tensor: Tensor) -> int:
-    """Return how far a tensor's numbers lie above those that compute in their place."""
-    return int(tensor.element.low - tensor.element.computed.low)
+def _is_computed(tensor: Tensor) -> bool:
+    """Return whether operators compute a tensor's type."""
+    return tensor.element.computed is tensor.element
 
 
-def _signed_quant(tensor: Tensor) -> Quant:
-    """Return the quantization of the int8 numbers that stand for a tensor's bytes."""
+def _form(tensor: Tensor) -> _Form:
+    """Return what the integers that compute for a tensor are."""
     assert tensor.quant is not None
-    lowered = _lowered(tensor)
-    return Quant(tensor.quant.scale, tuple(z - lowered for z in tensor.quant.zero_point))
+    element = tensor.element.computed
+    lowered = int(tensor.element.low - element.low)
+    quant = Quant(tensor.quant.scale, tuple(z - lowered for z in tensor.quant.zero_point))
+    return _Form(element.name, quant)
 
 
-def _signed_values(tensor: Tensor) -> tuple[Array, Quant]:
-    assert tensor.data is not None
-    return (tensor.data.astype(np.int64) - _lowered(tensor)).astype(np.int8), _signed_quant(tensor)
+def _channel_quantization(
+    weights: Tensor, origin: Dequantized, axis: int, element: ElementType
+) -> tuple[Array, Quant]:
+    """Return weights for activations of a type, without a zero point, with a scale for each channel
+    or one for all.
 
-
-def _channel_quantization(weights: Tensor, origin: Dequantized, axis: int) -> tuple[Array, Quant]:
-    """Return weights as int8 without a zero point, with a scale for each channel or one for all.
-
-    What a zero point is other than 0 goes into the weights, where that leaves them 8 bits.
+    What a zero point is other than 0 goes into the weights, where that leaves them their bits.
     """
     steps = origin.values.astype(np.int64) - origin.zero_points.astype(np.int64)
-    if steps.min(initial=0) < _INTEGERS.low or steps.max(initial=0) > _INTEGERS.high:
+    types = (element.weights, *element.wider_weights)
+    held = next((name for name in types if _holds(ELEMENT_TYPES[name], steps)), None)
+    if held is None:
         raise _NoIntegersError(
-            f"its weights {weights.name!r} less their zero point are beyond int8"
+            f"its weights {weights.name!r} less their zero point are beyond {types[-1]}"
         )
     scales = np.moveaxis(origin.scales, axis, 0).reshape(origin.scales.shape[axis], -1)
     if (scales != scales[:, :1]).any():
         raise _NoIntegersError(f"its weights {weights.name!r} have scales along another axis")
     each = [float(scale) for scale in scales[:, 0]]
     if len(set(each)) == 1:
-        return steps.astype(np.int8), Quant((each[0],), (0,))
-    return steps.astype(np.int8), Quant(tuple(each), (0,) * len(each), axis)
+        return steps.astype(held), Quant((each[0],), (0,))
+    return steps.astype(held), Quant(tuple(each), (0,) * len(each), axis)
+
+
+def _holds(element: ElementType, values: Array) -> bool:
+    low, high = element.bounds
+    return bool(values.min(initial=0) >= low and values.max(initial=0) <= high)
 
 
 def require_integers(graph: Graph, allow_float: bool) -> None:

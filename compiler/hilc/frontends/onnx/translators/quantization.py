@@ -25,7 +25,7 @@ from hilc.ops.quantize import QuantizeAttributes
 
 _NONE = ActivationAttributes()
 #: The types that a tensor of floats is quantized to as a whole.
-_QUANTIZED = ("int8", "uint8", "int16")
+_QUANTIZED = ("int8", "uint8", "int16", "uint16")
 
 
 def _along(n: Operation, value: Array, x: Tensor, default_axis: int = 1) -> Array:
@@ -93,8 +93,7 @@ def _is_whole(scale: Array, zero_point: Array, dtype: str) -> bool:
     """Return whether a tensor has one scale, and one that operators on integers have."""
     if scale.size != 1 or dtype not in _QUANTIZED:
         return False
-    real, whole = float(scale.reshape(())), int(zero_point.reshape(()))
-    return 2.0**-100 < real < 2.0**100 and not (ELEMENT_TYPES[dtype].symmetric and whole)
+    return 2.0**-100 < float(scale.reshape(())) < 2.0**100
 
 
 def _quant(scale: Array, zero_point: Array) -> Quant:
