@@ -42,7 +42,8 @@ def even_op(rng: np.random.Generator, op: str, dtype: str, ties: bool = False) -
         if ties:
             scale = (2.0 ** -int(rng.integers(4 + finer, 7 + finer)),) * len(scale)
         if tensor.dtype == "int16" and tensor.data is None and rng.random() < 0.5:
-            zero_point = (int(rng.integers(-32768, 32768)),)
+            drawn = int(rng.integers(-32768, 32768))
+            zero_point = (int(rng.choice([-32768, 32767, drawn])),)
         return replace(tensor, quant=replace(tensor.quant, scale=scale, zero_point=zero_point))
 
     ins, outs = tuple(map(other, single.ins)), tuple(map(other, single.outs))

@@ -20,6 +20,7 @@ from kernel_runner import Case
 from linear_layers import grouped_layer, random_layer
 from single_op import KINDS, ONNX_KINDS, random_op
 from sixteen_by_eight import BIASES, operator
+from wide_layers import even_layer
 
 from hilc.errors import HilError
 from hilc.ir import Array, Graph, Node, Quant, Rounding, Tensor
@@ -374,10 +375,12 @@ def _singles(cpu: str) -> list[_Single]:
             single = random_op(rng, op, dtype)
             made.append((single.node, single.ins, single.outs, single.values))
     for op, dtype in ONNX_KINDS:
-        single = random_op(rng, op, dtype)
-        made.append((single.node, single.ins, single.outs, single.values))
+        for _ in range(6 if op == "LOOKUP" else 1):
+            single = random_op(rng, op, dtype)
+            made.append((single.node, single.ins, single.outs, single.values))
     for op, dtype in EVEN_KINDS:
-        for ties in (False, True) * 4:
+        # Products of int16 take another kernel where their zero points are far apart.
+        for ties in (False, True) * (12 if (op, dtype) == ("MUL", "int16") else 4):
             with suppress(HilError):
                 single = even_op(rng, op, dtype, ties)
                 made.append((single.node, single.ins, single.outs, single.values))
@@ -397,6 +400,11 @@ def _singles(cpu: str) -> list[_Single]:
         for depth in (1, 2, 7):
             wide = operator(rng, bias, depth=depth)
             made.append((wide.node, wide.ins, wide.outs, wide.values))
+    for op, long in itertools.product(("CONV_2D", "FULLY_CONNECTED"), (False, True)):
+        for _ in range(3):
+            drawn = random_layer(rng, op, "int16", explicit_padding=True)
+            once = even_layer(rng, drawn, zero_points=True, wide_weights=long)
+            made.append((once.node, once.ins, once.outs, once.values))
     return [
         _Single(node, ins, outs, call, values, candidate)
         for node, ins, outs, values in made
