@@ -1,4 +1,4 @@
-"""The history: what `hil verify` and `hil bench` found, kept in a SQLite file.
+"""The history: what `hil verify`, `bench` and `evaluate` found, kept in a SQLite file.
 
 :func:`history_path` says which file the user chose, :class:`History` writes and reads it,
 :mod:`hil.history.comparison` compares measurements, and :mod:`hil.history.gate` holds them to

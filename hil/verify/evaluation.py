@@ -40,6 +40,7 @@ from hil.verify.metrics import (
     metric_named,
     predicted,
 )
+from hil.verify.provenance import Provenance
 from hil.verify.samples import Sample
 from hilc.artifact.library import METADATA, ModelLibrary, TensorInfo
 from hilc.artifact.notebook import html_table
@@ -131,6 +132,8 @@ class Evaluation:
     #: Bytes of inputs and outputs that were transferred.
     nbytes: int = 0
     fallback: Fallback | None = None
+    #: What the result was made from, if the caller stated it.
+    provenance: Provenance | None = None
 
     @property
     def rate(self) -> float:
@@ -196,7 +199,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that ``hil evaluate --json`` prints."""
-        return {
+        report: dict[str, Any] = {
             "model": self.model,
             "board": self.board,
             "samples": self.samples,
@@ -215,6 +218,9 @@ class Evaluation:
             "samples_per_second": round(self.rate, 3),
             "seconds": round(self.seconds, 3),
         }
+        if self.provenance is not None:
+            report["provenance"] = self.provenance.to_json()
+        return report
 
 
 def _interval(score: Score) -> str:

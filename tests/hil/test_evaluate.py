@@ -280,8 +280,14 @@ def test_the_command(
     assert report["metrics"][1]["min"] == 0.99
     assert report["mismatches"] == 0
     assert "CRC-32" in report["transport"]
-    assert main([*words, "--classes", "a,b,c,d,e"]) == 0
+    history = ["--history", str(tmp_path / "history.db")]
+    assert main([*words, *history, "--classes", "a,b,c,d,e"]) == 0
     text = capsys.readouterr().out
+    assert main(["history", *history]) == 0
+    value = report["metrics"][1]["device"]["value"]
+    told = f"native  accuracy {value:.4f} over {len(LABELS)} samples"
+    assert capsys.readouterr().out.rstrip().endswith(told)
+    assert report["provenance"]["inputs"]["samples"] == len(LABELS)
     assert "every output is that of hilc" in text
     assert "a      " in text
     assert main([*words, "--min", "x"]) == 2

@@ -357,7 +357,9 @@ def _add_result_commands(commands: Any) -> None:
     _add_report(commands)
     history = _command(commands, "history", "results", "List recorded results, the newest last.")
     _add_history(history)
-    history.add_argument("--kind", choices=("verify", "bench"), help="only of this command")
+    history.add_argument(
+        "--kind", choices=("verify", "bench", "evaluate"), help="only of this command"
+    )
     history.add_argument("--model", dest="of_model", metavar="NAME", help="only of this model")
     history.add_argument("--board", dest="of_board", metavar="NAME", help="only on this board")
     history.add_argument(
@@ -568,6 +570,7 @@ def _add_evaluate(commands: Any) -> None:
         metavar="NAME",
         help="the reference beside the device, as for hil verify",
     )
+    _add_recording(evaluate)
     _add_data_options(evaluate)
     _add_device_options(
         evaluate,

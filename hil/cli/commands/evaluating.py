@@ -6,11 +6,13 @@ import argparse
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
 import hil
 from hil.cli.commands.options import compiled_for, opened, reachable_board
+from hil.cli.commands.recording import history_of, provenance_of, record
 from hil.cli.commands.running import take_model
 from hil.cli.console import Console, shown_name, table
 from hil.firmware.project import modules_of
@@ -36,6 +38,7 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
     metrics = args.metric or ["accuracy"]
     limits = [_limits(words, metrics) for words in (args.min_limits, args.max_limits)]
     source = take_model(args)
+    history = history_of(args)
     board = reachable_board(args)
     libraries = compiled_for(args, board, console)
     modules = modules_of(libraries)
@@ -65,9 +68,16 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
             restart=args.restart,
             progress=progress,
         )
+        given = (
+            {**sample, "": label} for sample, label in zip(data.samples, data.labels, strict=True)
+        )
+        made_from = provenance_of(args, board, device, library, module, given)
+    report = replace(report, provenance=made_from)
+    result = report.to_json()
     if args.output:
-        write_file(args.output, json.dumps(report.to_json(), indent=2) + "\n")
-    console.result(report.to_json(), evaluation_text(report))
+        write_file(args.output, json.dumps(result, indent=2) + "\n")
+    console.result(result, evaluation_text(report))
+    record(history, "evaluate", [result], console)
     return 0 if report.is_met else 1
 
 

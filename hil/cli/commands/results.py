@@ -47,24 +47,40 @@ def _history_text(entries: Sequence[Entry]) -> str:
     for entry in entries:
         commit = (entry.commit or "-")[:_COMMIT_DIGITS] + ("+" if entry.is_dirty else "")
         when = entry.time.astimezone().strftime("%Y-%m-%d %H:%M")
-        found = _result_text(entry, before)
+        found = result_text(entry) + _change_text(entry, before)
         rows.append([str(entry.id), when, commit, entry.kind, entry.model, entry.board, found])
     return table(rows, ["id", "time", "commit", "command", "model", "board", "result"])
 
 
-def _result_text(entry: Entry, before: dict[tuple[str, str, str], int]) -> str:
-    """Return an entry's result in a few words, with the change since the one ``before``."""
+def _change_text(entry: Entry, before: dict[tuple[str, str, str], int]) -> str:
+    """Return the change of a measurement since the one ``before`` of its model and board."""
+    count, counter = entry.result.get("per_inference"), str(entry.result.get("counter"))
+    if entry.kind != "bench" or not isinstance(count, int):
+        return ""
+    of = (entry.model, entry.board, counter)
+    last = before.get(of)
+    before[of] = count
+    if not last:
+        return ""
+    return " (unchanged)" if count == last else f" ({100 * (count / last - 1):+.2f} %)"
+
+
+def result_text(entry: Entry) -> str:
+    """Return an entry's result in a few words."""
     result: Mapping[str, Any] = entry.result
     if entry.kind == "verify":
         verdict = "match" if result.get("match") else "DIFFER"
         return f"{verdict} with {result.get('reference')}, {result.get('samples')} samples"
-    count, counter = result.get("per_inference"), str(result.get("counter"))
-    if not isinstance(count, int):
+    if entry.kind == "evaluate":
+        return _evaluated_text(result)
+    count = result.get("per_inference")
+    return f"{count:,} {result.get('counter')}" if isinstance(count, int) else "-"
+
+
+def _evaluated_text(result: Mapping[str, Any]) -> str:
+    """Return the metrics of an evaluation."""
+    try:
+        metrics = [f"{m['name']} {m['device']['value']:.4f}" for m in result["metrics"]]
+        return f"{', '.join(metrics)} over {result['samples']:,} samples"
+    except (LookupError, TypeError, ValueError):
         return "-"
-    of = (entry.model, entry.board, counter)
-    change = ""
-    if before.get(of):
-        percent = 100 * (count / before[of] - 1)
-        change = f" ({percent:+.2f} %)" if count != before[of] else " (unchanged)"
-    before[of] = count
-    return f"{count:,} {counter}{change}"

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hil.cli.commands.lab import chosen_places, place_json
+from hil.cli.commands.results import result_text
 from hil.cli.console import Console, table
 from hil.errors import HilError, InputError
 from hil.history import Entry, History, history_path
@@ -157,10 +158,4 @@ def _result_text(entry: Entry | None) -> str:
         return ""
     minutes = int((datetime.now(timezone.utc) - entry.time).total_seconds() // 60)
     age = f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"
-    result = entry.result
-    if entry.kind == "bench":
-        count, counter = result.get("per_inference"), result.get("counter")
-        found = f"{count:,} {counter}" if isinstance(count, int) else "?"
-    else:
-        found = "match" if result.get("match") else "DIFFER"
-    return f"{entry.kind} {entry.model}: {found}, {age} ago"
+    return f"{entry.kind} {entry.model}: {result_text(entry)}, {age} ago"
