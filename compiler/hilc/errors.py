@@ -5,7 +5,7 @@ Only :func:`hil.cli.main` turns an error into an exit code, by reading ``exit_co
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class HilError(Exception):
@@ -24,8 +24,16 @@ class HilError(Exception):
         self.fact = fact
         self.hint = hint
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how a copy is made: what a subclass's ``__init__`` takes is not among ``args``."""
+        return _copied, (type(self), self.args), self.__dict__
+
     def __str__(self) -> str:
         return f"{self.fact}\n\nhint: {self.hint}" if self.hint else self.fact
+
+
+def _copied(kind: type[HilError], args: tuple[Any, ...]) -> HilError:
+    return kind.__new__(kind, *args)
 
 
 class InputError(HilError):

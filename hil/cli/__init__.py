@@ -175,13 +175,16 @@ def _run(words: Sequence[str], console: Console) -> int:
     if "format" in args:
         _choose_format(args, console)
 
-    from hil.cli.commands.each_board import on_its_boards
-
-    module_name, function_name = args.handler
-    handler = getattr(importlib.import_module(module_name), function_name)
     # `hil tvmc compile -v` counts its own -v.
     with console.listening(args.verbose):
-        return on_its_boards(args, console, handler)
+        if getattr(args, "on_boards", None):
+            # Commands without boards do not need the compiler that this imports.
+            from hil.cli.commands.on_boards import run_on_boards
+
+            return run_on_boards(args, console)
+        from hil.cli.commands.each_board import handled
+
+        return handled(args, console)
 
 
 def _choose_format(args: Any, console: Console) -> None:

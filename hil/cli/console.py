@@ -45,6 +45,8 @@ class Console:
         self.format: ReportFormat | None = None
         #: Whether the JSON object has been written.
         self.has_result = False
+        #: The outcome of the command, if it has one.
+        self.found: Outcome | None = None
 
     @contextmanager
     def listening(self, verbosity: int) -> Iterator[None]:
@@ -95,6 +97,7 @@ class Console:
 
     def outcome(self, outcome: Outcome) -> None:
         """Write the command's outcome in the chosen report format; called once."""
+        self.found = outcome
         assert self.format is not None, "commands with outcomes have formats"
         self.result_text(self.format.text([outcome]))
 
@@ -203,23 +206,14 @@ class _LogHandler(logging.Handler):
 
 
 class PartConsole(Console):
-    """Output of a command on one of several boards; the outcomes are written together."""
+    """Output of one combination of a matrix: its outcome is kept, and written with the others."""
 
-    def __init__(self, whole: Console, after: PartConsole | None = None) -> None:
-        super().__init__(whole.as_json, whole.quiet)
-        self.format = whole.format
-        #: The command's outcome.
-        self.found: Outcome | None = None
-        self._after = after
+    def __init__(self, quiet: bool) -> None:
+        super().__init__(as_json=False, quiet=quiet)
 
     def outcome(self, outcome: Outcome) -> None:
-        """Keep the outcome; write it at once if the format allows, since other boards take time."""
+        """Keep the outcome."""
         self.found = outcome
-        assert self.format is not None, "commands with outcomes have formats"
-        if self.format.one_by_one:
-            if self._after is not None and self._after.has_result:
-                self.line("")
-            super().outcome(outcome)
 
 
 def coloured(text: str, mood: Mood, stream: TextIO) -> str:

@@ -17,10 +17,14 @@ from hil.verify.bench import BenchReport
 
 def _text(outcomes: Sequence[Outcome]) -> str:
     return "\n\n".join(
-        _report_text(report, outcome.in_detail)
+        _report_text(report, outcome.in_detail) + _goal_line(outcome)
         for outcome in outcomes
         for report in outcome.reports
     )
+
+
+def _goal_line(outcome: Outcome) -> str:
+    return f"\ngoal {outcome.goal}" if outcome.goal else ""
 
 
 def _report_text(report: Report | BenchReport | Firmware, in_detail: bool) -> str:
@@ -48,6 +52,9 @@ def _json(outcomes: Sequence[Outcome]) -> str:
 
 def _of_board(outcome: Outcome) -> dict[str, Any]:
     head: dict[str, Any] = {"board": outcome.board, "exit_code": outcome.exit_code}
+    # What only some matrices have.
+    more = {"optimize": outcome.goal, "source": outcome.model, "skipped": outcome.skipped}
+    head |= {key: value for key, value in more.items() if value}
     if outcome.error is not None:
         head["error"] = error_json(outcome.error)
     return {**head, **outcome.data}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from hil.errors import HilError, InputError
@@ -30,6 +31,21 @@ class Outcome:
     error: HilError | None = None
     #: Whether the user asked for layers (``verify``, ``bench``) or sections (``build``).
     in_detail: bool = False
+    #: In a matrix of several goals, or with ``--separate``: the goal, and the model's file.
+    goal: str | None = None
+    model: str | None = None
+    #: Why the combination was skipped; empty if it ran.
+    skipped: str = ""
+    #: Time of the whole combination, build included.
+    seconds: float = 0.0
+    #: What a combination that ran in a process of its own wrote to standard error.
+    log: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name of the combination, for messages."""
+        what = f"{Path(self.model).stem} on " if self.model is not None else ""
+        return f"{what}{self.board}" + (f" ({self.goal})" if self.goal else "")
 
 
 @dataclass(frozen=True)

@@ -616,8 +616,48 @@ def _add_device_options(
         "board)",
     )
     add_code_options(parser, source)
-    _add_compile_options(parser, compares, takes_inputs)
+    is_matrix = several and boards_are == "on_boards"
+    _add_compile_options(parser, compares, takes_inputs, several_goals=is_matrix)
+    if is_matrix:
+        _add_matrix_options(parser)
     parser.add_output_options()
+
+
+def _add_matrix_options(parser: Parser) -> None:
+    """Add the options of a command that runs on several boards, with several goals and models."""
+    group = parser.add_argument_group(
+        "matrix",
+        "Several boards and goals make a matrix, whose combinations run one by one. The board "
+        "`emulated` stands for all that QEMU emulates here.",
+    )
+    group.add_argument(
+        "--separate",
+        action="store_true",
+        help="build an image for each model; of a folder take each model file in it",
+    )
+    group.add_argument(
+        "--jobs",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="run up to N combinations at a time, where boards allow (default: 1)",
+    )
+    group.add_argument(
+        "--retries",
+        type=natural_int,
+        default=0,
+        metavar="N",
+        help="run a combination again, up to N times, if board, probe or link failed (default: 0)",
+    )
+    group.add_argument(
+        "--skip-too-large",
+        action="store_true",
+        help="skip combinations whose image does not fit the board",
+    )
+    group.add_argument("--junit", metavar="F.xml", help="write a JUnit file of the results")
+    group.add_argument(
+        "--summary", metavar="F.md", help="append a table of the results in Markdown to this file"
+    )
 
 
 def _add_probe_commands(commands: Any) -> None:
@@ -825,7 +865,7 @@ def _add_cpu(parser: argparse._ActionsContainer, text: str) -> None:
 
 
 def _add_compile_options(
-    parser: Parser, compares: bool = False, takes_inputs: bool = False
+    parser: Parser, compares: bool = False, takes_inputs: bool = False, several_goals: bool = False
 ) -> None:
     group = parser.add_argument_group(
         "compiler",
@@ -839,14 +879,23 @@ def _add_compile_options(
         ("--runtime", ("crt", "cpp"), "TVM runtime that calls the code (default: crt)"),
         ("--pools", ("internal", "external", "calls"), "owner of the workspace memory"),
         ("--constants", ("internal", "external"), "in the code (default) or passed by the caller"),
-        (
-            "--optimize",
-            ("balanced", "speed", "size", "ram"),
-            "goal (default: balanced, at most 30 %% more instructions than speed for much less "
-            "memory)",
-        ),
     ):
         group.add_argument(option, choices=choices, help=what)
+    goal = (
+        "goal (default: balanced, at most 30 %% more instructions than speed for much less memory)"
+    )
+    goals = ("balanced", "speed", "size", "ram")
+    if several_goals:
+        parser.set_defaults(optimize=None)
+        group.add_argument(
+            "--optimize",
+            dest="goals",
+            action="append",
+            choices=goals,
+            help=f"{goal}; may be repeated: each is built and run",
+        )
+    else:
+        group.add_argument("--optimize", choices=goals, help=goal)
     parser.set_defaults(compares=compares)
     if not compares:
         group.add_argument(

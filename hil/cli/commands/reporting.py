@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hil.cli.commands.compiling import build_command
-from hil.cli.commands.each_board import on_its_boards
+from hil.cli.commands.each_board import board_of_lab
 from hil.cli.commands.options import compile_options, compiled_for, reachable_board
 from hil.cli.commands.recording import history_of
 from hil.cli.commands.running import bench_command, verify_command
@@ -168,14 +168,14 @@ def _measured(
 ) -> tuple[int, dict[str, Any]]:
     """Return the exit code and the JSON of a model on a board; of a failure, its error."""
     capture = _Capture(console)
-    own = {"models": [word], "on_boards": [board], "output": None, "expect": None, "sizes": True}
+    own = {"models": [word], "board": board, "output": None, "expect": None, "sizes": True}
     own |= {"keep_state": False, "per_layer": True}
     one = Namespace(**{**vars(args), **own, "words": _command(args, word, board)[1:]})
     result: dict[str, Any] = {"model": _name(word, args.name), "board": board}
     code = 0
     try:
-        with capture.keeping_records():
-            code = on_its_boards(one, capture, lambda args, _: _commands(args, capture, result))
+        with capture.keeping_records(), board_of_lab(one, capture):
+            code = _commands(one, capture, result)
     except Exception as raised:
         error = raised if isinstance(raised, HilError) else fault_in(raised)
         if error is None:

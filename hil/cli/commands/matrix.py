@@ -1,0 +1,237 @@
+"""The matrix of a command: boards, goals, and with ``--separate`` models; each is a combination.
+
+Combinations run one after the other, or ``--jobs`` at a time, each in a process of its own. Boards
+that are started for a run (emulators, processes) allow any number at a time, boards of a lab as
+many as there are, others one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hil.board import board_names, load_board
+from hil.cli.reports import Outcome
+from hil.errors import DeviceError, InputError
+from hil.lab.selector import parse_selector
+
+#: Stands for every board that QEMU emulates on this machine.
+EMULATED = "emulated"
+_MODEL_SUFFIXES = (".tflite", ".onnx", ".pt2")
+_WORKER = "hil.cli.commands.worker"
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One build and run of a matrix."""
+
+    #: The board as it was given, and its name.
+    board: str
+    name: str
+    #: The goal; None if the matrix has no goals.
+    goal: str | None = None
+    #: The only model; None for all models in one image.
+    model: str | None = None
+
+    def arguments(self, args: argparse.Namespace) -> argparse.Namespace:
+        """Return the arguments of the command for this combination alone."""
+        own = argparse.Namespace(**{**vars(args), "board": self.board})
+        if goals := getattr(args, "goals", None):
+            own.optimize = self.goal or goals[0]
+        if self.model is not None:
+            own.models = [self.model]
+        if getattr(args, "output", None):
+            own.output = os.path.join(args.output, self.name)
+        return own
+
+    @property
+    def label(self) -> str:
+        """Name of the combination, for messages."""
+        return self.named(Outcome("verify", ""), 0).label
+
+    def named(self, outcome: Outcome, seconds: float) -> Outcome:
+        """Return an outcome with what the combination is, and its time."""
+        return replace(outcome, board=self.name, goal=self.goal, model=self.model, seconds=seconds)
+
+
+def combinations(args: argparse.Namespace) -> list[Combination]:
+    """Return the combinations of the arguments, boards first; raise for what is given twice."""
+    boards = list(_boards(args.on_boards))
+    names = [_name(board) for board in boards]
+    goals = list(getattr(args, "goals", None) or [None])
+    for what, words in (("--board", names), ("--optimize", goals)):
+        twice = next((word for word, count in Counter(words).items() if count > 1), None)
+        if twice is not None:
+            raise InputError(f"{what} names {twice!r} twice", "name each once")
+    models: list[str | None] = [None]
+    if getattr(args, "separate", False):
+        models = list(_models(args.models))
+    several_goals = len(goals) > 1
+    return [
+        Combination(board, name, goal if several_goals else None, model)
+        for model in models
+        for board, name in zip(boards, names, strict=True)
+        for goal in goals
+    ]
+
+
+def _boards(words: Sequence[str]) -> Iterator[str]:
+    for word in words:
+        if word != EMULATED:
+            yield word
+            continue
+        # Not at the top: it looks for programs.
+        from hil.cli.doctor import missing_for_runner
+
+        known = [load_board(name) for name in board_names()]
+        found = [b.name for b in known if b.qemu and missing_for_runner(b, "qemu") is None]
+        if not found:
+            raise InputError("no board can be emulated here", "`hil doctor` says what is missing")
+        yield from found
+
+
+def _name(board: str) -> str:
+    """Return the name of the board description, or the text of the lab selector."""
+    return str(wanted) if (wanted := parse_selector(board)) else load_board(board).name
+
+
+def _models(words: Sequence[str]) -> Iterator[str]:
+    """Return the models; of a folder that is no library, the model files in it."""
+    for word in words:
+        folder = Path(word)
+        if not folder.is_dir() or (folder / "metadata.json").exists():
+            yield word
+            continue
+        found = sorted(p for p in folder.rglob("*") if p.suffix in _MODEL_SUFFIXES)
+        if not found:
+            raise InputError(
+                f"the folder {word!r} has no model file",
+                f"the suffixes are {', '.join(_MODEL_SUFFIXES)}",
+            )
+        yield from map(str, found)
+
+
+# -- in parallel -------------------------------------------------------------------------------
+
+
+#: Called when a combination starts, and when it has ended.
+Told = Callable[[int, Outcome | None], None]
+
+
+class Processes:
+    """Runs combinations in processes, as many at a time as is allowed."""
+
+    def __init__(self, args: argparse.Namespace, told: Told) -> None:
+        self._args = args
+        self._told = told
+        self._ended: queue.Queue[tuple[int, Outcome | BaseException]] = queue.Queue()
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def run(self, plan: Sequence[Combination]) -> Iterator[tuple[int, Outcome]]:
+        """Yield the outcome of each combination with its position, as they end."""
+        limits = {c.board: _at_once(c.board, self._args) for c in plan}
+        waiting = list(range(len(plan)))
+        attempts = Counter[int]()
+        try:
+            while waiting or self._running:
+                for index in tuple(waiting):
+                    used = sum(plan[i].board == plan[index].board for i in self._running)
+                    limit = limits[plan[index].board]
+                    if len(self._running) >= self._args.jobs:
+                        break
+                    if limit is None or used < limit:
+                        waiting.remove(index)
+                        self._start(index, plan[index])
+                index, outcome = self._ended.get()
+                del self._running[index]
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                attempts[index] += 1
+                if is_to_be_repeated(outcome, self._args, attempts[index]):
+                    waiting.append(index)
+                    continue
+                self._told(index, outcome)
+                yield index, outcome
+        finally:
+            self._stop()
+
+    def _start(self, index: int, combination: Combination) -> None:
+        self._told(index, None)
+        one = combination.arguments(self._args)
+        prog, one.parser = one.parser.prog, None
+        process = subprocess.Popen(
+            [sys.executable, "-m", _WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self._running[index] = process
+        data = pickle.dumps((one, prog, combination))
+        threading.Thread(
+            target=self._wait, args=(index, combination, process, data), daemon=True
+        ).start()
+
+    def _wait(
+        self, index: int, combination: Combination, process: subprocess.Popen[bytes], data: bytes
+    ) -> None:
+        output, errors = process.communicate(data)
+        log = errors.decode("utf-8", "replace")
+        outcome: Outcome | BaseException
+        if output:
+            # It is what this program itself has written.
+            outcome = replace(pickle.loads(output), log=log)
+        else:
+            outcome = RuntimeError(
+                f"{combination.label}: the process ended with {process.returncode}: {log}"
+            )
+        self._ended.put((index, outcome))
+
+    def _stop(self) -> None:
+        """End the processes that run; they close what they opened."""
+        for process in self._running.values():
+            with suppress(OSError):
+                process.terminate()
+        for process in self._running.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=_STOP_S)
+            if process.poll() is None:
+                process.kill()
+
+
+#: Time for a process to end its emulator.
+_STOP_S = 10.0
+
+
+def is_to_be_repeated(outcome: Outcome, args: argparse.Namespace, attempts: int) -> bool:
+    """Return whether a combination runs again since its board, probe or link failed."""
+    failed = isinstance(outcome.error, DeviceError)
+    return failed and attempts <= getattr(args, "retries", 0)
+
+
+def _at_once(board: str, args: argparse.Namespace) -> int | None:
+    """Return how many combinations a board can run at the same time; None for any number."""
+    from hil.runners import Choice, is_machine
+
+    wanted = parse_selector(board)
+    if wanted is not None:
+        from hil.lab.pool import LabPool
+
+        pool = LabPool(wanted)
+        try:
+            return max(1, pool.size)
+        finally:
+            pool.close()
+    if args.port is not None:
+        return 1
+    choice = Choice(args.probe, None)
+    return None if is_machine(load_board(board), args.runner, choice) else 1

@@ -1,0 +1,287 @@
+"""A command on several boards, goals and models: what is run, in which order, and what is left."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import pickle
+import pty
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from tflite_builder import ModelBuilder
+
+from hil.cli import main
+from hil.cli.commands.command_line import build_parser
+from hil.cli.commands.matrix import combinations, is_to_be_repeated
+from hil.cli.outcome_files import junit_xml, markdown
+from hil.cli.reports import Outcome
+from hil.errors import DeviceError, HilError, InputError, LinkError, Mend
+from hil.firmware.fit import Demand, FitError
+from hil.verify import Report
+
+
+def dense(width: int = 8) -> bytes:
+    builder = ModelBuilder()
+    builder.input("x", (1, width), "int8", scale=0.05, zero_point=-3)
+    builder.const("w", np.ones((4, width), np.int8), scale=0.01)
+    builder.output("y", (1, 4), "int8", scale=0.4, zero_point=5)
+    builder.op("FULLY_CONNECTED", ("x", "w", ""), ("y",))
+    return builder.build()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two small models, one of them in a folder of its own."""
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "one.tflite").write_bytes(dense())
+    (folder / "more").mkdir()
+    (folder / "more" / "two.tflite").write_bytes(dense(16))
+    (folder / "more" / "notes.txt").write_text("no model")
+    return folder
+
+
+def planned(*words: str) -> list[tuple[str, str | None, str | None]]:
+    args = build_parser().parse_args(["verify", *words])
+    return [(c.name, c.goal, Path(c.model).name if c.model else None) for c in combinations(args)]
+
+
+def test_what_is_combined(models: Path) -> None:
+    one, folder = str(models / "one.tflite"), str(models)
+    assert planned(one, "--board", "native") == [("native", None, None)]
+    assert planned(one, folder, "--board=native", "--optimize=ram") == [("native", None, None)]
+    words = ("--board=native", "--board=microbit", "--optimize=ram", "--optimize=speed")
+    assert planned(one, *words) == [
+        (board, goal, None) for board in ("native", "microbit") for goal in ("ram", "speed")
+    ]
+    assert planned(folder, "--separate", "--board=native", "--board=microbit") == [
+        (board, None, model)
+        for model in ("two.tflite", "one.tflite")
+        for board in ("native", "microbit")
+    ]
+    emulated = planned(one, "--board=emulated")
+    assert ("mps2-an386", None, None) in emulated
+    assert ("native", None, None) not in emulated
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--board=native", "--board=native"], "--board names 'native' twice"),
+        (["--board=microbit", "--board=emulated"], "--board names 'microbit' twice"),
+        (["--board=native", "--optimize=ram", "--optimize=ram"], "--optimize names 'ram' twice"),
+    ],
+)
+def test_nothing_is_combined_twice(models: Path, words: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        planned(str(models / "one.tflite"), *words)
+
+
+def test_a_folder_without_models(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no model file"):
+        planned(str(tmp_path), "--separate", "--board=native")
+
+
+def result_of(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    code = main([*words, "--json"])
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return code, found
+
+
+def without_times(found: dict[str, Any]) -> str:
+    return json.dumps(
+        {**found, "boards": [{**b, "seconds": 0, "provenance": None} for b in found["boards"]]}
+    )
+
+
+def test_processes_give_what_one_process_gives(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["verify", str(models), "--separate", "--board=mps2-an386", "--samples=1"]
+    words += ["--optimize=speed", "--optimize=ram"]
+    code, one_by_one = result_of(capsys, *words)
+    junit = tmp_path / "new" / "out.xml"
+    again, found = result_of(capsys, *words, "--jobs=2", f"--junit={junit}")
+    assert (code, again) == (0, 0)
+    assert without_times(found) == without_times(one_by_one)
+    assert [(b["model"], b["optimize"], b["match"]) for b in found["boards"]] == [
+        (model, goal, True) for model in ("two", "one") for goal in ("speed", "ram")
+    ]
+    cases = list(ElementTree.parse(junit).iter("testcase"))
+    assert [case.get("name") for case in cases] == [
+        f"{model} on mps2-an386 ({goal})" for model in ("two", "one") for goal in ("speed", "ram")
+    ]
+    properties = {str(p.get("name")): p.get("value") for p in cases[0].iter("property")}
+    assert properties["hil_reference"] == "tflm"
+    assert properties["hil_instructions"] == str(found["boards"][0]["cost"]["per_inference"])
+
+
+def test_what_fails_and_what_is_skipped(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    large = tmp_path / "large.tflite"
+    large.write_bytes(dense(1 << 17))
+    junit, summary = tmp_path / "out.xml", tmp_path / "summary.md"
+    summary.write_text("before\n")
+    words = ["verify", str(large), "--board=native", "--board=microbit", "--samples=1"]
+    files = [f"--junit={junit}", f"--summary={summary}"]
+    code, found = result_of(capsys, *words, *files)
+    assert code == 3
+    assert [b["exit_code"] for b in found["boards"]] == [0, 3]
+    assert found["boards"][1]["error"]["class"] == "build"
+    (suite,) = ElementTree.parse(junit).iter("testsuite")
+    assert [suite.get(kind) for kind in ("tests", "failures", "errors", "skipped")] == list("2010")
+    text = summary.read_text()
+    assert text.startswith("before\n| model |")
+    assert "| large | native |  | match |" in text
+    assert "| - | microbit |  | error: build |" in text
+    code, found = result_of(capsys, *words, *files, "--skip-too-large", "--jobs=2")
+    assert code == 0
+    assert found["boards"][1]["skipped"].startswith("'large' does not fit microbit")
+    (suite,) = ElementTree.parse(junit).iter("testsuite")
+    assert [suite.get(kind) for kind in ("tests", "failures", "errors", "skipped")] == list("2001")
+
+
+def test_one_combination_prints_what_it_always_did(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, junit = str(models / "one.tflite"), tmp_path / "out.xml"
+    words = ["verify", one, "--board=native", "--samples=1", f"--junit={junit}"]
+    code, found = result_of(capsys, *words, "--optimize=ram")
+    assert (code, found["model"]) == (0, "one")
+    assert len(list(ElementTree.parse(junit).iter("testcase"))) == 1
+    words[1] = str(tmp_path / "absent.tflite")
+    code, found = result_of(capsys, *words)
+    assert (code, found["error"]["class"]) == (2, "input")
+    (case,) = ElementTree.parse(junit).iter("testcase")
+    assert "absent.tflite" in str(case.find("error").get("message"))  # type: ignore[union-attr]
+
+
+def test_files_that_cannot_be_written_are_told_before(models: Path, tmp_path: Path) -> None:
+    words = ["verify", str(models / "one.tflite"), "--board=native", f"--junit={tmp_path}"]
+    start = time.monotonic()
+    assert main(words) == 2
+    assert time.monotonic() - start < 2
+
+
+def test_text_names_the_goals(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["verify", str(models / "one.tflite"), "--board=native", "--samples=1"]
+    assert main([*words, "--optimize=speed", "--optimize=size"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("\ngoal speed\n") == text.count("\ngoal size\n") == 1
+    assert len([line for line in text.splitlines() if line.startswith("one  ")]) == 2
+
+
+def test_what_differs_is_a_failure() -> None:
+    report = Report("net", "b", 1, "tflm", "TFLM \x1b", (), None, 0.5)
+    tensor: Any = argparse.Namespace(mismatches=1, first=None, name="y\x00", shape=(), dtype="int8")
+    tensor.max_abs_diff = 1
+    object.__setattr__(report, "outputs", (tensor,))
+    outcome = Outcome("verify", "b", (report,), exit_code=1, log="warning: \x07\ud800", goal="ram")
+    root = ElementTree.fromstring(junit_xml([outcome]).partition("?>")[2])
+    failure = root.find("testsuite/testcase/failure")
+    assert failure is not None
+    assert "DIFFER" in str(failure.get("message"))
+    assert "y\\x00" in str(failure.text)
+    assert root.findtext("testsuite/testcase/system-err") == "warning: \\x07\\ud800"
+    assert "| net | b | ram | DIFFER |" in markdown([outcome])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InputError("fact", "hint"),
+        LinkError("fact", "hint", mend=Mend.POWER),
+        FitError("fact", "hint", [Demand("flash", 3, 2)]),
+    ],
+)
+def test_errors_go_from_process_to_process(error: HilError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert vars(again) == vars(error)
+    assert str(again) == "fact\n\nhint: hint"
+
+
+def test_what_is_repeated() -> None:
+    """Failures of the board, and nothing else; as often as is asked for."""
+    args = argparse.Namespace(retries=2)
+    failed = Outcome("verify", "b", error=DeviceError("it hangs"))
+    assert [is_to_be_repeated(failed, args, n) for n in (1, 2, 3)] == [True, True, False]
+    assert not is_to_be_repeated(Outcome("verify", "b", error=InputError("x")), args, 1)
+    assert not is_to_be_repeated(Outcome("verify", "b", exit_code=1), args, 1)
+
+
+def test_a_board_that_fails_is_tried_again(
+    models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from hil.cli.commands import running
+
+    calls = []
+
+    def fails_once(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 1:
+            raise LinkError("no answer")
+        return verify(*args)
+
+    verify = running.verify_command
+    monkeypatch.setattr(running, "verify_command", fails_once)
+    words = ["verify", str(models / "one.tflite"), "--board=native", "--samples=1"]
+    words += ["--optimize=ram", "--optimize=speed"]
+    assert main([*words, "--retries=1"]) == 0
+    assert len(calls) == 3
+    assert "no answer" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.full)]
+)
+def test_an_end_ends_the_processes(models: Path, number: signal.Signals) -> None:
+    words = ["verify", str(models / "one.tflite"), "--board=native", "--board=mps2-an386"]
+    command = [sys.executable, "-m", "hil", *words, "--jobs=2", "--samples=1000000"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    parent = psutil.Process(process.pid)
+    deadline = time.monotonic() + 60
+
+    def names() -> list[str]:
+        return [child.name() for child in parent.children(recursive=True)]
+
+    while not any("qemu" in name for name in names()):
+        assert time.monotonic() < deadline, names()
+        time.sleep(0.05)
+    children = parent.children(recursive=True)
+    process.send_signal(number)
+    assert process.wait(timeout=30) == 128 + number
+    gone, alive = psutil.wait_procs(children, timeout=10)
+    assert (len(gone), alive) == (len(children), [])
+
+
+def test_a_live_table_on_a_terminal(models: Path) -> None:
+    """rich draws it on stderr, and the results come afterwards, on stdout."""
+    words = ["verify", str(models / "one.tflite"), "--board=native", "--board=mps2-an386"]
+    command = [sys.executable, "-m", "hil", *words, "--jobs=2", "--samples=1"]
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment)
+    os.close(theirs)
+    drawn = b""
+    with contextlib.suppress(OSError), os.fdopen(ours, "rb", 0) as terminal:
+        while data := terminal.read(4096):
+            drawn += data
+    assert process.stdout is not None
+    text = process.stdout.read().decode()
+    assert process.wait(timeout=60) == 0
+    shown = drawn.decode()
+    assert all(word in shown for word in ("combination", "running", "mps2-an386", "match"))
+    assert text.count("match over 1 sample") == 2
+    assert "\x1b" not in text
