@@ -32,6 +32,7 @@ _SECTIONS = {
         "evaluate",
         "bench",
         "tune",
+        "mlperf",
         "flash",
         "debug",
         "monitor",
@@ -229,6 +230,7 @@ def _add_model_commands(commands: Any) -> None:
     _add_force(build)
     _add_format(build)
     build.add_argument("--sizes", action="store_true", help="show each section and its owner")
+    _add_mlperf_options(build, "--mlperf", None)
     _add_board(build, several=True)
     add_code_options(build)
     _add_compile_options(build)
@@ -288,6 +290,7 @@ def _add_measuring_commands(commands: Any) -> None:
     )
 
     _add_evaluate(commands)
+    _add_mlperf(commands)
 
     bench = _command(
         commands, "bench", "running", "Count instructions or cycles; report sizes and memory."
@@ -577,6 +580,89 @@ def _add_evaluate(commands: Any) -> None:
         source="or the model file of the library, if its archive does not contain it",
         compares=True,
     )
+
+
+def _add_mlperf_options(parser: Parser, option: str, default: str | None) -> None:
+    """Add the options of a firmware for MLPerf Tiny."""
+    group = parser.add_argument_group("MLPerf Tiny")
+    group.add_argument(
+        option,
+        dest="mlperf",
+        default=default,
+        metavar="ID",
+        help="answer the commands of MLPerf Tiny's runner, as this benchmark: kws01, vww01, ad01, "
+        "ic01, ic02, sww01 or strww01; auto: by the model's sizes"
+        + (" (default)" if default else ""),
+    )
+    group.add_argument(
+        "--device-name", metavar="NAME", help="the device's name on the line (default: the board's)"
+    )
+    group.add_argument(
+        "--baud",
+        type=positive_int,
+        metavar="N",
+        help="baud rate of the UART (default: 115200, 921600 for ad, 9600 in energy mode)",
+    )
+    # A monitor and its interface board drive a device in energy mode.
+    parser.set_defaults(energy=False)
+    if default is None:
+        group.add_argument(
+            "--energy",
+            action="store_true",
+            help="for an energy monitor: 9600 baud; a pin marks times (--source pin.c)",
+        )
+
+
+def _add_mlperf(commands: Any) -> None:
+    mlperf = _command(
+        commands,
+        "mlperf",
+        "benchmarking",
+        "Run MLPerf Tiny's performance and accuracy; write a submission's files.",
+    )
+    _add_models(mlperf)
+    mlperf.add_argument(
+        "--data",
+        metavar="DATA",
+        help="a data set: a folder with y_labels.csv, or as for hil evaluate (default: random "
+        "inputs, and no accuracy)",
+    )
+    mlperf.add_argument(
+        "--mode",
+        action="append",
+        choices=("performance", "accuracy"),
+        help="run only this; may be repeated (default: what the data permits)",
+    )
+    mlperf.add_argument(
+        "-o", "--output", metavar="DIR", help="write results/ and systems/ of a submission here"
+    )
+    _add_force(mlperf)
+    mlperf.add_argument(
+        "--windows", type=positive_int, default=5, metavar="N", help="windows (default: 5)"
+    )
+    mlperf.add_argument(
+        "--seconds",
+        type=positive_float,
+        default=10.0,
+        metavar="S",
+        help="length of a window by the device's clock (default: 10)",
+    )
+    mlperf.add_argument(
+        "--iterations",
+        type=positive_int,
+        metavar="N",
+        help="inferences a window, not by its length",
+    )
+    mlperf.add_argument(
+        "--warmups",
+        type=natural_int,
+        default=1,
+        metavar="N",
+        help="inferences before each window (default: 1)",
+    )
+    _add_mlperf_options(mlperf, "--benchmark", "auto")
+    _add_data_options(mlperf)
+    _add_device_options(mlperf)
 
 
 def _add_device_options(

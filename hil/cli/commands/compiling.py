@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hil.board import load_board
+from hil.cli.commands.mlperf_options import mlperf_of
 from hil.cli.commands.options import board_of, compile_options, compiled, compiled_for
 from hil.cli.console import Console, several, shown_name, table
 from hil.cli.render import chosen_lines, fixed_lines, folded_lines, quantized_lines
@@ -147,7 +148,14 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
         check_project(args.output, force=args.force)
     board = board_of(args)
     libraries = compiled_for(args, board, console)
-    firmware = build(libraries, board, output, workspace=args.workspace, force=args.force)
+    firmware = build(
+        libraries,
+        board,
+        output,
+        workspace=args.workspace,
+        force=args.force,
+        mlperf=mlperf_of(args, libraries),
+    )
     data = {**firmware.to_json(), "seconds": round(time.monotonic() - start, 3)}
     console.outcome(Outcome("build", board.name, [firmware], data, in_detail=args.sizes))
     return 0

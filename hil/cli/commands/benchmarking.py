@@ -1,0 +1,144 @@
+"""``hil mlperf``: MLPerf Tiny's performance and accuracy of a model on a board."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hil.cli.commands.evaluating import load_data_set
+from hil.cli.commands.mlperf_options import mlperf_of
+from hil.cli.commands.options import compiled_for, reachable_board
+from hil.cli.console import Console, table
+from hil.cli.render import flashed_text
+from hil.firmware.build import build
+from hil.firmware.mlperf import Mlperf, wire_bytes
+from hil.firmware.project import modules_of
+from hil.mlperf import Accuracy, Item, Performance, accuracy, open_dut, performance
+from hil.mlperf.items import indexed_items, is_indexed, items_of, random_items
+from hil.mlperf.submission import check_submission, write_submission
+from hil.runners import Choice, is_machine, runner_name
+from hilc.artifact.library import Module
+from hilc.errors import InputError
+
+
+def mlperf_command(args: argparse.Namespace, console: Console) -> int:
+    """Build the firmware, drive it over the benchmark's commands, write the submission's files."""
+    modes = args.mode or (["performance", "accuracy"] if args.data else ["performance"])
+    if "accuracy" in modes and not args.data:
+        raise InputError(
+            "accuracy needs a labelled data set", "add --data, or drop --mode accuracy"
+        )
+    board = reachable_board(args)
+    libraries = compiled_for(args, board, console)
+    mlperf = mlperf_of(args, libraries)
+    assert mlperf is not None, "--mlperf has a default here"
+    if args.output:
+        check_submission(args.output, board, mlperf.benchmark, modes, force=args.force)
+    (module,) = modules_of(libraries)
+    measured, labelled = _items(args, module, mlperf)
+    choice = Choice(
+        args.probe,
+        args.port,
+        board.is_over_rtt,
+        flashed=lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
+        lab=args.lab,
+    )
+    attaches = args.port is not None and args.runner is None and args.probe is None
+    firmware = build(libraries, board, workspace=args.workspace, mlperf=mlperf)
+    baud = firmware.board.macros.get("HIL_UART_BAUD", 115200)
+    runs: list[Performance | Accuracy] = []
+    with open_dut(
+        None if attaches else firmware,
+        runner=args.runner,
+        choice=choice,
+        port=args.port,
+        baud=baud,
+    ) as dut:
+        if dut.model != mlperf.benchmark.model:
+            console.warn(f"the device says that it is {dut.model}, not {mlperf.benchmark.model}")
+        if "performance" in modes:
+            runs.append(
+                performance(
+                    dut,
+                    measured,
+                    windows=args.windows,
+                    window_s=args.seconds,
+                    iterations=args.iterations,
+                    warmups=args.warmups,
+                )
+            )
+        if "accuracy" in modes:
+            with console.done_of(f"{module.name} on {board.name}", " inputs") as progress:
+                runs.append(accuracy(dut, _shown(labelled, progress)))
+    emulator = None if attaches else _emulator(args, firmware.board, choice)
+    if emulator:
+        console.warn(
+            f"{board.name} was emulated by {emulator}: its times are no result of hardware"
+        )
+    paths: list[Path] = []
+    if args.output:
+        paths = write_submission(args.output, board, mlperf.benchmark, dut, runs, emulator=emulator)
+    data = {
+        "model": module.name,
+        "board": board.name,
+        "benchmark": mlperf.benchmark.model,
+        "device": {"name": dut.name, "profile": dut.profile, "model": dut.model},
+        "emulator": emulator,
+        **{_mode(run): run.to_json() for run in runs},
+        "files": [str(path) for path in paths],
+    }
+    console.result(data, _text(data, runs))
+    return 0
+
+
+def _items(
+    args: argparse.Namespace, module: Module, mlperf: Mlperf
+) -> tuple[Sequence[Item], Sequence[Item]]:
+    """Return the inputs of performance, and those of accuracy."""
+    benchmark = mlperf.benchmark
+    nbytes = wire_bytes(module, benchmark)
+    if not args.data:
+        return random_items(module, benchmark, args.seed), []
+    if is_indexed(Path(args.data)):
+        indexed = indexed_items(Path(args.data), nbytes)
+        return indexed[: args.windows], indexed
+    items = list(items_of(load_data_set(args, module, False), module, benchmark))
+    return items[: args.windows], items
+
+
+def _shown(items: Sequence[Item], progress: Any) -> Iterator[Item]:
+    for index, item in enumerate(items):
+        progress(index, len(items))
+        yield item
+
+
+def _emulator(args: argparse.Namespace, board: Any, choice: Choice) -> str | None:
+    """Return the program that the board ran in; None for hardware."""
+    if choice.lab is not None or not is_machine(board, args.runner, choice):
+        return None
+    return runner_name(board, args.runner, choice)
+
+
+def _mode(run: Performance | Accuracy) -> str:
+    return "performance" if isinstance(run, Performance) else "accuracy"
+
+
+def _text(data: dict[str, Any], runs: Iterable[Performance | Accuracy]) -> str:
+    lines = [f"{data['benchmark']}: {data['model']} on {data['board']}"]
+    for run in runs:
+        if isinstance(run, Performance):
+            valid = "" if run.is_valid else ", not valid for a submission"
+            lines.append(f"median throughput {run.throughput:.3f} inferences/s{valid}")
+            rows = [
+                [number, inference.iterations, f"{inference.seconds:.3f}", inference.throughput]
+                for number, (_, inference) in enumerate(run.windows, 1)
+            ]
+            lines.append(table(rows, ["window", "inferences", "seconds", "inferences/s"]))
+        else:
+            interval = f" ({100 * run.top1.low:.1f} to {100 * run.top1.high:.1f})"
+            shown = interval if run.top1.method == "Wilson" else ""
+            auc = f", AUC {run.auc.value:.3f}" if run.auc else ""
+            lines.append(f"top 1 {100 * run.top1.value:.1f} %{shown} of {run.files} files{auc}")
+    return "\n\n".join([*lines, *data["files"]])
