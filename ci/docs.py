@@ -69,6 +69,9 @@ def check(site: Path) -> Result:
     for path, page in pages.items():
         where = path.relative_to(site).as_posix()
         for link in page.loaded:
+            # What is in the page itself is loaded from nowhere.
+            if urlsplit(link).scheme == "data":
+                continue
             if urlsplit(link).netloc or not _file(path, link, site).is_file():
                 problems.append(f"{where}: loads {link}")
         for link in page.links:

@@ -38,9 +38,12 @@ _SCHEME = {
     "#ffffff": "var(--card)",
 }
 _INK, _GRID = "#333333", "#e2e2e2"
-_PALETTE = ("#5b8db8", "#7fb069", "#d98e4a", "#9d7fc1", "#c46d7c", "#5fb0a8", "#b0a04f")
+#: Colours of owners and lines.
+PALETTE = ("#5b8db8", "#7fb069", "#d98e4a", "#9d7fc1", "#c46d7c", "#5fb0a8", "#b0a04f")
 #: Share of the font's size that a character is wide, at most on average; that a line is high.
 _CHARACTER, _LINE = 0.62, 1.25
+#: Opacity of a part of a treemap, which covers no other; the scheme replaces it.
+_PART = 0.65
 _LABELS_MOST, _LABEL_LENGTH = 24, 16
 
 
@@ -78,7 +81,7 @@ def treemap(parts: Mapping[str, Mapping[str, int]], key: str, what: str) -> Mark
 
 def colour_of(index: int) -> str:
     """Return the colour of an owner in a treemap, by its position."""
-    return _PALETTE[index % len(_PALETTE)]
+    return PALETTE[index % len(PALETTE)]
 
 
 def histogram(bins: Sequence[ErrorBin], key: str, what: str, unit: str) -> Markup:
@@ -130,7 +133,7 @@ def _treemap_figure(parts: Mapping[str, Mapping[str, int]], width: float) -> Fig
                 facecolor=colour,
                 edgecolor="#ffffff",
                 linewidth=1.5,
-                alpha=0.6,
+                alpha=_PART,
             )
             patch.set_gid(f"part-{index}-{number}")
             patch.title = f"{owner}, {kind}: {nbytes:,} bytes"
@@ -161,7 +164,7 @@ def _label_part(axes: Any, box: Mapping[str, float], texts: Sequence[str]) -> No
 def _histogram_figure(bins: Sequence[ErrorBin], width: float, unit: str) -> Figure:
     figure, axes = _axes(width, 2.6)
     counts = [b.count for b in bins]
-    axes.bar(range(len(bins)), counts, width=0.8, color=_PALETTE[0], edgecolor=_INK, linewidth=0.6)
+    axes.bar(range(len(bins)), counts, width=0.8, color=PALETTE[0], edgecolor=_INK, linewidth=0.6)
     if max(counts) > 50 * min(counts):
         axes.set_yscale("log")
         axes.set_ylim(bottom=0.5)
@@ -183,7 +186,7 @@ def _lines_figure(labels: Sequence[str], series: Sequence[Line], width: float, u
             marker="osD^v"[index % 5],
             markersize=3.5,
             linewidth=1.4,
-            color=_PALETTE[index % len(_PALETTE)],
+            color=PALETTE[index % len(PALETTE)],
             label=line.name,
         )
     axes.set_ylabel(unit)
@@ -294,6 +297,7 @@ def _themed(style: str) -> str:
     for colour, value in _SCHEME.items():
         style = style.replace(colour, value)
     style = re.sub(r"(?<![-\w])opacity: 0\.6\b", "opacity: var(--box)", style)
+    style = re.sub(rf"(?<![-\w])opacity: {_PART}\b", "opacity: var(--part)", style)
     return re.sub(r"'DejaVu Sans'[^;]*", "inherit", style)
 
 

@@ -101,12 +101,13 @@ class _Plan:
     next_saving: Saving | None
 
 
-def plan_from_json(data: Mapping[str, Any], label: str) -> Explanation:
+def plan_from_json(data: Any, label: str) -> Explanation:
     """Return the plan that :func:`plan_json` wrote; ``label`` names it in messages.
 
     Raise :class:`~hilc.errors.InputError` for one that describes no plan.
     """
-    read = decode(_Plan, {**data, "slots": data.get("tenants")}, label, exact=False)
+    given = {**data, "slots": data.get("tenants")} if isinstance(data, Mapping) else data
+    read = decode(_Plan, given, label, exact=False)
     _check(read, label)
     slots = tuple(ArenaSlot(**vars(slot)) for slot in read.slots)
     return Explanation(

@@ -28,7 +28,7 @@ from hilc.support.outputs import write_file
 FORMATS = (".svg", ".png", ".pdf")
 
 #: Kinds of boxes: colour, outline (for readers who do not see the colour), legend.
-_KINDS: dict[str, tuple[str, Any, str]] = {
+KINDS: dict[str, tuple[str, Any, str]] = {
     "input": ("#7fb069", "-", "input"),
     "tensor": ("#5b8db8", "-", "between layers"),
     "output": ("#d98e4a", "-", "output"),
@@ -172,7 +172,7 @@ class _Box(TitledBox):
     def __init__(
         self, kind: str, start: int, end: int, first: int, last: int, name: str, gid: str
     ) -> None:
-        colour, dash, _ = _KINDS[kind]
+        colour, dash, _ = KINDS[kind]
         super().__init__(
             (start + 0.03, first),
             end - start - 0.06,
@@ -248,7 +248,7 @@ def _legend(axes: Axes, plan: Explanation) -> int:
         Patch(
             facecolor=colour, edgecolor=_INK, linestyle=dash, linewidth=0.8, alpha=0.6, label=name
         )
-        for kind, (colour, dash, name) in _KINDS.items()
+        for kind, (colour, dash, name) in KINDS.items()
         if kind in there
     ]
     if plan.steps:

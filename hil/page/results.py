@@ -146,6 +146,18 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Energy:
+    """Energy of an inference in microjoules, median over the inferences that were recorded."""
+
+    per_inference_uj: float
+    inferences: int
+    source: str = ""
+    min_uj: float | None = None
+    max_uj: float | None = None
+    mean_power_mw: float | None = None
+
+
+@dataclass(frozen=True)
 class Benched:
     """Result of ``hil bench``."""
 
@@ -169,6 +181,7 @@ class Benched:
     stack_bytes: int | None = None
     flash_by_owner: Mapping[str, int] = field(default_factory=dict)
     estimate: Estimate | None = None
+    energy: Energy | None = None
     provenance: Provenance | None = None
 
 
@@ -179,7 +192,8 @@ class Score:
     value: float | None = None
     low: float | None = None
     high: float | None = None
-    method: str = ""
+    #: How the interval was computed.
+    interval: str = ""
 
 
 @dataclass(frozen=True)

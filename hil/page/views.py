@@ -113,7 +113,7 @@ class _MetricRow:
     who: str
     value: str
     interval: str
-    #: Places of the interval and the value on a line from 0 to 1; None for other metrics.
+    #: Places of the interval and the value on a line that ends at 1; None for other metrics.
     places: Mapping[str, str] | None
     limit: str
 
@@ -220,9 +220,9 @@ def _verdict(counts: Mapping[Status, int], total: int) -> str:
 
 
 #: Labels of the summary's columns.
-_LATENCY, _FLASH, _WORKSPACE = "Latency", "Flash of the model, bytes", "Workspace, bytes"
+_COUNT, _FLASH, _WORKSPACE = "One inference", "Flash of the model, bytes", "Workspace, bytes"
 _RAM, _STACK, _METRIC = "Static RAM, bytes", "Stack at its peak, bytes", "On the data set"
-_COLUMNS = (_METRIC, _LATENCY, _FLASH, _WORKSPACE, _RAM, _STACK)
+_COLUMNS = (_METRIC, _COUNT, _FLASH, _WORKSPACE, _RAM, _STACK)
 
 
 class _ModelView:
@@ -397,7 +397,7 @@ class _ResultView:
         if benched:
             share = 100 * benched.per_inference / max(1, self._most[benched.counter])
             cells += [
-                _Cell(_LATENCY, number(benched.per_inference), self._unit, share),
+                _Cell(_COUNT, number(benched.per_inference), self._unit, share),
                 _Cell(_FLASH, number(benched.model_flash_bytes)),
                 _Cell(_WORKSPACE, number(benched.workspace_bytes)),
                 _Cell(_RAM, number(benched.ram_bytes)),
@@ -485,6 +485,20 @@ class _ResultView:
         return rows
 
     @cached_property
+    def energy(self) -> str:
+        """Energy of an inference, in words."""
+        energy = self.result.benched.energy if self.result.benched else None
+        if energy is None:
+            return ""
+        told = f"Energy: {energy.per_inference_uj:,.4g} \N{MICRO SIGN}J for each inference"
+        if energy.min_uj is not None and energy.max_uj is not None and energy.inferences > 1:
+            told += f", median of {energy.inferences:,} ({energy.min_uj:,.4g} to "
+            told += f"{energy.max_uj:,.4g})"
+        if energy.mean_power_mw is not None:
+            told += f", at {energy.mean_power_mw:,.3g} mW"
+        return f"{told}; recorded by {energy.source}." if energy.source else f"{told}."
+
+    @cached_property
     def estimate(self) -> str:
         """Estimated cycles, in words."""
         benched = self.result.benched
@@ -501,14 +515,23 @@ class _ResultView:
     @cached_property
     def metrics(self) -> list[_MetricRow]:
         evaluated = self.result.evaluated
+        start = self.intervals_from
         return [
-            _MetricRow(metric.name, who, *_interval(score), limit)
+            _MetricRow(metric.name, who, *_interval(score, start), limit)
             for metric in (evaluated.metrics if evaluated else ())
             for who, score, limit in (
                 (self.board, metric.device, _limit(metric)),
                 ("the reference", metric.reference, ""),
             )
         ]
+
+    @cached_property
+    def intervals_from(self) -> float:
+        """Where the lines of intervals begin, to the left of all; they end at 1."""
+        metrics = self.result.evaluated.metrics if self.result.evaluated else ()
+        lows = [score.low for m in metrics for score in (m.device, m.reference)]
+        least = min((low for low in lows if low is not None and 0 <= low <= 1), default=0.0)
+        return min(9, int(10 * least)) / 10
 
     @property
     def evaluation(self) -> str:
@@ -731,15 +754,16 @@ def _score(value: float | None) -> str:
     return number(None) if value is None else f"{value:.4f}"
 
 
-def _interval(score: Score) -> tuple[str, str, dict[str, str] | None]:
-    """Return value and interval as text, and, of shares, their places in percent."""
+def _interval(score: Score, start: float) -> tuple[str, str, dict[str, str] | None]:
+    """Return value and interval as text, and, of shares, their places from ``start`` to 1."""
     if score.value is None or score.low is None or score.high is None:
         return _score(score.value), "", None
     told = f"{score.low:.4f} to {score.high:.4f}"
     if not 0 <= score.low <= score.value <= score.high <= 1:
         return _score(score.value), told, None
     places = {"low": score.low, "high": score.high, "at": score.value}
-    return _score(score.value), told, {name: f"{100 * v:.2f}%" for name, v in places.items()}
+    shares = {name: 100 * (value - start) / (1 - start) for name, value in places.items()}
+    return _score(score.value), told, {name: f"{share:.2f}%" for name, share in shares.items()}
 
 
 def _limit(metric: ScoredMetric) -> str:

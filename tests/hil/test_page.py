@@ -21,8 +21,10 @@ import hil
 import hilc
 from hil.cli import main
 from hil.page import page as page_module
+from hil.page.charts import PALETTE
 from hil.page.page import Page, is_unchanged, make_page
 from hil.page.plan_json import plan_json
+from hil.page.plan_picture import KINDS
 from hil.page.results import Result, merged, read_results, results_in
 from hilc.errors import InputError
 
@@ -34,7 +36,7 @@ Json = dict[str, Any]
 
 
 def result(board: str = "mps2-an386", **changes: Any) -> Json:
-    """One result as `hil report` stores it, with every part."""
+    """One result as `hil report` stores it, with every part but those that are drawn."""
     layers = ["conv/Relu;conv/BiasAdd", "Identity"]
     outputs = {"name": "Identity", "shape": [1, 10], "dtype": "int8"}
     equal = {**outputs, "mismatches": 0, "max_abs_diff": 0}
@@ -84,18 +86,6 @@ def result(board: str = "mps2-an386", **changes: Any) -> Json:
             for i, name in enumerate(layers)
         ],
     }
-    sections = [
-        {"name": "code", "in_flash": True, "in_ram": False, "parts": {"m": 5000, "firmware": 700}},
-        {"name": "data", "in_flash": False, "in_ram": True, "parts": {"firmware": 90}},
-    ]
-    build = {
-        "build_id": "b2" * 16,
-        "flash_bytes": 5700,
-        "ram_bytes": 90,
-        "regions": [{"name": "flash", "used": 5700, "size": 65536}],
-        "sections": sections,
-        "models": [{"model": "m"}],
-    }
     about = {"file": "m.tflite", "nbytes": 4711, "arithmetic": "tflm", "rounding": "once"}
     about |= {"inputs": "random, seed 0", "board": "a board", "cpu": "cortex-m4"}
     return {
@@ -103,8 +93,6 @@ def result(board: str = "mps2-an386", **changes: Any) -> Json:
         "board": board,
         "verify": verify,
         "bench": bench,
-        "build": build,
-        "plan": PLAN,
         "about": about,
         "log": ["built", "started"],
         "command": "hil report m.tflite --board mps2-an386 -o page.html",
@@ -121,6 +109,20 @@ PLAN = plan_json(
         io_in_pool=True,
     )
 )
+SECTIONS = [
+    {"name": "code", "in_flash": True, "in_ram": False, "parts": {"m": 5000, "firmware": 700}},
+    {"name": "data", "in_flash": False, "in_ram": True, "parts": {"firmware": 90}},
+]
+BUILD = {
+    "build_id": "b2" * 16,
+    "flash_bytes": 5700,
+    "ram_bytes": 90,
+    "regions": [{"name": "flash", "used": 5700, "size": 65536}],
+    "sections": SECTIONS,
+    "models": [{"model": "m"}],
+}
+#: The parts that are drawn, which takes the longest.
+DRAWN: Json = {"plan": PLAN, "build": BUILD}
 
 
 def different() -> Json:
@@ -192,7 +194,7 @@ def parsed(page: Page) -> Document:
 
 
 def score(value: float | None, low: float | None = None, high: float | None = None) -> Json:
-    return {"value": value, "low": low, "high": high, "method": "Wilson"}
+    return {"value": value, "low": low, "high": high, "interval": "Wilson"}
 
 
 EVALUATED = {
@@ -225,8 +227,8 @@ HISTORY = [
 @pytest.fixture(scope="module")
 def whole() -> Document:
     """A page with every kind of result."""
-    first = result(evaluate=EVALUATED, history=HISTORY)
-    measured = result("mps2-an500", verify=None, build=None, plan=None)
+    first = result(evaluate=EVALUATED, history=HISTORY, **DRAWN)
+    measured = result("mps2-an500", verify=None)
     return parsed(page_of(first, different(), FAILED, measured, command="hil report"))
 
 
@@ -268,8 +270,8 @@ def test_every_table_says_what_it_is(whole: Document) -> None:
 
 def test_every_chart_has_a_text_in_its_place(whole: Document) -> None:
     charts = list(whole.named("svg"))
-    # The plans once; treemaps, a histogram and a history for a screen and a telephone.
-    assert len(charts) == 2 + 2 * (2 + 1 + 1)
+    # The plan once; a treemap, a histogram and a history for a screen and a telephone.
+    assert len(charts) == 1 + 2 * 3
     titles = {a["id"] for a in whole.named("title", "desc") if "id" in a}
     for chart in charts:
         assert chart["role"] == "img"
@@ -346,7 +348,7 @@ def test_of_many_classes_the_confusions_are_listed() -> None:
     names = [f"c{i}" for i in range(100)]
     rows = [[10 * (row == column) for column in range(100)] for row in range(100)]
     rows[3][7] = 4
-    plain = result(verify=None, build=None, plan=None)
+    plain = result(verify=None)
     many = {**EVALUATED, "classes": names, "confusion": rows}
     page = page_of({**plain, "evaluate": many})
     assert "The most frequent confusions of 100 classes" in page.html
@@ -378,6 +380,19 @@ def test_history_comes_from_its_command() -> None:
     assert [run.per_inference for run in found.history] == [1234567, 1234567]
 
 
+def test_energy_and_an_estimate_are_told() -> None:
+    measured = result()
+    energy = {"source": "power.csv", "inferences": 20, "per_inference_uj": 123.456}
+    measured["bench"] |= {
+        "energy": {**energy, "min_uj": 120.0, "max_uj": 130.0, "mean_power_mw": 41.5},
+        "estimate": {"mix": {}, "cycles": {"from": 2_000_000, "to": 2_500_000}},
+    }
+    text = parsed(page_of(measured)).text
+    assert "Energy: 123.5 \N{MICRO SIGN}J for each inference, median of 20 (120 to 130)" in text
+    assert "recorded by power.csv" in text
+    assert "2,000,000 to 2,500,000 cycles, by Arm's table" in text
+
+
 def test_cycles_have_a_latency() -> None:
     cycles = result()
     cycles["bench"] |= {"counter": "cycles", "latency_us": 15432.1}
@@ -397,15 +412,15 @@ def test_cycles_have_a_latency() -> None:
     ],
 )
 def test_verdict(results: Sequence[Json], verdict: str, match: bool) -> None:
-    plain = [{**one, "plan": None, "build": None} for one in results]
-    page = page_of(*plain)
+    page = page_of(*results)
     assert page.verdict == verdict
     assert page.match is match
     assert f"<title>{verdict} - " in page.html
 
 
 def test_the_same_results_give_the_same_page() -> None:
-    assert page_of(result(), made="today").html == page_of(result(), made="today").html
+    first, second = (page_of(result(**DRAWN), made="today") for _ in range(2))
+    assert first.html == second.html
 
 
 # -- what is not trusted -----------------------------------------------------------------------
@@ -428,7 +443,7 @@ def test_names_cannot_become_elements() -> None:
     """Whatever every text of a result is, the page has the same elements and attributes."""
     shapes = []
     for text in ("harmless", HOSTILE):
-        evaluated = {**different(), "evaluate": EVALUATED, "history": HISTORY}
+        evaluated = {**different(), **DRAWN, "evaluate": EVALUATED, "history": HISTORY}
         results = [with_texts(one, text) for one in (evaluated, FAILED)]
         for number, one in enumerate(results):
             one["board"] += str(number)
@@ -470,7 +485,7 @@ def test_spoiled_results_are_refused_or_shown() -> None:
     spoils: list[Any] = [None, -1, 1 << 80, 1e300, float("nan"), "", "\ud800", [], {}, True, [[]]]
     refused = 0
     for number in range(150):
-        whole = {**different(), "evaluate": EVALUATED, "history": HISTORY}
+        whole = {**different(), **DRAWN, "evaluate": EVALUATED, "history": HISTORY}
         data = copy.deepcopy({"report": 1, "results": [whole]})
         container, key = chosen.choice(list(paths(data)))
         container[key] = chosen.choice(spoils)
@@ -516,7 +531,7 @@ def test_results_of_several_commands_come_together() -> None:
             ]
         },
         {"models": [stored["bench"], {**stored["bench"], "model": "n"}]},
-        {"board": "mps2-an386", **stored["build"]},
+        {"board": "mps2-an386", **BUILD},
         PLAN,
     ]
     found = merged(one for data in several for one in results_in(data, "it"))
@@ -553,13 +568,12 @@ def test_report_from_python(tmp_path: Path) -> None:
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored, path = tmp_path / "results.json", tmp_path / "page.html"
-    plain: Json = {"plan": None, "build": None}
-    stored.write_text(json.dumps({"report": 1, "results": [result(**plain)]}))
+    stored.write_text(json.dumps({"report": 1, "results": [result()]}))
     words = ["report", "--from", str(stored), "-o", str(path)]
     assert main(words) == 0
     assert "The result equals its reference" in capsys.readouterr().out
     assert main(words) == 0, "its own page is replaced"
-    stored.write_text(json.dumps({"report": 1, "results": [{**different(), **plain}]}))
+    stored.write_text(json.dumps({"report": 1, "results": [different()]}))
     capsys.readouterr()
     assert main([*words, "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
@@ -636,28 +650,26 @@ def test_text_has_enough_contrast(scheme: str) -> None:
     } == dict.fromkeys(pairs, True)
 
 
+def over(colour: str, back: str, share: float) -> str:
+    """The colour that is seen where ``colour`` of this opacity covers ``back``."""
+    parts = [
+        round(share * int(colour[i : i + 2], 16) + (1 - share) * int(back[i : i + 2], 16))
+        for i in (1, 3, 5)
+    ]
+    return "#" + "".join(f"{part:02x}" for part in parts)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_labels_in_boxes_have_enough_contrast(scheme: str) -> None:
-    """Where boxes overlap, too: two of the same colour, one over the other."""
+    """Where boxes of a plan overlap, too; those of a treemap do not."""
     found = colours(scheme)
-    shares = re.findall(r"--box: ([\d.]+);", CSS)
-    share = float(shares[scheme == "dark"])
-    boxes = ("#7fb069", "#5b8db8", "#d98e4a", "#c46d7c", "#c4c4c4", "#9d7fc1", "#5fb0a8", "#b0a04f")
-
-    def over(colour: str, back: str) -> str:
-        parts = [
-            round(share * int(colour[i : i + 2], 16) + (1 - share) * int(back[i : i + 2], 16))
-            for i in (1, 3, 5)
-        ]
-        return "#" + "".join(f"{part:02x}" for part in parts)
-
-    low = {
-        (box, count): round(contrast(found["ink"], back), 2)
-        for box in boxes
-        for count in (1, 2)
-        for back in [
-            over(box, found["card"]) if count == 1 else over(box, over(box, found["card"]))
-        ]
-        if contrast(found["ink"], back) < 4.5
-    }
-    assert not low
+    box, part = (
+        float(re.findall(rf"--{name}: ([\d.]+);", CSS)[scheme == "dark"])
+        for name in ("box", "part")
+    )
+    for colour, _, _ in KINDS.values():
+        once = over(colour, found["card"], box)
+        for back in (once, over(colour, once, box)):
+            assert contrast(found["ink"], back) >= 4.5, (colour, back)
+    for colour in PALETTE:
+        assert contrast(found["ink"], over(colour, found["card"], part)) >= 4.5, colour

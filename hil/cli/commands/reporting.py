@@ -24,7 +24,7 @@ from hil.errors import HilError, InputError
 from hil.firmware.sources import explain_models, parse_sources
 from hil.page.page import Page, check_installed, is_unchanged, make_page, now
 from hil.page.plan_json import plan_json
-from hil.page.results import VERSION, Result, read_results, results_in, runs_of
+from hil.page.results import VERSION, Result, merged, read_results, results_in, runs_of
 from hil.plugins import fault_in
 from hilc.artifact.library import Module
 from hilc.frontends import load_model
@@ -56,6 +56,7 @@ def report_command(args: argparse.Namespace, console: Console) -> int:
     data: dict[str, Any] = {"report": VERSION, "results": measured}
     if measured:
         results += results_in(data, "the results")
+    results = merged(results)
     page = make_page(results, title=args.title, command=shlex.join(_command(args)), made=now())
     page.save(args.output)
     if args.results:
