@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import lzma
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -314,3 +316,55 @@ def test_integers_resized_between_operators_on_floats_keep_their_scale():
     graph = fused(model)
     assert not graph.float_layers
     assert differing(model, graph, random_input(np.random.default_rng(9), model)) == 0
+
+
+def place(at: int, size: int, count: int, mode: str) -> Fraction:
+    """Where an output lies among the inputs."""
+    if mode == "align_corners":
+        return Fraction(at * (size - 1), count - 1)
+    if mode == "asymmetric":
+        return Fraction(at * size, count)
+    return Fraction((2 * at + 1) * size - count, 2 * count)
+
+
+@pytest.mark.parametrize("mode", ["half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize("size", [(8, 10), (5, 7), (3, 2)])
+def test_resized_images_are_exact(mode: str, size: tuple[int, int]) -> None:
+    """Four pixels by whole parts of the way, one rounding: by fractions.
+
+    A tie goes to even where the factor is exact.
+    """
+    scale, out_scale = Fraction(3, 128), Fraction(1, 32)
+    b = QdqBuilder(np.random.default_rng(8))
+    x = b.input((1, 2, 4, 5), float(scale), 3)
+    sizes = b.constant(np.array([1, 2, *size], np.int64))
+    y = b.node("Resize", x, "", "", sizes, mode="linear", coordinate_transformation_mode=mode)
+    model = b.model(b.quantize(y, float(out_scale), -20))
+    graph = fused(model)
+    assert not graph.float_layers
+    assert "RESIZE_BILINEAR" in {node.op for node in graph.nodes}
+    ((name, pixels),) = random_input(np.random.default_rng(9), model).items()
+    got = interpreter.run(graph, {name: pixels})[graph.outputs[0]]
+
+    def pixel(channel: int, row: Fraction, column: Fraction) -> Fraction:
+        total = Fraction(0)
+        for i, j in itertools.product(range(4), range(5)):
+            near, beside = (max(Fraction(0), 1 - abs(d)) for d in (row - i, column - j))
+            total += near * beside * (int(pixels[0, channel, i, j]) - 3)
+        return total
+
+    for channel, i, j in itertools.product(range(2), range(size[0]), range(size[1])):
+        row, column = (
+            min(max(place(at, n, count, mode), Fraction(0)), Fraction(n - 1))
+            for at, n, count in ((i, 4, size[0]), (j, 5, size[1]))
+        )
+        wanted = pixel(channel, row, column) * scale / out_scale - 20
+        found = int(got[0, channel, i, j])
+        assert abs(found - min(max(wanted, Fraction(-128)), Fraction(127))) <= Fraction(1, 2)
+        if size == (8, 10) and mode != "align_corners":
+            assert found == max(-128, min(127, round(wanted)))
+    if size == (5, 7):
+        with host.load(hilc.compile(model.SerializeToString())) as library:
+            library.set_input(name, pixels)
+            library.run()
+            np.testing.assert_array_equal(library.get_output(0), got)

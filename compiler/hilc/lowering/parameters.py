@@ -4013,6 +4013,31 @@ class HilResizeS8(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilResizeEvenS8(Parameters):
+    """The fields of ``struct hil_resize_even_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_resize_even_s8"
+
+    resize: HilResize
+    #: how far each output row is from that above it, in row_parts
+    rows: npt.NDArray[np.int32]
+    #: how far each output column is from that to the left
+    columns: npt.NDArray[np.int32]
+    #: parts of the way from one row to the next
+    row_parts: int
+    #: the same of columns; row_parts * column_parts <= 2^23
+    column_parts: int
+    #: less the input's zero point, as often as there are parts
+    bias: int
+    #: input scale / output scale / parts
+    multiplier: int
+    #: power of two of the multiplier
+    shift: int
+    #: of the output
+    out_zero_point: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilResizeS16(Parameters):
     """The fields of ``struct hil_resize_s16``."""
 

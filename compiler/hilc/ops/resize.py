@@ -3,7 +3,9 @@
 Inputs: images and, constant, rows and columns of the output.
 
 RESIZE_BILINEAR of integers has positions in 1/1024 of a pixel and sums in 2^-20, rounded half away
-from zero; floats follow the reference's single precision.
+from zero; floats follow the reference's single precision. By the policy of ties to even positions
+are whole parts of a pixel, exactly, and the sum of four pixels is brought to the output's scale and
+rounded once.
 """
 
 from __future__ import annotations
@@ -14,14 +16,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ir import Array, Attributes, ElementType, Node, Rounding, Tensor
+from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops.index_maps import Axis, IndexMap, moving, whole
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
     ARITHMETIC,
     constant_ints,
     invalid,
+    multiplier,
     operand,
+    quantization,
     require_counts,
     require_dtype,
     require_same_quantization,
@@ -110,13 +115,19 @@ class Between:
 
     first: Array
     second: Array
-    #: How far from the first it is: a float32, or in 1/1024.
+    #: How far from the first it is, in parts of ``one``: a float32, or whole.
     fraction: Array
+    one: int
 
 
-def between(node: Node, size: int, count: int, *, real: bool) -> Between:
-    """Return where ``count`` rows or columns lie between ``size`` of them."""
-    found = (_between_reals if real else _between_integers)(node, size, count)
+def between(node: Node, size: int, count: int, element: ElementType) -> Between:
+    """Return where ``count`` rows or columns of such elements lie between ``size`` of them."""
+    if not element.quantized:
+        found = _between_reals(node, size, count)
+    elif node.rounding is Rounding.NEAREST_EVEN:
+        found = _between_exactly(node, size, count)
+    else:
+        found = _between_integers(node, size, count)
     if found.first.max() >= size:
         # Steps are rounded, and add up over many rows.
         unsupported(
@@ -129,11 +140,16 @@ def between(node: Node, size: int, count: int, *, real: bool) -> Between:
 
 def rows_between(node: Node, x: Tensor, out: Tensor) -> Between:
     """Return where the rows of ``out`` lie between those of ``x``, which may be parts of images."""
-    count = out.shape[1]
-    size, rows, before, first = ResizeAttributes.of(node).part or (x.shape[1], count, 0, 0)
-    found = between(node, size, rows, real=not out.element.quantized)
-    own = slice(first, first + count)
-    return Between(found.first[own] - before, found.second[own] - before, found.fraction[own])
+    size, rows, before, first = _part_of(node, x, out)
+    found = between(node, size, rows, out.element)
+    own = slice(first, first + out.shape[1])
+    ends = found.first[own] - before, found.second[own] - before
+    return Between(*ends, found.fraction[own], found.one)
+
+
+def _part_of(node: Node, x: Tensor, out: Tensor) -> tuple[int, int, int, int]:
+    """Return the rows of the whole input and output, and those before these rows in each."""
+    return ResizeAttributes.of(node).part or (x.shape[1], out.shape[1], 0, 0)
 
 
 def _part(node: Node, ins: Sequence[Tensor | None], rows: RowRange) -> Node:
@@ -150,7 +166,7 @@ def _nearest_row_places(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[
 
 def _bilinear_row_places(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int]]:
     x, count = operand(node, ins, 0), resized_shape(node, ins)[1]
-    found = between(node, x.shape[1], count, real=not x.element.quantized)
+    found = between(node, x.shape[1], count, x.element)
     return [*zip(found.first.tolist(), found.second.tolist(), strict=True)]
 
 
@@ -166,7 +182,7 @@ def _between_reals(node: Node, size: int, count: int) -> Between:
         at = (positions.astype(np.float32) + np.float32(0.5)) * scale - np.float32(0.5)
     first = np.maximum(np.floor(at).astype(np.int64), 0)
     second = np.minimum(np.ceil(at).astype(np.int64), size - 1)
-    return Between(first, second, at - first.astype(np.float32))
+    return Between(first, second, at - first.astype(np.float32), 1)
 
 
 def _between_integers(node: Node, size: int, count: int) -> Between:
@@ -181,7 +197,41 @@ def _between_integers(node: Node, size: int, count: int) -> Between:
         fixed += step // 2 - 512
     first = np.maximum(fixed >> 10, 0)
     second = np.clip((fixed + 1023) >> 10, 0, size - 1)
-    return Between(first, second, fixed - 1024 * first)
+    return Between(first, second, fixed - 1024 * first, 1024)
+
+
+def _between_exactly(node: Node, size: int, count: int) -> Between:
+    """Return positions as fractions of whole numbers."""
+    stated, at = ResizeAttributes.of(node), np.arange(count)
+    if stated.align_corners and count > 1:
+        steps, one = at * (size - 1), count - 1
+    elif stated.half_pixel_centers:
+        steps, one = (2 * at + 1) * size - count, 2 * count
+    else:
+        steps, one = at * size, count
+    shared = int(np.gcd.reduce(steps, initial=one))
+    steps, one = np.clip(steps // shared, 0, (size - 1) * one // shared), one // shared
+    first = steps // one
+    return Between(first, np.minimum(first + 1, size - 1), steps - first * one, one)
+
+
+#: What the weights of four pixels add up to at most: sums of bytes by them have 32 bits.
+_MOST_PARTS = 1 << 23
+
+
+def even_scale(node: Node, x: Tensor, out: Tensor) -> FixedPoint:
+    """Return the factor from the sum of four pixels to the output, where ties go to even."""
+    size, count, _, _ = _part_of(node, x, out)
+    parts = between(node, size, count, x.element).one
+    parts *= between(node, x.shape[2], out.shape[2], x.element).one
+    if parts > _MOST_PARTS:
+        unsupported(
+            node,
+            f"resizes {list(x.shape[1:3])} pixels to {list(out.shape[1:3])}, which lie at "
+            f"{parts} places between four (supported: up to {_MOST_PARTS})",
+            "resize by a whole factor",
+        )
+    return multiplier(node, quantization(node, x)[0] / quantization(node, out)[0] / parts)
 
 
 def _infer_bilinear(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -192,9 +242,12 @@ def _infer_bilinear(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]
 
 def _check_bilinear(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     x, out = operand(node, ins, 0), outs[0]
+    if node.rounding is Rounding.NEAREST_EVEN and out.element.quantized:
+        even_scale(node, x, out)
+        return
     require_same_quantization(node, x, out)
     for axis in (1, 2):
-        between(node, x.shape[axis], out.shape[axis], real=not out.element.quantized)
+        between(node, x.shape[axis], out.shape[axis], out.element)
 
 
 def _bilinear(
@@ -206,18 +259,27 @@ def _bilinear(
     x, out = values[0], outs[0]
     assert x is not None
     real = not out.element.quantized
-    rows = rows_between(node, operand(node, ins, 0), out)
-    columns = between(node, x.shape[2], out.shape[2], real=real)
-    one = np.float32(1) if real else 1024
+    source_of = operand(node, ins, 0)
+    rows = rows_between(node, source_of, out)
+    columns = between(node, x.shape[2], out.shape[2], out.element)
     down, right = rows.fraction.reshape(-1, 1, 1), columns.fraction.reshape(-1, 1)
-    up, left = one - down, one - right
+    up, left = (
+        (np.float32(side.one) if real else side.one) - part
+        for side, part in ((rows, down), (columns, right))
+    )
     source = x if real else x.astype(np.int64)
     above, below = source[:, rows.first], source[:, rows.second]
     total = above[:, :, columns.first] * up * left
     total = total + below[:, :, columns.first] * down * left
     total = total + above[:, :, columns.second] * up * right
     total = total + below[:, :, columns.second] * down * right
-    if not real:
+    if not real and node.rounding is Rounding.NEAREST_EVEN:
+        zero_points = [quantization(node, tensor)[1] for tensor in (source_of, out)]
+        sums = total - zero_points[0] * rows.one * columns.one
+        scale = even_scale(node, source_of, out)
+        total = requantize(sums, *scale, node.rounding) + zero_points[1]
+        total = np.clip(total, *out.element.bounds)
+    elif not real:
         half = np.where(total > 0, 1 << 19, -(1 << 19))
         total = np.sign(total + half) * (np.abs(total + half) >> 20)
     return [total.astype(x.dtype)]
@@ -234,6 +296,7 @@ RESIZE_BILINEAR = OpDef(
     _infer_bilinear,
     _bilinear,
     _check_bilinear,
+    roundings=TWICE_OR_EVEN,
     attributes=ResizeAttributes,
     bounds=ascending,
     rows=SampledRows(_bilinear_row_places, _part),

@@ -669,7 +669,7 @@ _FUSED: Mapping[str, Callable[[_Fusion, Node, Tensor], str]] = {
         ("ADD", "SUB", "MUL", "MEAN", "AVERAGE_POOL_2D", "SOFTMAX", "BATCH_MATMUL"),
         _Fusion._operands,
     ),
-    "LAYER_NORMALIZATION": _Fusion._first_operand,
+    **dict.fromkeys(("LAYER_NORMALIZATION", "RESIZE_BILINEAR"), _Fusion._first_operand),
     "SCATTER": _Fusion._put,
 }
 

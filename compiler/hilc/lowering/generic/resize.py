@@ -6,12 +6,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hilc.ir import Rounding
 from hilc.lowering.generic.data_movement import index_calls
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilResize, HilResizeF32, HilResizeS8, HilResizeS16
+from hilc.lowering.parameters import (
+    HilResize,
+    HilResizeEvenS8,
+    HilResizeF32,
+    HilResizeS8,
+    HilResizeS16,
+)
 from hilc.lowering.registry import Layer, lowers
-from hilc.ops.operands import ARITHMETIC
-from hilc.ops.resize import between, nearest_rows, rows_between
+from hilc.ops.opdef import TWICE_OR_EVEN
+from hilc.ops.operands import ARITHMETIC, quantization
+from hilc.ops.resize import between, even_scale, nearest_rows, rows_between
 
 
 @lowers("RESIZE_NEAREST_NEIGHBOR")
@@ -21,13 +29,13 @@ def nearest_neighbor(layer: Layer) -> Iterator[KernelCall]:
     return index_calls(layer.node, layer.operand(0), index_map)
 
 
-@lowers("RESIZE_BILINEAR", dtypes=ARITHMETIC)
+@lowers("RESIZE_BILINEAR", dtypes=ARITHMETIC, roundings=TWICE_OR_EVEN)
 def bilinear(layer: Layer) -> KernelCall:
     """Return the call that adds up four pixels for each of the output."""
     x, out = layer.operand(0), layer.out
     real = not out.element.quantized
     rows = rows_between(layer.node, x, out)
-    columns = between(layer.node, x.shape[2], out.shape[2], real=real)
+    columns = between(layer.node, x.shape[2], out.shape[2], out.element)
     line = x.shape[2] * x.shape[3]
     resize = HilResize(
         images=x.shape[0],
@@ -46,6 +54,21 @@ def bilinear(layer: Layer) -> KernelCall:
                 resize=resize,
                 rows=rows.fraction.astype(np.float32),
                 columns=columns.fraction.astype(np.float32),
+            )
+        )
+    if layer.node.rounding is Rounding.NEAREST_EVEN:
+        multiplier, shift = even_scale(layer.node, x, out)
+        return KernelCall(
+            HilResizeEvenS8(
+                resize=resize,
+                rows=rows.fraction.astype(np.int32),
+                columns=columns.fraction.astype(np.int32),
+                row_parts=rows.one,
+                column_parts=columns.one,
+                bias=-quantization(layer.node, x)[1] * rows.one * columns.one,
+                multiplier=multiplier,
+                shift=shift,
+                out_zero_point=quantization(layer.node, out)[1],
             )
         )
     of_integers = HilResizeS16 if out.element.symmetric else HilResizeS8

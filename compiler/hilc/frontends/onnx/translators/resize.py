@@ -261,19 +261,30 @@ def _native(
     is_image = len(x.shape) == 4 and {plan.axis for plan in plans} <= {2, 3}
     if not (is_image and plans and is_real(x) and all(p.is_exact for p in plans)):
         return None
-    half = n.text("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     if mode == "nearest":
         for plan in plans:
             floor = np.arange(plan.target) * plan.size // plan.target
             if not np.array_equal(_weights(n, plan, mode, nearest).argmax(1), floor):
                 return None
         op, attrs = "RESIZE_NEAREST_NEIGHBOR", ResizeAttributes()
-    elif mode == "linear" and not n.integer("antialias", 0) and (asymmetric or half):
-        if n.integer("exclude_outside", 0):
+    elif mode == "linear" and not (n.integer("antialias", 0) or n.integer("exclude_outside", 0)):
+        found = ResizeAttributes() if asymmetric else _bilinear(n, plans)
+        if found is None:
             return None
-        op, attrs = "RESIZE_BILINEAR", ResizeAttributes(half_pixel_centers=not asymmetric)
+        op, attrs = "RESIZE_BILINEAR", found
     else:
         return None
     targets = {plan.axis: plan.target for plan in plans}
     size = n.constant([targets.get(axis, x.shape[axis]) for axis in (2, 3)], "int32")
     return channels_first(n, n.emit(op, channels_last(n, x), size, attrs=attrs))
+
+
+def _bilinear(n: Operation, plans: Sequence[Plan]) -> ResizeAttributes | None:
+    """Return how TFLite says where pixels lie; None where it does not."""
+    transformation = n.text("coordinate_transformation_mode", "half_pixel")
+    is_usual = all(plan.target > 1 for plan in plans)
+    if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and is_usual):
+        return ResizeAttributes(half_pixel_centers=True)
+    if transformation == "align_corners" and is_usual:
+        return ResizeAttributes(align_corners=True)
+    return None

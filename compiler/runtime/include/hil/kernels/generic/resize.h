@@ -17,16 +17,17 @@
     const int32_t *left;  /* where the pixel to the left of each output column is in a row */      \
     const int32_t *right  /* where the pixel to the right is */
 
-/* Writes out[] = finish(total) of four values, weighted by how near they are in parts of `one`. */
-#define HIL_RESIZE_WALK(p, in, out, sum, one, finish)                                              \
+/* Writes out[] = finish(p, total) of four values, weighted by how near they are: in parts of
+ * `one_down` along a column, of `one_right` along a row. */
+#define HIL_RESIZE_WALK(p, in, out, sum, one_down, one_right, finish)                              \
     do {                                                                                           \
         for (int32_t image = 0; image < (p)->images; image++) {                                    \
             for (int32_t row = 0; row < (p)->out_h; row++) {                                       \
                 const sum down = (p)->rows[row];                                                   \
-                const sum up = (one)-down;                                                         \
+                const sum up = (one_down)-down;                                                    \
                 for (int32_t column = 0; column < (p)->out_w; column++) {                          \
                     const sum to_right = (p)->columns[column];                                     \
-                    const sum to_left = (one)-to_right;                                            \
+                    const sum to_left = (one_right)-to_right;                                      \
                     const int32_t left = (p)->left[column];                                        \
                     const int32_t right = (p)->right[column];                                      \
                     for (int32_t c = 0; c < (p)->channels; c++) {                                  \
@@ -34,7 +35,7 @@
                         total += (in)[(p)->below[row] + left + c] * down * to_left;                \
                         total += (in)[(p)->above[row] + right + c] * up * to_right;                \
                         total += (in)[(p)->below[row] + right + c] * down * to_right;              \
-                        *(out)++ = finish(total);                                                  \
+                        *(out)++ = finish(p, total);                                               \
                     }                                                                              \
                 }                                                                                  \
             }                                                                                      \
@@ -65,12 +66,51 @@ struct hil_resize_s8 {
 
 /* Half away from zero. |total| is below 2^30: where a place is outside of the image, by half a
  * pixel at most, both pixels are the same. */
-HIL_INLINE int8_t hil_resize_s8_finish(int32_t total) {
+HIL_INLINE int8_t hil_resize_s8_finish(const struct hil_resize_s8 *p, int32_t total) {
+    (void)p;
     return (int8_t)((total + (total > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
 }
 
 HIL_INLINE void hil_resize_s8(const struct hil_resize_s8 *p, const int8_t *in, int8_t *out) {
-    HIL_RESIZE_WALK(p, in, out, int32_t, 1024, hil_resize_s8_finish);
+    HIL_RESIZE_WALK(p, in, out, int32_t, 1024, 1024, hil_resize_s8_finish);
+}
+
+/*@kernel
+name = "hil_resize_even_s8"
+requires = []
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "none"
+code = 260
+[cost.counts]
+pixel = "images * out_h * out_w"
+output = "pixel * channels"
+[cost.on.cortex-m3]
+pixel = 20
+output = 42
+@*/
+struct hil_resize_even_s8 {
+    HIL_RESIZE_FIELDS;
+    const int32_t *rows;    /* how far each output row is from that above it, in row_parts */
+    const int32_t *columns; /* how far each output column is from that to the left */
+    int32_t row_parts;      /* parts of the way from one row to the next */
+    int32_t column_parts;   /* the same of columns; row_parts * column_parts <= 2^23 */
+    int32_t bias;           /* less the input's zero point, as often as there are parts */
+    int32_t multiplier;     /* input scale / output scale / parts */
+    int32_t shift;          /* power of two of the multiplier */
+    int32_t out_zero_point; /* of the output */
+};
+
+/* |total + bias| <= 255 * 2^23, which is below 2^31. */
+HIL_INLINE int8_t hil_resize_even_s8_finish(const struct hil_resize_even_s8 *p, int32_t total) {
+    const int32_t steps = hil_requantize_even(total + p->bias, p->multiplier, p->shift);
+    return hil_clamp_s8(steps + p->out_zero_point, INT8_MIN, INT8_MAX);
+}
+
+HIL_INLINE void hil_resize_even_s8(const struct hil_resize_even_s8 *p, const int8_t *in,
+                                   int8_t *out) {
+    HIL_RESIZE_WALK(p, in, out, int32_t, p->row_parts, p->column_parts, hil_resize_even_s8_finish);
 }
 
 /*@kernel
@@ -94,12 +134,13 @@ struct hil_resize_s16 {
     const int32_t *columns; /* how far each output column is from that to the left, in 1/1024 */
 };
 
-HIL_INLINE int16_t hil_resize_s16_finish(int64_t total) {
+HIL_INLINE int16_t hil_resize_s16_finish(const struct hil_resize_s16 *p, int64_t total) {
+    (void)p;
     return (int16_t)((total + (total > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
 }
 
 HIL_INLINE void hil_resize_s16(const struct hil_resize_s16 *p, const int16_t *in, int16_t *out) {
-    HIL_RESIZE_WALK(p, in, out, int64_t, 1024, hil_resize_s16_finish);
+    HIL_RESIZE_WALK(p, in, out, int64_t, 1024, 1024, hil_resize_s16_finish);
 }
 
 /*@kernel
@@ -129,10 +170,13 @@ struct hil_resize_f32 {
     const float *columns; /* how far each output column is from that to the left */
 };
 
-HIL_INLINE float hil_resize_f32_finish(float total) { return total; }
+HIL_INLINE float hil_resize_f32_finish(const struct hil_resize_f32 *p, float total) {
+    (void)p;
+    return total;
+}
 
 HIL_INLINE void hil_resize_f32(const struct hil_resize_f32 *p, const float *in, float *out) {
-    HIL_RESIZE_WALK(p, in, out, float, 1.0f, hil_resize_f32_finish);
+    HIL_RESIZE_WALK(p, in, out, float, 1.0f, 1.0f, hil_resize_f32_finish);
 }
 
 #endif
