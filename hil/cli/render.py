@@ -17,6 +17,7 @@ from hilc.artifact.manifest import NOTHING_FOLDED, Folded
 from hilc.ir import Array, FixedSize, FloatLayer, RoundedBias
 from hilc.lowering.choice import ChoiceReport
 from hilc.schedule.tuning import Tuning
+from hilc.support.suggest import counted
 
 if TYPE_CHECKING:
     from hil.probe.flash import Flashed
@@ -49,7 +50,7 @@ def verify_text(
     """Return the verdict, each output, and the first layer that differs."""
     verdict = verdict_text("match" if report.match else "DIFFER", report.match)
     lines = [
-        f"{report.model} on {report.board}: {verdict} over {_plural(report.samples, 'sample')} "
+        f"{report.model} on {report.board}: {verdict} over {counted(report.samples, 'sample')} "
         f"in {report.seconds:.1f} s",
         f"reference {report.reference_description}",
         table(
@@ -184,12 +185,12 @@ def _runs_line(report: BenchReport) -> str:
     after = f"after {report.warmup} for warm-up" if report.warmup else "without warm-up"
     if spread.min != spread.max:
         return (
-            f"median of {_plural(runs, 'run')}, {spread.min:,} to {spread.max:,}, half of them "
+            f"median of {counted(runs, 'run')}, {spread.min:,} to {spread.max:,}, half of them "
             f"{spread.q1:,} to {spread.q3:,}; {after}"
         )
     same = ", all equal" if runs > 1 else ""
     why = ": an emulator counts the same on every run" if report.is_deterministic else ""
-    return f"{_plural(runs, 'run')}{same}, {after}{why}"
+    return f"{counted(runs, 'run')}{same}, {after}{why}"
 
 
 def _latency_line(report: BenchReport) -> str:
@@ -462,7 +463,7 @@ def _sections_table(sizes: Sizes) -> str:
 def _layers_line(layers: tuple[LayerReport, ...]) -> str:
     compared = [layer for layer in layers if layer.outputs]
     matching = sum(layer.match for layer in compared)
-    line = f"{matching} of {_plural(len(compared), 'layer')} match"
+    line = f"{matching} of {counted(len(compared), 'layer')} match"
     rest = len(layers) - len(compared)
     # A transform may create a layer whose result is not in the model file.
     return f"{line}; {rest} exist in the compiled model only" if rest else line
@@ -494,7 +495,3 @@ def _values(array: Array) -> str:
     if flat.size <= _SHOWN_VALUES:
         return shown
     return f"{shown} ... (largest {flat.max():.6g} at {int(flat.argmax())})"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -28,9 +28,10 @@ from hil.verify.rerun import examine
 from hil.verify.samples import Sample
 from hilc.artifact.library import Layer, TensorInfo
 from hilc.artifact.notebook import html_table
-from hilc.errors import InputError
+from hilc.errors import HilError, InputError
 from hilc.executor import Model as ExecutedModel
 from hilc.ir import Array
+from hilc.ir.dtypes import INDEX_TYPES
 from hilc.support.arguments import typed
 
 FLOAT_RTOL = 1e-5
@@ -372,7 +373,11 @@ def compare(
             is_first = index == 0 or not keep_state
             expected = beside.submit(_expected, oracle, index, sample, is_first)
             job = partial(_computed, model, sample, per_layer, is_first)
-            arrays, layer_arrays, states, counted = repeated(job)
+            try:
+                arrays, layer_arrays, states, counted = repeated(job)
+            except HilError as error:
+                _refuse_sample(model, index, expected, error)
+                raise
             counts += [counted] if counted is not None else []
             values = expected.result()
             for comparison, array in zip(outputs, arrays, strict=True):
@@ -403,6 +408,22 @@ def compare(
         cost=cost_of(model, counts),
         diagnosis=diagnosis,
     )
+
+
+def _refuse_sample(
+    model: RunnableModel, index: int, expected: Future[Mapping[str, Array]], error: HilError
+) -> None:
+    """Raise InputError for a sample of integers that the reference refuses as well as the board."""
+    given = [t.name for t in model.inputs if t.dtype in INDEX_TYPES]
+    refusal = expected.exception() if given else None
+    if isinstance(refusal, InputError):
+        names = ", ".join(map(repr, given))
+        raise InputError(
+            f"sample {index}: {error.fact}; of the reference: {refusal.fact}",
+            f"give samples whose {names} are what the model takes, such as indices within its "
+            "tables: --inputs F.npz, in Python hil.samples.load_samples; random ones are -1000 to "
+            "1000",
+        ) from error
 
 
 def _first_suspect(known: _Suspect | None, found: _Suspect) -> _Suspect:

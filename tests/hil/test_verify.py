@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from hil.cli.render import verify_text
-from hil.errors import InputError
+from hil.errors import DeviceError, InputError
 from hil.verify import FLOAT_RTOL, Oracle, Report, verify
 from hilc.artifact.library import Layer, TensorInfo
 
@@ -100,6 +100,36 @@ def i8(*values: int) -> np.ndarray:
 
 def f32(*values: float) -> np.ndarray:
     return np.array(values, np.float32)
+
+
+def test_integers_that_no_model_takes_are_named() -> None:
+    class Table(GivenModel):
+        @property
+        def inputs(self) -> tuple[TensorInfo, ...]:
+            return (info("word", np.zeros(1, np.int64)),)
+
+        def set_input(self, name: str | int, array: npt.ArrayLike, /) -> None:
+            """Nothing is computed of it."""
+
+        def run(self) -> None:
+            raise DeviceError("the model returned -1")
+
+    def refused(index: int, sample: Arrays) -> Arrays:
+        raise InputError("GATHER 'table' takes 700 of 20")
+
+    def verified(values: Callable[[int, Arrays], Arrays]) -> Report:
+        oracle = Oracle("given", "given numbers", values)
+        return verify(Table({"y": i8(1)}), [{"word": np.array([700])}], oracle, board="none")
+
+    with pytest.raises(
+        InputError, match="sample 0: the model returned -1.*takes 700 of 20"
+    ) as told:
+        verified(refused)
+    assert "'word'" in told.value.hint
+    assert "--inputs F.npz" in told.value.hint
+    # What the reference computes is the board's fault.
+    with pytest.raises(DeviceError, match="^the model returned -1"):
+        verified(lambda index, sample: {"y": i8(1)})
 
 
 BIG = 2.0**20

@@ -233,7 +233,9 @@ class Version(argparse.Action):
         try:
             text = f"hil {version('hil-harness')}"
         except PackageNotFoundError:
-            text = "hil (not installed)"
+            from hilc import __version__
+
+            text = f"hil {__version__} (a clone, not installed)"
         parser._print_message(f"{text}\n", sys.stdout)
         parser.exit()
 
