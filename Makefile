@@ -105,6 +105,7 @@ transformers: setup
 	$(BIN)/python examples/transformers/keywords.py
 	$(BIN)/python examples/transformers/keywords.py --int8
 	$(BIN)/python examples/transformers/language.py
+	$(BIN)/python examples/transformers/language.py --int8 --board mps3-an547
 
 architectures: setup
 	$(BIN)/python ci/architectures.py $(ARGS)

@@ -141,6 +141,25 @@ class Masked(nn.Module):  # type: ignore[misc]
         return F.linear(y.mean(1), self.words.weight)
 
 
+class Branched(nn.Module):  # type: ignore[misc]
+    """Normalizations that no convolution takes in, one of them behind what another reads too, and
+    images resized by a whole factor and by others.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.behind = nn.BatchNorm2d(3), nn.BatchNorm2d(4)
+        self.conv, self.row = nn.Conv2d(3, 4, 3), nn.BatchNorm1d(8)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(F.relu(self.before(x)))
+        y = torch.cat([y, F.relu(self.behind(y))], 1)
+        y = F.interpolate(y, scale_factor=2, mode="bilinear")
+        y = F.interpolate(y, (7, 9), mode="bilinear")
+        return self.head(self.row(y.mean((2, 3)))) + y[:, :3, ::3, ::4].reshape(-1, 3, 9).mean(2)
+
+
 class Decoder(nn.Module):  # type: ignore[misc]
     """One word in each run, its cache of keys and values as state."""
 
@@ -172,6 +191,7 @@ NETWORKS: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
     "attention": (Attention, (6, 8)),
     "cells": (Cells, (6,)),
     "masked": (Masked, (6,)),
+    "branched": (Branched, (3, 6, 6)),
     "decoder": (Decoder, ()),
 }
 #: Those that take words.

@@ -24,7 +24,16 @@ from hilc.transforms.fuse_quantized import fuse_quantized
 
 #: Made by ci/quantized_programs.py.
 PROGRAMS = Path(__file__).resolve().parents[1] / "quantized_programs.tar.xz"
-NAMES = ("attention", "cells", "decoder", "masked", "regression", "separable", "sequence")
+NAMES = (
+    "attention",
+    "branched",
+    "cells",
+    "decoder",
+    "masked",
+    "regression",
+    "separable",
+    "sequence",
+)
 #: Those with layers that have no form on integers, and the layers.
 #: Those whose samples are one sequence, which a state remembers.
 SEQUENCES = ("decoder",)

@@ -57,7 +57,8 @@ def quantize(
     torch = require("torch", _PURPOSE)
     with quiet():
         tools = require("torchao.quantization.pt2e.quantize_pt2e", _PURPOSE)
-        quantizer = import_module("hilc.quantization.torch_quantizer").TorchQuantizer(
+        ours = import_module("hilc.quantization.torch_quantizer")
+        quantizer = ours.TorchQuantizer(
             calibrator=settings.calibrator,
             percentile=settings.percentile,
             activations=settings.activations,
@@ -67,6 +68,7 @@ def quantize(
         try:
             with torch.no_grad():
                 module = _with_plain_batch_norm(torch, _in_parts(torch, program).module())
+                ours.convolve_normalizations(module, ours.is_shared)
                 observed = tools.prepare_pt2e(module, quantizer)
                 plain = _without_observers(observed)
                 resets = _buffers(plain)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -45,8 +45,16 @@ _PRODUCTS = frozenset(("matmul", "bmm"))
 #: Normalizations of the last axis, whose factors stay floats.
 _NORMALIZATIONS = frozenset(("layer_norm", "rms_norm"))
 _SHARES = frozenset(("softmax", "_softmax"))
+#: Those of all elements, of a window, or of the four pixels around a place.
 _AVERAGES = frozenset(
-    ("mean", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d")
+    (
+        "upsample_bilinear2d",
+        "mean",
+        "avg_pool1d",
+        "avg_pool2d",
+        "adaptive_avg_pool1d",
+        "adaptive_avg_pool2d",
+    )
 )
 #: What a layer, sum or average before it takes in: it is monotone, and constant beyond its bounds.
 _CLAMPS = frozenset(("relu", "relu6", "hardtanh", "clamp", "clamp_min"))
@@ -192,8 +200,8 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
                 node.target = torch.ops.aten.reshape.default
             elif _kind(node) == "add" and not self._is_excluded(node):
                 _choose_by_mask(model, node)
-        model.graph.eliminate_dead_code()
-        model.recompile()
+        # A normalization that a layer before it could take in is part of that by now.
+        convolve_normalizations(model, lambda node: not self._is_excluded(node))
         return model
 
     def annotate(self, model: GraphModule) -> GraphModule:
@@ -460,8 +468,8 @@ def _is_masking(arg: object) -> bool:
     while isinstance(arg, Node) and _kind(arg) in ("scalar_tensor", "full", "full_like"):
         arg = arg.args[0 if _kind(arg) == "scalar_tensor" else 1]
     if isinstance(arg, Node) and arg.op == "get_attr":
-        value = getattr(arg.graph.owning_module, str(arg.target), None)
-        arg = value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else None
+        value = _attribute(arg)
+        arg = value.item() if value is not None and value.numel() == 1 else None
     return isinstance(arg, int | float) and arg <= MASKED
 
 
@@ -490,6 +498,56 @@ def _call(model: GraphModule, like: Node, target: Any, *args: Any) -> Node:
     with like.meta["val"].fake_mode:
         made.meta = {**like.meta, "val": target(*values)}
     return made
+
+
+def convolve_normalizations(model: GraphModule, is_meant: Callable[[Node], bool]) -> None:
+    """Replace batch normalizations by convolutions of one tap for each channel: the same factor and
+    summand.
+    """
+    for node in list(model.graph.nodes):
+        if _kind(node) == "batch_norm" and is_meant(node):
+            _convolve(model, node)
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+def is_shared(node: Node) -> bool:
+    """Return whether something else reads what a normalization reads.
+
+    torchao would normalize that as well.
+    """
+    source = node.args[0]
+    return isinstance(source, Node) and len(source.users) > 1
+
+
+def _convolve(model: GraphModule, node: Node) -> None:
+    axes = max(node.meta["val"].ndim - 2, 1)
+    x, *parameters = node.args[:5]
+    known: list[Any] = [_constant(arg) if isinstance(arg, Node) else arg for arg in parameters]
+    is_known = all(isinstance(value, torch.Tensor) for value in known[2:])
+    if axes not in _CONVOLUTIONS or node.args[5] or not is_known or not _is_float(node):
+        return
+    wide: list[Any] = [None if value is None else value.double() for value in known]
+    scale, shift, mean, variance = wide
+    factor = 1 / torch.sqrt(variance + node.args[7])
+    factor = factor if scale is None else factor * scale
+    summand = -mean * factor if shift is None else shift - mean * factor
+    with model.graph.inserting_before(node):
+        weights = _buffer(model, node, factor.float().reshape(-1, 1, *(1,) * axes))
+        bias = _buffer(model, node, summand.float())
+        ones, zeros = [1] * axes, [0] * axes
+        is_row = node.meta["val"].ndim == 2
+        image = _call(model, node, torch.ops.aten.unsqueeze.default, x, -1) if is_row else x
+        arguments = (image, weights, bias, ones, zeros, ones, len(factor))
+        result = _call(model, node, _CONVOLUTIONS[axes], *arguments)
+        if is_row:
+            result = _call(model, node, torch.ops.aten.squeeze.dim, result, -1)
+    node.replace_all_uses_with(result)
+    model.graph.erase_node(node)
+
+
+#: Convolutions by the number of axes that their windows have.
+_CONVOLUTIONS = {1: torch.ops.aten.conv1d.default, 2: torch.ops.aten.conv2d.default}
 
 
 def _choose_by_mask(model: GraphModule, node: Node) -> None:
@@ -534,9 +592,8 @@ def _masks(node: Node) -> bool:
 def _constant(node: Node) -> torch.Tensor | None:
     """Return the value of a tensor that depends on constants alone, as far as it is only moved."""
     if node.op == "get_attr":
-        value = getattr(node.graph.owning_module, str(node.target), None)
-        is_written = any(_writes(user, node) for user in node.users)
-        return value.detach() if isinstance(value, torch.Tensor) and not is_written else None
+        value, is_written = _attribute(node), any(_writes(user, node) for user in node.users)
+        return None if value is None or is_written else value.detach()
     if _kind(node) not in _MOVES:
         return None
     values: list[Any] = []
@@ -548,6 +605,14 @@ def _constant(node: Node) -> torch.Tensor | None:
     return made
 
 
+def _attribute(node: Node) -> torch.Tensor | None:
+    """Return the tensor that a node takes from its module."""
+    value: Any = node.graph.owning_module
+    for name in str(node.target).split("."):
+        value = getattr(value, name, None)
+    return value if isinstance(value, torch.Tensor) else None
+
+
 def _writes(user: Node, buffer: Node) -> bool:
     """Return whether an operation in place changes a buffer."""
     name = getattr(getattr(user.target, "_schema", None), "name", "")
@@ -556,7 +621,7 @@ def _writes(user: Node, buffer: Node) -> bool:
 
 def _buffer(model: GraphModule, like: Node, value: torch.Tensor) -> Node:
     """Add a constant in the place of ``like``."""
-    name = next(n for i in count() if not hasattr(model, n := f"_mask{i}"))
+    name = next(n for i in count() if not hasattr(model, n := f"_constant{i}"))
     model.register_buffer(name, value)
     made = model.graph.get_attr(name)
     made.meta = {**like.meta, "val": like.meta["val"].fake_mode.from_tensor(value)}
