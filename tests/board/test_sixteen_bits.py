@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_checks import check, checks_of, first_difference, overlapping_checks
+from even_ops import KINDS, even_op
+from kernel_checks import check, checks_of, count, first_difference, overlapping_checks
 from kernel_layers import conv
 from kernel_runner import run
 from sixteen_by_eight import BIASES, network, operator
 from tflm import EXISTS
-from wide_layers import SHAPES, wide_layer
+from wide_layers import SHAPES, even_layer, wide_layer
 
 from hil.board import load_board
 from hil.cli import main
+from hilc.errors import HilError
 from hilc.lowering.parameters import HilDspMatmulS16
 
 BOARDS = ("mps2-an385", "mps2-an386", "mps3-an547")
@@ -47,6 +50,48 @@ def test_every_way_of_a_layer(name: str, specialise: bool) -> None:
         for other in overlapping_checks(one, layer)
     ]
     check(checks if specialise else checks + over, board)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("specialise", [False, True], ids=["shared", "each its own"])
+def test_layers_that_round_once(name: str, specialise: bool) -> None:
+    """Ties to even, with zero points and without, sums at the ends of 32 bits; outputs over
+    inputs.
+    """
+    rng = np.random.default_rng(9)
+    board = load_board(name)
+    layers = [
+        even_layer(rng, wide_layer(rng, shapes, extreme), zero_points=i % 3 == 1)
+        for i, shapes in enumerate(SHAPES)
+        for extreme in (False, True)
+    ]
+    if specialise:
+        layers = layers[::5]
+    checks = [one for layer in layers for one in checks_of(layer, board.cpu, specialise=specialise)]
+    over = [
+        other
+        for layer in layers[::3]
+        for one in checks_of(layer, board.cpu)
+        for other in overlapping_checks(one, layer)
+    ]
+    counts = count(checks)
+    check(checks if specialise else checks + over, board)
+    own = {"mps2-an385": "narrow", "mps2-an386": "dsp", "mps3-an547": "mve"}[name]
+    assert sum(many for kernel, many in counts.items() if own in kernel) >= len(layers) // 2
+
+
+@pytest.mark.parametrize("name", BOARDS[1:])
+def test_operators_that_round_once(name: str) -> None:
+    """Transposed convolutions by phases among them."""
+    rng = np.random.default_rng(3)
+    board = load_board(name)
+    checks = []
+    for op, dtype in KINDS:
+        for _ in range(0 if dtype != "int16" else 24 if op == "TRANSPOSE_CONV" else 4):
+            with suppress(HilError):
+                checks += checks_of(even_op(rng, op, dtype), board.cpu)
+    check(checks, board)
+    assert any("transpose" in one.kernel and one.case.call.kernel.requires for one in checks)
 
 
 def test_a_spoiled_constant_shows() -> None:

@@ -44,6 +44,7 @@ CALLS = {
     "requantize_even": "hil_requantize_even(v[0], v[1], v[2])",
     "requantize_wide_even": "hil_requantize_wide_even("
     "(int64_t)v[0] * 4294967296 + (uint32_t)v[1], v[2], v[3])",
+    "high_word_halves": "hil_high_word_halves(v[0], v[1])",
     "clamp_s8": "hil_clamp_s8(v[0], v[1], v[2])",
 }
 _LEAST, _MOST = -(2**31), 2**31 - 1
@@ -54,6 +55,10 @@ CLAMPS = [
 ]
 
 
+#: Upper words of products.
+UPPER = [[x, m, x * m >> 32] for x, m, *_ in VECTORS["requantize"]]
+
+
 def literal(value: int) -> str:
     return "INT32_MIN" if value == _LEAST else str(value)
 
@@ -61,7 +66,8 @@ def literal(value: int) -> str:
 @pytest.mark.parametrize("optimisation", ["-O0", "-O2"])
 @pytest.mark.parametrize("name", CALLS)
 def test_vectors(name, optimisation, tmp_path):
-    rows = CLAMPS if name == "clamp_s8" else VECTORS[name.removesuffix("_halves")]
+    own = {"clamp_s8": CLAMPS, "high_word_halves": UPPER}
+    rows = own[name] if name in own else VECTORS[name.removesuffix("_halves")]
     text = ",\n".join(f"    {{{', '.join(map(literal, row))}}}" for row in rows)
     program = _PROGRAM.format(columns=len(rows[0]), rows=text, call=CALLS[name])
     (tmp_path / "vectors.c").write_text(program, encoding="utf-8")

@@ -130,6 +130,11 @@ def test_layers_that_round_once() -> None:
     ]
     check([one for one in checks if not one.case.call.kernel.requires & {"mve"}])
     counts = count(checks)
+    served = (
+        *(f"hil_narrow_{kind}_s16" for kind in ("matmul", "conv2d", "depthwise")),
+        *(f"hil_dsp_{kind}_s16" for kind in ("matmul", "conv2d", "matvec", "depthwise_plane")),
+    )
+    assert min(counts[name] for name in served) >= 8
     for name in ("matmul_s16_sums32", "conv2d_s16_sums32", "matmul_s16_even", "conv2d_s16_even"):
         assert counts[f"hil_{name}"] >= 10
 

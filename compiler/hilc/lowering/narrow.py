@@ -3,6 +3,9 @@
 A sum of 64 bits is rounded once with a multiplier of 15 bits and a shift to the right. Where no
 input makes a sum leave 32 bits, and every shift is 16 to 32, that is the upper word of the product
 with the multiplier, shifted to the left and rounded: :func:`narrow_sums` proves it for a layer.
+
+Rounded to even the multiplier has 31 bits. Where no sum ties, the upper word of the product, an
+addend that has half a unit and the zero point, and a shift to the right are the same.
 """
 
 from __future__ import annotations
@@ -12,14 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import ELEMENT_TYPES
-from hilc.lowering.linear import LinearForm
-from hilc.numerics.requantize import FixedPoint, reduced_multiplier, reduced_shift
+from hilc.ir import ELEMENT_TYPES, Rounding
+from hilc.lowering.linear import LinearForm, has_tying_sums
+from hilc.numerics.requantize import INT32_MAX, FixedPoint, reduced_multiplier, reduced_shift
 
 #: The largest magnitude of an input.
 _MOST = -int(ELEMENT_TYPES["int16"].low)
 #: Shifts to the right that become one to the left of the multiplier.
 _LEAST_SHIFT, _MOST_SHIFT = 16, 32
+#: The largest shift of an upper word.
+_MOST_RIGHT = 30
 
 
 @dataclass(frozen=True)
@@ -34,14 +39,30 @@ class NarrowSums:
     shifts: npt.NDArray[np.int64]
     low: int
     high: int
+    #: What is added to the upper word, and the shift behind it; none where that is the output.
+    addends: npt.NDArray[np.int64] | None = None
+    rights: npt.NDArray[np.int64] | None = None
+
+    @property
+    def shifted(self) -> int:
+        """1: upper words have an addend and a shift; 0: they have neither."""
+        return int(self.rights is not None)
+
+    @property
+    def scales(self) -> list[npt.NDArray[np.int64]]:
+        """The multipliers, and the addends and shifts that there are."""
+        found = [self.multipliers, self.addends, self.rights]
+        return [each for each in found if each is not None]
 
 
 def narrow_sums(form: LinearForm) -> NarrowSums | None:
     """Return how sums become outputs; None where they or their shifts leave the range."""
     outputs = form.wide
     requant = outputs.requant
-    if requant.sums != "int64" or outputs.bound >= 2**31:
+    if requant.sums != "int64" or outputs.bound >= 2**31 or form.weights.dtype.itemsize > 1:
         return None
+    if requant.rounding is Rounding.NEAREST_EVEN:
+        return _even_sums(form)
     bias = outputs.bias.astype(np.int64)
     multipliers = np.broadcast_to(reduced_multiplier(requant.multipliers), bias.shape)
     shifts = np.broadcast_to(reduced_shift(requant.shifts.astype(np.int64)), bias.shape)
@@ -54,6 +75,29 @@ def narrow_sums(form: LinearForm) -> NarrowSums | None:
     reduced = np.where(dead, 0, multipliers)
     scaled = reduced << (_MOST_SHIFT - shifts)
     return NarrowSums(bias, scaled, reduced, shifts, requant.low, requant.high)
+
+
+def _even_sums(form: LinearForm) -> NarrowSums | None:
+    """Return how sums become outputs that are rounded once; None where one may tie."""
+    outputs = form.wide
+    requant, bias = outputs.requant, outputs.bias
+    if has_tying_sums(form):
+        return None
+    multipliers = np.broadcast_to(requant.multipliers.astype(np.int64), bias.shape)
+    shifts = np.broadcast_to(requant.shifts.astype(np.int64), bias.shape)
+    most = np.abs(bias) + _MOST * np.abs(form.weights.astype(np.int64)).sum(axis=1)
+    # Below half a step whatever the input is.
+    dead = most * multipliers < np.int64(1) << np.clip(30 - shifts, 0, 62)
+    rights = np.where(dead, 1, -1 - shifts)
+    multipliers = np.where(dead, 0, multipliers)
+    if rights.min() < 1 or rights.max() > _MOST_RIGHT:
+        return None
+    addends = (2 * requant.zero_point + 1) << (rights - 1)
+    if (np.abs(addends) + (most * multipliers >> 32) + 1).max() > INT32_MAX:
+        return None
+    return NarrowSums(
+        bias, multipliers, multipliers, rights, requant.low, requant.high, addends, rights
+    )
 
 
 def shifted_multiplier(factor: FixedPoint) -> int | None:

@@ -163,6 +163,8 @@ class HilDspColumnsS16(FieldGroup):
     group: int
     #: 1: weights of 16 bits, 0: of 8
     wide: int
+    #: 1: outputs have an addend and a shift, 0: they have neither
+    shifted: int
     #: the least output
     out_min: int
     #: the largest output
@@ -805,6 +807,8 @@ class HilMveColumnsS16(FieldGroup):
     chunks: int
     #: of the weights
     columns: int
+    #: 1: outputs have a shift and a zero point, 0: neither
+    shifted: int
     #: the least output
     out_min: int
     #: the largest output
@@ -883,8 +887,14 @@ class HilNarrowColumns(FieldGroup):
     weights: npt.NDArray[np.uint8]
     #: of each column, in whole fours
     bias: npt.NDArray[np.int32]
+    #: of positions outside the image
+    in_zero_point: int
+    #: 1: `words` make outputs, 0: `scales` do
+    shifted: int
     #: of each column the multiplier and the shift to the right, 16 to 46
     scales: npt.NDArray[np.int16]
+    #: of each column the multiplier, the addend and the shift behind it
+    words: npt.NDArray[np.int32]
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -1087,6 +1097,8 @@ class HilDspConv2dS16(Parameters):
 
     images: HilImages
     window: HilWindow
+    #: of positions outside the image
+    in_zero_point: int
     dsp_columns_s16: HilDspColumnsS16
 
 
@@ -1160,13 +1172,17 @@ class HilDspDepthwisePlaneS16(Parameters):
     beyond: int
     #: of outputs at a time
     rows: int
+    #: of positions outside the image
+    in_zero_point: int
+    #: 1: outputs have an addend and a shift, 0: they have neither
+    shifted: int
     #: the least output
     out_min: int
     #: the largest output
     out_max: int
     #: [in_c][3 rows][4]: columns 0, 1, 1, 2 of the filter
     weights: npt.NDArray[np.int8]
-    #: of each channel: bias, multiplier
+    #: of each channel: bias, multiplier, addend, shift
     scales: npt.NDArray[np.int32]
 
 
@@ -1317,6 +1333,8 @@ class HilDspMatvecS16(Parameters):
     columns: int
     #: 1: weights of 16 bits, 0: two of 8 in each half-word
     wide: int
+    #: 1: outputs have an addend and a shift, 0: they have neither
+    shifted: int
     #: the least output
     out_min: int
     #: the largest output
@@ -1402,6 +1420,8 @@ class HilDspTransposeConv2dS16(Parameters):
     KERNEL: ClassVar[str] = "hil_dsp_transpose_conv2d_s16"
 
     phases: HilPhases
+    #: of positions outside the image
+    in_zero_point: int
     #: Of the deepest phase; the stream is that of all phases.
     dsp_columns_s16: HilDspColumnsS16
 
@@ -4947,6 +4967,8 @@ class HilConv2dS16Mve(Parameters):
 
     images: HilImages
     window: HilWindow
+    #: of positions outside the image
+    in_zero_point: int
     mve_columns_s16: HilMveColumnsS16
 
 
@@ -4987,13 +5009,17 @@ class HilDepthwise3x3S16Mve(Parameters):
     line: int
     #: of the plane, those of a missing second line of outputs too
     lines: int
+    #: of positions outside the image
+    in_zero_point: int
+    #: 1: outputs have a shift and a zero point, 0: neither
+    shifted: int
     #: the least output
     out_min: int
     #: the largest output
     out_max: int
     #: [in_c][9]: line by line
     weights: npt.NDArray[np.int8]
-    #: of each channel: bias, multiplier
+    #: of each channel: bias, multiplier, shift, zero point
     scales: npt.NDArray[np.int32]
 
 
@@ -5214,6 +5240,8 @@ class HilVectorS16Mve(Parameters):
     chunks: int
     #: of the weights
     columns: int
+    #: 1: outputs have a shift and a zero point, 0: neither
+    shifted: int
     #: the least output
     out_min: int
     #: the largest output
@@ -5433,6 +5461,8 @@ class HilTransposeConv2dS16Mve(Parameters):
     KERNEL: ClassVar[str] = "hil_transpose_conv2d_s16_mve"
 
     phases: HilPhases
+    #: of positions outside the image
+    in_zero_point: int
     #: Of the deepest phase; the stream is that of all phases.
     mve_columns_s16: HilMveColumnsS16
 
@@ -5490,8 +5520,14 @@ class HilNarrowDepthwiseS16(Parameters):
     weights: npt.NDArray[np.int8]
     #: of each channel
     bias: npt.NDArray[np.int32]
+    #: of positions outside the image
+    in_zero_point: int
+    #: 1: `words` make outputs, 0: `scales` do
+    shifted: int
     #: of each channel the multiplier and the shift to the right, 16 to 46
     scales: npt.NDArray[np.int16]
+    #: of each channel the multiplier, the addend and the shift behind it
+    words: npt.NDArray[np.int32]
 
 
 @record(frozen=True, eq=False, kw_only=True)

@@ -175,19 +175,15 @@ def phase_outputs(layer: Layer, form: PhasesForm) -> list[HilRequantization]:
 def wide_phases(layer: Layer, form: PhasesForm) -> list[MatrixProduct]:
     """Return the phases of an int16 layer as products of rows with weights."""
     requant = linear.channel_requantization(layer.node, form.ops, layer.out)
-    bias = form.ops.bias_data
+    zero_point = linear.pad_value(layer.node, form.ops)
     most = -form.ops.x.element.bounds[0]
-    return [
-        MatrixProduct(
-            phase.weights,
-            WideRequantization(requant, bias, accumulator_bound(phase.weights, bias, most, 0)),
-            bias,
-            0,
-            form.macs,
-            1,
-        )
-        for phase in form.phases
-    ]
+    found = []
+    for phase in form.phases:
+        bias = linear.fold_zero_point(phase.weights, form.ops.bias_data, zero_point, 0)
+        bound = accumulator_bound(phase.weights, bias, most, 0)
+        outputs = WideRequantization(requant, bias, bound)
+        found.append(MatrixProduct(phase.weights, outputs, bias, zero_point, form.macs, 1))
+    return found
 
 
 def _runs(axis: Axis, size: int) -> list[_Run]:

@@ -5,6 +5,7 @@ four columns share what is loaded of a row (``kernels/narrow``).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,13 @@ _FOUR, _RAISED = 4, 128
 _SHIFTS = (16, 46)
 
 
-@lowers(*LINEAR, dtypes={"int16"}, lacks={"dsp"}, rank=Rank.FAST, roundings={Rounding.SINGLE})
+@lowers(
+    *LINEAR,
+    dtypes={"int16"},
+    lacks={"dsp"},
+    rank=Rank.FAST,
+    roundings={Rounding.SINGLE, Rounding.NEAREST_EVEN},
+)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernels for a linear layer of 16-bit activations."""
     return linear_calls(layer, rows=_matmul, convolution=_conv2d, depthwise=_depthwise)
@@ -96,9 +103,22 @@ def four_weights(matrix: Array) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(raised).reshape(-1)
 
 
-def _scales(sums: NarrowSums) -> npt.NDArray[np.int16]:
-    """Return multiplier and shift of each channel."""
-    return np.stack([sums.reduced, sums.shifts], axis=1).reshape(-1).astype(np.int16)
+def _outputs(form: LinearForm, sums: NarrowSums) -> dict[str, Any]:
+    """Return what makes outputs of sums: of each channel multiplier and shift, or multiplier,
+    addend and shift.
+    """
+    found: dict[str, Any] = {
+        "in_zero_point": form.pad_value,
+        "shifted": sums.shifted,
+        "scales": np.zeros(1, np.int16),
+        "words": np.zeros(1, np.int32),
+    }
+    if sums.shifted:
+        found["words"] = np.stack(sums.scales, axis=1).reshape(-1).astype(np.int32)
+    else:
+        pairs = np.stack([sums.reduced, sums.shifts], axis=1)
+        found["scales"] = pairs.reshape(-1).astype(np.int16)
+    return found
 
 
 def _columns(form: LinearForm, sums: NarrowSums) -> HilNarrowColumns:
@@ -108,7 +128,7 @@ def _columns(form: LinearForm, sums: NarrowSums) -> HilNarrowColumns:
         out_max=sums.high,
         weights=four_weights(form.weights),
         bias=padded(sums.bias, _FOUR).astype(np.int32),
-        scales=_scales(sums),
+        **_outputs(form, sums),
     )
 
 
@@ -137,5 +157,5 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
             out_max=sums.high,
             weights=form.weights.reshape(-1),
             bias=sums.bias.astype(np.int32),
-            scales=_scales(sums),
+            **_outputs(form, sums),
         )

@@ -51,7 +51,12 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
     yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)
 
 
-@lowers("TRANSPOSE_CONV", requires={"dsp"}, lacks={"mve"}, roundings={Rounding.SINGLE})
+@lowers(
+    "TRANSPOSE_CONV",
+    requires={"dsp"},
+    lacks={"mve"},
+    roundings={Rounding.SINGLE, Rounding.NEAREST_EVEN},
+)
 def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernels of 16-bit activations, with weights of 16 bits and of 8."""
     form = phases_form(layer, "int16")
@@ -65,16 +70,22 @@ def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
             for phase, own in zip(phases, sums, strict=True)
             if own is not None
         ]
-        if len(streams) < len(phases) or sums[0] is None:
+        forms = {own.shifted for own in sums if own is not None}
+        if len(streams) < len(phases) or sums[0] is None or len(forms) > 1:
             return
         columns = HilDspColumnsS16(
             units=-(-form.depth // UNIT),
             columns=form.channels,
             group=_GROUP,
             wide=wide,
+            shifted=sums[0].shifted,
             out_min=sums[0].low,
             out_max=sums[0].high,
             stream=np.concatenate(streams),
         )
-        kernel = HilDspTransposeConv2dS16(phases=form.shape(streams), dsp_columns_s16=columns)
+        kernel = HilDspTransposeConv2dS16(
+            phases=form.shape(streams),
+            in_zero_point=phases[0].pad_value,
+            dsp_columns_s16=columns,
+        )
         yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)

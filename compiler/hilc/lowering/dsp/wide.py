@@ -37,11 +37,12 @@ from hilc.lowering.registry import Layer, lowers
 #: Whether weights have 16 bits, and the rows at a time: more take more scratch, fewer widen weights
 #: of 8 bits more often.
 _GROUPS = ((1, 24), (0, 24), (1, 8), (0, 8), (0, 2))
+_ROUNDINGS = (Rounding.SINGLE, Rounding.NEAREST_EVEN)
 #: Depths in units from which whole fours of units are worth a few zeros.
 _WHOLE_FOURS = 8
 
 
-@lowers(*LINEAR, dtypes={"int16"}, requires={"dsp"}, lacks={"mve"}, roundings={Rounding.SINGLE})
+@lowers(*LINEAR, dtypes={"int16"}, requires={"dsp"}, lacks={"mve"}, roundings=_ROUNDINGS)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer of 16-bit activations."""
     return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=wide_depthwise)
@@ -68,7 +69,12 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
         return
     pixels = form.images.out_h * form.images.out_w
     for columns in _columns(form, sums, pixels):
-        yield HilDspConv2dS16(images=form.images, window=form.window, dsp_columns_s16=columns)
+        yield HilDspConv2dS16(
+            images=form.images,
+            window=form.window,
+            in_zero_point=form.pad_value,
+            dsp_columns_s16=columns,
+        )
 
 
 def _columns(form: LinearForm, sums: NarrowSums, rows: int) -> Iterator[HilDspColumnsS16]:
@@ -83,6 +89,7 @@ def _columns(form: LinearForm, sums: NarrowSums, rows: int) -> Iterator[HilDspCo
                 columns=form.channels,
                 group=group,
                 wide=wide,
+                shifted=sums.shifted,
                 out_min=sums.low,
                 out_max=sums.high,
                 stream=wide_stream(form.weights, sums, wide),
@@ -109,11 +116,8 @@ def _filled(matrix: Array, block: int, units: int) -> Array:
 
 def _stream(words: Array, sums: NarrowSums, block: int) -> npt.NDArray[np.int32]:
     """Return, for each block of columns, biases, multipliers and weights."""
-    parts = [
-        padded(sums.bias, block).reshape(-1, block),
-        padded(sums.multipliers, block).reshape(-1, block),
-        words.reshape(len(words), -1),
-    ]
+    heads = [padded(values, block).reshape(-1, block) for values in (sums.bias, *sums.scales)]
+    parts = [*heads, words.reshape(len(words), -1)]
     return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
 
 
@@ -129,6 +133,7 @@ def _matvec(form: MatrixProduct, sums: NarrowSums) -> Iterator[Parameters]:
                 units=units,
                 columns=form.channels,
                 wide=wide,
+                shifted=sums.shifted,
                 out_min=sums.low,
                 out_max=sums.high,
                 stream=_stream(weights, sums, VECTOR_BLOCK),
@@ -154,6 +159,14 @@ def vector_weights(matrix: Array, units: int, wide: int) -> npt.NDArray[np.int32
     return np.ascontiguousarray(halves).view(np.int32).reshape(len(whole), -1)
 
 
+def plane_scales(sums: NarrowSums) -> npt.NDArray[np.int32]:
+    """Return bias, multiplier, addend and shift of each channel."""
+    none = np.zeros_like(sums.bias)
+    addends, rights = (none if each is None else each for each in (sums.addends, sums.rights))
+    rows = np.stack([sums.bias, sums.multipliers, addends, rights], axis=1)
+    return rows.reshape(-1).astype(np.int32)
+
+
 def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     """Return filters of 3x3, one a channel: the whole of a channel's plane, or some rows."""
     window, images = form.window, form.images
@@ -176,9 +189,11 @@ def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
             line=line,
             beyond=beyond,
             rows=rows,
+            in_zero_point=form.pad_value,
+            shifted=sums.shifted,
             out_min=sums.low,
             out_max=sums.high,
             # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
             weights=np.ascontiguousarray(filters[..., (0, 1, 1, 2)]).reshape(-1),
-            scales=np.stack([sums.bias, sums.multipliers], axis=1).reshape(-1).astype(np.int32),
+            scales=plane_scales(sums),
         )

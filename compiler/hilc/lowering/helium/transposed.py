@@ -46,13 +46,14 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
     yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)
 
 
-@lowers("TRANSPOSE_CONV", requires={"mve"}, roundings={Rounding.SINGLE})
+@lowers("TRANSPOSE_CONV", requires={"mve"}, roundings={Rounding.SINGLE, Rounding.NEAREST_EVEN})
 def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of 16-bit activations."""
     form = phases_form(layer, "int16")
     if form is None:
         return
-    columns = [rows_of_s16(phase) for phase in wide_phases(layer, form)]
+    phases = wide_phases(layer, form)
+    columns = [rows_of_s16(phase) for phase in phases]
     whole = [each for each in columns if each is not None]
     if len(whole) < len(columns):
         return
@@ -60,6 +61,7 @@ def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
     deepest = max(each.chunks for each in whole)
     kernel = HilTransposeConv2dS16Mve(
         phases=form.shape(streams),
+        in_zero_point=phases[0].pad_value,
         mve_columns_s16=replace(whole[0], chunks=deepest, stream=np.concatenate(streams)),
     )
     yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)

@@ -5,7 +5,7 @@ The multiplication that requantizes doubles its product: every shift is 16 to 31
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -43,7 +43,12 @@ _LANES = 4
 _FLIPPED = 128
 
 
-@lowers(*LINEAR, dtypes={"int16"}, requires={"mve"}, roundings={Rounding.SINGLE})
+@lowers(
+    *LINEAR,
+    dtypes={"int16"},
+    requires={"mve"},
+    roundings={Rounding.SINGLE, Rounding.NEAREST_EVEN},
+)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer of 16-bit activations."""
     return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
@@ -52,9 +57,21 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
 def _sums(form: LinearForm) -> NarrowSums | None:
     """Return how sums become outputs by a product that is doubled; None where it cannot be."""
     sums = narrow_sums(form)
-    if sums is None or (sums.multipliers % 2).any():
+    if sums is None or sums.rights is not None:
+        return sums
+    if (sums.multipliers % 2).any():
         return None
     return replace(sums, multipliers=sums.multipliers // 2)
+
+
+def _scales(form: LinearForm, sums: NarrowSums) -> list[npt.NDArray[np.int64]]:
+    """Return what follows the bias of each channel: the multiplier, and where outputs are shifted
+    the shift of a doubled upper word, below 0, and the zero point.
+    """
+    if sums.rights is None:
+        return [sums.multipliers]
+    zero_points = np.full_like(sums.bias, form.wide.requant.zero_point)
+    return [sums.multipliers, -1 - sums.rights, zero_points]
 
 
 def _rows(form: MatrixProduct) -> Iterator[Parameters]:
@@ -62,7 +79,7 @@ def _rows(form: MatrixProduct) -> Iterator[Parameters]:
     if sums is None:
         return
     if form.rows == 1:
-        yield vector_s16(form, sums)
+        yield _vector_s16(form, sums)
     elif columns := columns_s16(form, sums):
         yield HilMatmulS16Mve(rows=form.rows, depth=form.depth, mve_columns_s16=columns)
 
@@ -76,7 +93,12 @@ def rows_of_s16(form: LinearForm) -> HilMveColumnsS16 | None:
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
     columns = rows_of_s16(form)
     if columns is not None:
-        yield HilConv2dS16Mve(images=form.images, window=form.window, mve_columns_s16=columns)
+        yield HilConv2dS16Mve(
+            images=form.images,
+            window=form.window,
+            in_zero_point=form.pad_value,
+            mve_columns_s16=columns,
+        )
 
 
 def columns_s16(form: LinearForm, sums: NarrowSums) -> HilMveColumnsS16 | None:
@@ -89,50 +111,52 @@ def columns_s16(form: LinearForm, sums: NarrowSums) -> HilMveColumnsS16 | None:
     return HilMveColumnsS16(
         chunks=chunks,
         columns=form.channels,
+        shifted=sums.shifted,
         out_min=sums.low,
         out_max=sums.high,
-        stream=_stream(form.weights, sums.bias, sums.multipliers, chunks, _ROWS_CHUNK),
+        stream=_stream(form.weights, sums.bias, _scales(form, sums), chunks, _ROWS_CHUNK),
     )
 
 
-def vector_s16(form: MatrixProduct, sums: NarrowSums) -> HilVectorS16Mve:
+def _vector_s16(form: MatrixProduct, sums: NarrowSums) -> HilVectorS16Mve:
     """Return the columns in fours for single rows, which are split into bytes."""
     return HilVectorS16Mve(
         rows=form.rows,
         depth=form.depth,
         chunks=-(-form.depth // _VECTOR_CHUNK),
         columns=form.channels,
+        shifted=sums.shifted,
         out_min=sums.low,
         out_max=sums.high,
-        stream=vector_stream(form.weights, sums.bias, sums.multipliers),
+        stream=vector_stream(form.weights, sums.bias, *_scales(form, sums)),
     )
 
 
 def vector_stream(
-    matrix: Array, bias: npt.NDArray[np.int64], multipliers: npt.NDArray[np.int64]
+    matrix: Array, bias: npt.NDArray[np.int64], *scales: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int8]:
     """Return columns for single rows, as ``mve/blocks_s16.h`` draws them."""
     chunks = -(-matrix.shape[1] // _VECTOR_CHUNK)
     # Modulo 2^32, as they are added.
     flipped = bias + _FLIPPED * matrix.astype(np.int64).sum(axis=1)
-    return _stream(matrix, flipped, multipliers, chunks, _VECTOR_CHUNK)
+    return _stream(matrix, flipped, scales, chunks, _VECTOR_CHUNK)
 
 
 def _stream(
     matrix: Array,
     bias: npt.NDArray[np.int64],
-    multipliers: npt.NDArray[np.int64],
+    scales: Sequence[npt.NDArray[np.int64]],
     chunks: int,
     chunk: int,
 ) -> npt.NDArray[np.int8]:
-    """Return, for each four columns, weights chunk by chunk, biases and multipliers."""
+    """Return, for each four columns, weights chunk by chunk, biases, and what scales sums."""
     whole = np.pad(padded(matrix, _FOUR), ((0, 0), (0, chunks * chunk - matrix.shape[1])))
     weights = whole.reshape(-1, _FOUR, chunks, chunk).transpose(0, 2, 1, 3)
     words = [
         np.ascontiguousarray(padded(values, _FOUR).reshape(-1, _FOUR).astype(np.int32)).view(
             np.int8
         )
-        for values in (bias, multipliers)
+        for values in (bias, *scales)
     ]
     parts = [weights.reshape(len(weights), -1).astype(np.int8), *words]
     return np.concatenate(parts, axis=1).reshape(-1)
@@ -166,13 +190,23 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
             upright=int(upright),
             line=line,
             lines=lines,
+            in_zero_point=form.pad_value,
+            shifted=sums.shifted,
             out_min=sums.low,
             out_max=sums.high,
             weights=np.ascontiguousarray(
                 filters.transpose(0, 2, 1) if upright else filters
             ).reshape(-1),
-            scales=np.stack([sums.bias, sums.multipliers], axis=1).reshape(-1).astype(np.int32),
+            scales=_channel_words(form, sums),
         )
+
+
+def _channel_words(form: LinearForm, sums: NarrowSums) -> npt.NDArray[np.int32]:
+    """Return bias, multiplier, shift and zero point of each channel; zeros where there are none."""
+    words = np.zeros((form.channels, 4), np.int64)
+    for place, values in enumerate((sums.bias, *_scales(form, sums))):
+        words[:, place] = values
+    return words.reshape(-1).astype(np.int32)
 
 
 def _vectors(outputs: int, lines: int) -> int:

@@ -90,6 +90,26 @@ HIL_INLINE int32_t hil_requantize_half_up_narrow(int32_t x, int32_t multiplier, 
     return ((product >> (-1 - shift)) + (1 + 2 * addend)) >> 1;
 }
 
+/* (x * multiplier / 2^32 + addend) / 2^right, rounded down at each step: where the addend has half
+ * a unit, a single rounding half up, and a zero point in units. The first sum stays within 32 bits,
+ * which the compiler checks (`narrow_sums()`); 1 <= right <= 30. */
+HIL_INLINE int32_t hil_requantize_shifted(int32_t x, int32_t multiplier, int32_t addend,
+                                          int32_t right) {
+    return ((int32_t)(((int64_t)x * multiplier) >> 32) + addend) >> right;
+}
+
+/* x * multiplier / 2^32, rounded down, where no instruction multiplies to 64 bits: by halves, of
+ * which none of the parts leaves 32 bits; multiplier >= 0. */
+HIL_INLINE int32_t hil_high_word_halves(int32_t x, int32_t multiplier) {
+    const int32_t upper = x >> 16;
+    const uint32_t lower = (uint32_t)x & 0xffffU;
+    const int32_t by_upper = multiplier >> 16;
+    const uint32_t by_lower = (uint32_t)multiplier & 0xffffU;
+    const int32_t one = upper * (int32_t)by_lower + (int32_t)(lower * by_lower >> 16);
+    const uint32_t other = lower * (uint32_t)by_upper + ((uint32_t)one & 0xffffU);
+    return upper * by_upper + (one >> 16) + (int32_t)(other >> 16);
+}
+
 /* x / 2^right, ties to even, saturated to 31 bits; 1 <= right <= 62. Half a unit less the last
  * place is added, and that place where the number below is odd: then a tie goes up. */
 HIL_INLINE int32_t hil_round_even(int64_t x, int right) {

@@ -14,7 +14,8 @@
  *
  * Data: `wide_stream()` packs, for each pair of columns
  *
- *   +0 bias 0   +4 bias 1   +8 multiplier 0   +12 multiplier 1   +16 weights
+ *   +0 bias 0   +4 bias 1   +8 multiplier 0   +12 multiplier 1   +16 weights; or, where outputs are
+ *   shifted, +16 addend 0   +20 addend 1   +24 shift 0   +28 shift 1   +32 weights
  *   weights, wide     16 bytes a unit: w0 of elements 0 1, w1 of 0 1, w0 of 2 3, w1 of 2 3, int16
  *   weights, narrow   8 bytes a unit: w0 of elements 0 2 1 3, w1 likewise, int8
  *   rows, in scratch  16 bytes a unit: a of elements 0 1, b of 0 1, a of 2 3, b of 2 3, int16
@@ -29,6 +30,7 @@
  *
  * Output: hil_dsp_s16_scaled: smmulr(sum, m << (32 - s)) is sum * m / 2^s, half up, for a
  * multiplier m below 2^15 and 16 <= s <= 32: the single rounding itself. The product is below 2^30.
+ * Shifted: hil_requantize_shifted(), smmla and asr, for a multiplier of 31 bits and any zero point.
  * Of int8: that of columns_s8.h, for sums below 2^29 (`products()`); rounded once, the product is
  * rounded down before the half is added.
  *
@@ -54,6 +56,7 @@
     int32_t columns;      /* of the weights */                                                     \
     int32_t group;        /* of rows at a time, an even number */                                  \
     int32_t wide;         /* 1: weights of 16 bits, 0: of 8 */                                     \
+    int32_t shifted;      /* 1: outputs have an addend and a shift, 0: they have neither */        \
     int32_t out_min;      /* the least output */                                                   \
     int32_t out_max;      /* the largest output */                                                 \
     const int32_t *stream /* of pairs of columns, as drawn above */
@@ -64,6 +67,12 @@
 /* sum * multiplier / 2^32, half up, clamped. */
 HIL_INLINE int16_t hil_dsp_s16_scaled(int32_t sum, int32_t multiplier, int32_t low, int32_t high) {
     return (int16_t)hil_clamp(hil_dsp_high_mul_add(sum, multiplier, 0), low, high);
+}
+
+/* The same with an addend and a shift. */
+HIL_INLINE int16_t hil_dsp_s16_shifted(int32_t sum, int32_t multiplier, int32_t addend,
+                                       int32_t right, int32_t low, int32_t high) {
+    return (int16_t)hil_clamp(hil_requantize_shifted(sum, multiplier, addend, right), low, high);
 }
 
 /* The half-words of a pair of int16 at any even address. */
@@ -115,6 +124,9 @@ struct hil_dsp_s16_block {
     /* Of outputs of int8, which have one multiplier: */
     int32_t shift;    /* to the right */
     int32_t rounding; /* (2 * zero point + 1) * 2^(shift - 1) */
+    /* Of outputs of int16 that are shifted: */
+    int32_t addends[2];
+    int32_t rights[2];
 };
 
 #if HIL_DSP_ASSEMBLY
@@ -126,6 +138,8 @@ _Static_assert(offsetof(struct hil_dsp_s16_block, low) == 28, "columns_s16.h");
 _Static_assert(offsetof(struct hil_dsp_s16_block, bias) == 36, "columns_s16.h");
 _Static_assert(offsetof(struct hil_dsp_s16_block, multipliers) == 44, "columns_s16.h");
 _Static_assert(offsetof(struct hil_dsp_s16_block, shift) == 52, "columns_s16.h");
+_Static_assert(offsetof(struct hil_dsp_s16_block, addends) == 60, "columns_s16.h");
+_Static_assert(offsetof(struct hil_dsp_s16_block, rights) == 68, "columns_s16.h");
 
 /* clang-format off */
 
@@ -177,12 +191,27 @@ _Static_assert(offsetof(struct hil_dsp_s16_block, shift) == 52, "columns_s16.h")
     HIL_DSP_S16_WITHIN("r4") HIL_DSP_S16_WITHIN("r5")                                              \
     HIL_DSP_S16_WITHIN("r6") HIL_DSP_S16_WITHIN("r8")
 
-#define HIL_DSP_S16_OUTPUTS(CLAMP)                                                                 \
+#define HIL_DSP_S16_SCALED                                                                         \
     "ldrd r1, r2, [r0, #44]\n\t"                                                                   \
     "smmulr r4, r4, r1\n\t"                                                                        \
     "smmulr r5, r5, r2\n\t"                                                                        \
     "smmulr r6, r6, r1\n\t"                                                                        \
-    "smmulr r8, r8, r2\n\t" CLAMP                                                                  \
+    "smmulr r8, r8, r2\n\t"
+#define HIL_DSP_S16_SHIFTED                                                                        \
+    "ldrd r1, r2, [r0, #44]\n\t"                                                                   \
+    "ldrd r3, r7, [r0, #60]\n\t"                                                                   \
+    "ldrd r11, r12, [r0, #68]\n\t"                                                                 \
+    "smmla r4, r4, r1, r3\n\t"                                                                     \
+    "smmla r5, r5, r2, r7\n\t"                                                                     \
+    "smmla r6, r6, r1, r3\n\t"                                                                     \
+    "smmla r8, r8, r2, r7\n\t"                                                                     \
+    "asr r4, r4, r11\n\t"                                                                          \
+    "asr r5, r5, r12\n\t"                                                                          \
+    "asr r6, r6, r11\n\t"                                                                          \
+    "asr r8, r8, r12\n\t"
+
+#define HIL_DSP_S16_OUTPUTS(SCALED, CLAMP)                                                         \
+    SCALED CLAMP                                                                                   \
     "ldrd r1, r2, [r0, #20]\n\t"                                                                   \
     "pkhbt r4, r4, r5, lsl #16\n\t"                                                                \
     "pkhbt r6, r6, r8, lsl #16\n\t"                                                                \
@@ -250,14 +279,20 @@ _Static_assert(offsetof(struct hil_dsp_s16_block, shift) == 52, "columns_s16.h")
 
 /* The outputs of all pairs of rows by a pair of columns; the limits are those of the block. */
 HIL_INLINE void hil_dsp_columns_s16_rows(struct hil_dsp_s16_block *block, int32_t units,
-                                         int32_t low, int32_t high) {
+                                         int32_t shifted, int32_t low, int32_t high) {
     register struct hil_dsp_s16_block *at __asm__("r0") = block;
-    if (low == INT16_MIN && high == INT16_MAX) {
-        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_OUTPUTS(HIL_DSP_S16_LINEAR))
+    if (shifted && low == INT16_MIN && high == INT16_MAX) {
+        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_OUTPUTS(HIL_DSP_S16_SHIFTED, HIL_DSP_S16_LINEAR))
+    } else if (shifted && low == 0 && high == INT16_MAX) {
+        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_OUTPUTS(HIL_DSP_S16_SHIFTED, HIL_DSP_S16_RECTIFIED))
+    } else if (shifted) {
+        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_OUTPUTS(HIL_DSP_S16_SHIFTED, HIL_DSP_S16_CLAMPED))
+    } else if (low == INT16_MIN && high == INT16_MAX) {
+        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_OUTPUTS(HIL_DSP_S16_SCALED, HIL_DSP_S16_LINEAR))
     } else if (low == 0 && high == INT16_MAX) {
-        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_OUTPUTS(HIL_DSP_S16_RECTIFIED))
+        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_OUTPUTS(HIL_DSP_S16_SCALED, HIL_DSP_S16_RECTIFIED))
     } else {
-        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_OUTPUTS(HIL_DSP_S16_CLAMPED))
+        HIL_DSP_S16_DEPTHS(HIL_DSP_S16_OUTPUTS(HIL_DSP_S16_SCALED, HIL_DSP_S16_CLAMPED))
     }
 }
 
@@ -311,7 +346,7 @@ HIL_INLINE const uint32_t *hil_dsp_s16_sums(const struct hil_dsp_s16_block *bloc
 }
 
 HIL_INLINE void hil_dsp_columns_s16_rows(struct hil_dsp_s16_block *block, int32_t units,
-                                         int32_t low, int32_t high) {
+                                         int32_t shifted, int32_t low, int32_t high) {
     const uint32_t *rows = block->rows;
     void *const outputs = block->out;
     int16_t *to = (int16_t *)outputs;
@@ -320,7 +355,11 @@ HIL_INLINE void hil_dsp_columns_s16_rows(struct hil_dsp_s16_block *block, int32_
         rows = hil_dsp_s16_sums(block, rows, units, sums);
         for (int32_t i = 0; i < 4; i++) {
             int16_t *const out = to + (i / 2) * (block->step / 2);
-            out[i % 2] = hil_dsp_s16_scaled((int32_t)sums[i], block->multipliers[i % 2], low, high);
+            const int32_t sum = (int32_t)sums[i];
+            const int32_t multiplier = block->multipliers[i % 2];
+            out[i % 2] = shifted ? hil_dsp_s16_shifted(sum, multiplier, block->addends[i % 2],
+                                                       block->rights[i % 2], low, high)
+                                 : hil_dsp_s16_scaled(sum, multiplier, low, high);
         }
         to += block->step;
     }
@@ -367,7 +406,8 @@ struct hil_dsp_columns_s16 {
 #define HIL_DSP_COLUMNS_S16(p)                                                                     \
     {                                                                                              \
         .units = (p)->units, .columns = (p)->columns, .group = (p)->group, .wide = (p)->wide,      \
-        .out_min = (p)->out_min, .out_max = (p)->out_max, .stream = (p)->stream,                   \
+        .shifted = (p)->shifted, .out_min = (p)->out_min, .out_max = (p)->out_max,                 \
+        .stream = (p)->stream,                                                                     \
     }
 
 /* Pairs of rows by a pair of columns, whose outputs lie `step` elements apart from row to row. */
@@ -388,8 +428,10 @@ HIL_INLINE void hil_dsp_columns_s16_pair(const struct hil_dsp_columns_s16 *p, co
         .multipliers = {pair[2], pair[3]},
         .shift = 0,
         .rounding = 0,
+        .addends = {p->shifted ? pair[4] : 0, p->shifted ? pair[5] : 0},
+        .rights = {p->shifted ? pair[6] : 0, p->shifted ? pair[7] : 0},
     };
-    hil_dsp_columns_s16_rows(&block, p->units, p->out_min, p->out_max);
+    hil_dsp_columns_s16_rows(&block, p->units, p->shifted, p->out_min, p->out_max);
 }
 
 /* `count` rows, which lie in scratch, by all columns. */
@@ -397,12 +439,13 @@ HIL_INLINE void hil_dsp_columns_s16(const struct hil_dsp_columns_s16 *p, uint32_
                                     int32_t count, int16_t *out) {
     uint32_t *const wide = scratch + HIL_DSP_S16_ROWS_WORDS(p);
     const int32_t *pair = p->stream;
-    const int32_t pair_words = 4 + (p->wide ? 4 : 2) * p->units;
+    const int32_t head_words = p->shifted ? 8 : 4;
+    const int32_t pair_words = head_words + (p->wide ? 4 : 2) * p->units;
     for (int32_t column = 0; column < p->columns; column += 2) {
-        const void *const packed = pair + 4;
+        const void *const packed = pair + head_words;
         const uint32_t *weights = (const uint32_t *)packed;
         if (!p->wide) {
-            hil_dsp_s16_widen(pair + 4, p->units, wide);
+            hil_dsp_s16_widen(pair + head_words, p->units, wide);
             weights = wide;
         }
         const uint32_t *const last = scratch + 4 * p->units * (count / 2);

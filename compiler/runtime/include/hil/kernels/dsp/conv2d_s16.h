@@ -35,13 +35,14 @@ unit = 11
 struct hil_dsp_conv2d_s16 {
     HIL_IMAGES_FIELDS;
     HIL_WINDOW_FIELDS;
+    int32_t in_zero_point; /* of positions outside the image */
     HIL_DSP_COLUMNS_S16_FIELDS;
 };
 
 HIL_INLINE void hil_dsp_conv2d_s16(const struct hil_dsp_conv2d_s16 *p, const int16_t *in,
                                    int16_t *out, void *scratch) {
     const struct hil_dsp_columns_s16 columns = HIL_DSP_COLUMNS_S16(p);
-    const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(int16_t), 0);
+    const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(int16_t), p->in_zero_point);
     const int32_t depth = p->filter_h * p->filter_w * p->in_c;
     uint32_t *const rows = (uint32_t *)scratch;
     /* Behind the rows and the widened columns: two windows, at multiples of four bytes. */

@@ -3,14 +3,14 @@
  *
  * Tile: that of depthwise_plane_s8.h.
  *
- * Registers: as there; r2 is the multiplier once a tile's sums are complete, r3 stays as it is.
+ * Registers: as there; r2 is the multiplier once a tile's sums are complete, r3 the addend.
  *
  * Data: packed by `wide_depthwise()`; per channel
  *
  *   weights  12 bytes: of rows 0, 1, 2 the columns 0 1 1 2, int8. As a word, the bytes 0 and 2 are
  *            c0|c1 and the bytes 1 and 3 are c1|c2, which sxtb16 widens.
- *   scales   int32: bias, multiplier
- *   plane    in scratch, as in depthwise_plane_s8.h, with zeros around
+ *   scales   int32: bias, multiplier, addend, shift to the right
+ *   plane    in scratch, as in depthwise_plane_s8.h, with the input's zero point around
  *
  * Order: as in depthwise_plane_s8.h.
  *
@@ -68,24 +68,30 @@ struct hil_dsp_depthwise_plane_s16 {
     int32_t line;          /* half-words from row to row of the plane, an even number */
     int32_t beyond;        /* half-words after the last row, an even number */
     int32_t rows;          /* of outputs at a time */
+    int32_t in_zero_point; /* of positions outside the image */
+    int32_t shifted;       /* 1: outputs have an addend and a shift, 0: they have neither */
     int32_t out_min;       /* the least output */
     int32_t out_max;       /* the largest output */
     const int8_t *weights; /* [in_c][3 rows][4]: columns 0, 1, 1, 2 of the filter */
-    const int32_t *scales; /* of each channel: bias, multiplier */
+    const int32_t *scales; /* of each channel: bias, multiplier, addend, shift */
 };
 
 struct hil_dsp_plane_s16_channel {
     struct hil_dsp_plane_taps taps;
     int32_t bias;       /* of each output channel */
     int32_t multiplier; /* of what the scales say, in Q0.31 */
+    int32_t addend;
+    int32_t right;
 };
 
 HIL_INLINE struct hil_dsp_plane_s16_channel
 hil_dsp_plane_s16_channel(const struct hil_dsp_depthwise_plane_s16 *p, int32_t channel) {
     struct hil_dsp_plane_s16_channel c = {
         .taps = {{0}, {0}},
-        .bias = p->scales[2 * channel],
-        .multiplier = p->scales[2 * channel + 1],
+        .bias = p->scales[4 * channel],
+        .multiplier = p->scales[4 * channel + 1],
+        .addend = p->scales[4 * channel + 2],
+        .right = p->scales[4 * channel + 3],
     };
 #pragma GCC unroll 3
     for (int i = 0; i < 3; i++) {
@@ -103,9 +109,19 @@ hil_dsp_plane_s16_channel(const struct hil_dsp_depthwise_plane_s16 *p, int32_t c
 #define HIL_DSP_PLANE_S16_SCALED(sum) "smmulr " sum ", " sum ", r2\n\t"
 #define HIL_DSP_PLANE_S16_LINEAR(sum) "ssat " sum ", #16, " sum "\n\t"
 #define HIL_DSP_PLANE_S16_RECTIFIED(sum) "usat " sum ", #15, " sum "\n\t"
+#define HIL_DSP_PLANE_S16_LINEAR_BY(sum)                                                           \
+    "asr " sum ", " sum ", r2\n\t" HIL_DSP_PLANE_S16_LINEAR(sum)
+#define HIL_DSP_PLANE_S16_RECTIFIED_BY(sum)                                                        \
+    "asr " sum ", " sum ", r2\n\t" HIL_DSP_PLANE_S16_RECTIFIED(sum)
 
 #define HIL_DSP_PLANE_S16_CLAMPS(BLOCK, LAST)                                                      \
-    if (p->out_min == 0) {                                                                         \
+    if (p->shifted && p->out_min == 0) {                                                           \
+        HIL_DSP_PLANE_WIDTHS(BLOCK, LAST, HIL_DSP_PLANE_OWN, HIL_DSP_PLANE_S16_RECTIFIED_BY,       \
+                             HIL_DSP_PLANE_SCALED, "strh")                                         \
+    } else if (p->shifted) {                                                                       \
+        HIL_DSP_PLANE_WIDTHS(BLOCK, LAST, HIL_DSP_PLANE_OWN, HIL_DSP_PLANE_S16_LINEAR_BY,          \
+                             HIL_DSP_PLANE_SCALED, "strh")                                         \
+    } else if (p->out_min == 0) {                                                                  \
         HIL_DSP_PLANE_WIDTHS(BLOCK, LAST, "", HIL_DSP_PLANE_S16_RECTIFIED,                         \
                              HIL_DSP_PLANE_S16_SCALED, "strh")                                     \
     } else {                                                                                       \
@@ -127,9 +143,9 @@ hil_dsp_plane_s16_channel(const struct hil_dsp_depthwise_plane_s16 *p, int32_t c
 HIL_INLINE int hil_dsp_plane_s16_fits(const struct hil_dsp_depthwise_plane_s16 *p, int32_t rows) {
     return __builtin_constant_p(p->line) && __builtin_constant_p(p->in_c) &&
            __builtin_constant_p(p->out_w) && __builtin_constant_p(p->stride) &&
-           __builtin_constant_p(p->out_min) && p->line <= (p->stride == 2 ? 128 : 160) &&
-           2 * (p->out_w + 2) * p->in_c * rows <= 4095 && p->out_max == INT16_MAX &&
-           (p->out_min == 0 || p->out_min == INT16_MIN);
+           __builtin_constant_p(p->out_min) && __builtin_constant_p(p->shifted) &&
+           p->line <= (p->stride == 2 ? 128 : 160) && 2 * (p->out_w + 2) * p->in_c * rows <= 4095 &&
+           p->out_max == INT16_MAX && (p->out_min == 0 || p->out_min == INT16_MIN);
 }
 
 /* `turns` times `rows` rows of outputs, 1 or 2. */
@@ -146,8 +162,8 @@ HIL_INLINE void hil_dsp_plane_s16_turns(const struct hil_dsp_depthwise_plane_s16
     register const int16_t *end __asm__("r2") = in + turns * lines * p->line;
     register int32_t bias __asm__("r3") = c->bias;
     register int32_t multiplier __asm__("r4") = c->multiplier;
-    register int32_t addend __asm__("r5") = 0;
-    register int32_t own __asm__("r6") = shift;
+    register int32_t addend __asm__("r5") = c->addend;
+    register int32_t own __asm__("r6") = c->right;
     register uint32_t u0 __asm__("r8") = c->taps.left[0];
     register uint32_t u1 __asm__("r9") = c->taps.left[1];
     register uint32_t u2 __asm__("r10") = c->taps.left[2];
@@ -178,7 +194,9 @@ HIL_INLINE void hil_dsp_plane_s16_output(const struct hil_dsp_depthwise_plane_s1
         sum += (uint32_t)in[2] * (uint32_t)hil_dsp_high(c->taps.right[i]);
         in += p->line;
     }
-    *out = hil_dsp_s16_scaled((int32_t)sum, c->multiplier, p->out_min, p->out_max);
+    *out = p->shifted ? hil_dsp_s16_shifted((int32_t)sum, c->multiplier, c->addend, c->right,
+                                            p->out_min, p->out_max)
+                      : hil_dsp_s16_scaled((int32_t)sum, c->multiplier, p->out_min, p->out_max);
 }
 
 /* `rows` rows of outputs of a channel from its plane. */
@@ -256,7 +274,7 @@ HIL_INLINE void hil_dsp_depthwise_plane_s16(const struct hil_dsp_depthwise_plane
         for (int32_t y = 0; y < p->out_h; y += p->rows) {
             const int32_t rows = p->out_h - y < p->rows ? p->out_h - y : p->rows;
             const int32_t size = p->line * ((rows - 1) * p->stride + 3) + p->beyond;
-            hil_dsp_plane_clear(0, size, plane);
+            hil_dsp_plane_clear(p->in_zero_point, size, plane);
             const int32_t top = y * p->stride - p->pad_top;
             const int32_t first = top < 0 ? 0 : top;
             const int32_t end = top + (rows - 1) * p->stride + 3;

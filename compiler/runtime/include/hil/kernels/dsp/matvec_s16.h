@@ -12,7 +12,8 @@
  *
  * Data: `vector_weights()` packs the weights, for each four columns
  *
- *   +0 four biases   +16 four multipliers   +32 weights
+ *   +0 four biases   +16 four multipliers   +32 weights; where outputs are shifted
+ *   +32 four addends   +48 four shifts   +64 weights
  *   weights, narrow   16 bytes a unit: columns 0 1 of elements 0 1, columns 2 3 of elements 0 1,
  * the same of elements 2 3; a half-word is 256 * w1 + w0 weights, wide     32 bytes a unit: the
  * four columns of elements 0 1, of elements 2 3, int16
@@ -67,6 +68,7 @@ struct hil_dsp_matvec_s16 {
     int32_t units;         /* of four elements, the depth rounded up */
     int32_t columns;       /* of the weights */
     int32_t wide;          /* 1: weights of 16 bits, 0: two of 8 in each half-word */
+    int32_t shifted;       /* 1: outputs have an addend and a shift, 0: they have neither */
     int32_t out_min;       /* the least output */
     int32_t out_max;       /* the largest output */
     const int32_t *stream; /* packed weights, biases and multipliers */
@@ -244,16 +246,20 @@ HIL_INLINE void hil_dsp_vector_s16_four(const uint32_t *row, const int32_t *bias
 HIL_INLINE void hil_dsp_matvec_s16(const struct hil_dsp_matvec_s16 *p, const int16_t *in,
                                    int16_t *out, void *scratch) {
     uint32_t *const row = (uint32_t *)scratch;
-    const int32_t block_words = 8 + hil_dsp_vector_s16_words(p->units, p->wide);
+    const int32_t head_words = p->shifted ? 16 : 8;
+    const int32_t block_words = head_words + hil_dsp_vector_s16_words(p->units, p->wide);
     for (int32_t rows = p->rows; rows > 0; rows--) {
         hil_dsp_vector_s16_row(in, p->depth, p->units, row);
         const int32_t *block = p->stream;
         for (int32_t column = 0; column < p->columns; column += 4) {
             int32_t sums[4];
-            hil_dsp_vector_s16_four(row, block, block + 8, p->units, p->wide, sums);
+            hil_dsp_vector_s16_four(row, block, block + head_words, p->units, p->wide, sums);
             const int32_t left = p->columns - column;
             for (int32_t i = 0; i < 4 && (p->columns % 4 == 0 || i < left); i++) {
-                out[column + i] = hil_dsp_s16_scaled(sums[i], block[4 + i], p->out_min, p->out_max);
+                out[column + i] =
+                    p->shifted ? hil_dsp_s16_shifted(sums[i], block[4 + i], block[8 + i],
+                                                     block[12 + i], p->out_min, p->out_max)
+                               : hil_dsp_s16_scaled(sums[i], block[4 + i], p->out_min, p->out_max);
             }
             block += block_words;
         }

@@ -29,6 +29,7 @@ widened = 0.25
 @*/
 struct hil_dsp_transpose_conv2d_s16 {
     HIL_PHASES_FIELDS;
+    int32_t in_zero_point; /* of positions outside the image */
     /* Of the deepest phase; the stream is that of all phases. */
     HIL_DSP_COLUMNS_S16_FIELDS;
 };
@@ -50,6 +51,7 @@ HIL_INLINE void hil_dsp_transpose_conv2d_s16(const struct hil_dsp_transpose_conv
                 .columns = p->columns,
                 .group = p->group,
                 .wide = p->wide,
+                .shifted = p->shifted,
                 .out_min = p->out_min,
                 .out_max = p->out_max,
                 .stream = p->stream + phase.weights,
@@ -63,7 +65,7 @@ HIL_INLINE void hil_dsp_transpose_conv2d_s16(const struct hil_dsp_transpose_conv
                 .filter_w = phase.filter_w,
                 .dilation_h = 1,
                 .dilation_w = 1,
-                .pad_value = 0,
+                .pad_value = p->in_zero_point,
                 .pad_bytes = 2,
             };
             for (int32_t row = 0; row < phase.rows; row++) {

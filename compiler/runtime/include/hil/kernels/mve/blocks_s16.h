@@ -16,6 +16,7 @@
  *
  *   x        rows: int16 [n][2][8]; vector: int8 [n][2][16], high bytes, low bytes less 128
  *   rows     per four columns, 32n + 32 bytes: int8 [n][4][8] weights, int32[4] biases, multipliers
+ *            where outputs are shifted 32 more: int32[4] shifts, below 0, and zero points
  *   vector   per four columns, 64n + 32 bytes: int8 [n][4][16], int32[4] biases, of which 128 times
  *            the sum of the weights is part, int32[4] multipliers
  *
@@ -28,6 +29,9 @@
  *
  * Output: vqrdmulh by m << (31 - s) is sum * m / 2^s, half up, for a multiplier m below 2^15 and
  * 16 <= s <= 31: the single rounding itself. vqmovn, then the clamp.
+ *
+ * Shifted: vqdmulh by a multiplier of 31 bits rounds down, vrshl rounds once, half up, and the zero
+ * point is added.
  *
  * Scratch: x, where it is gathered.
  *
@@ -123,35 +127,55 @@ HIL_MVE_AT(hil_mve_block_s16, offsets, 20);
     "vmov q1[3], q1[1], r10, lr\n"                                                                 \
     "vldmia r5!, {d4-d7}\n"
 
+/* Scaled sums of two rows, and of a vector, as outputs; `place` makes a scaled sum one. */
+#define HIL_MVE_S16_SCALED(sum) "vqrdmulh.s32 " sum ", " sum ", q3\n"
+#define HIL_MVE_S16_PRODUCT(sum) "vqdmulh.s32 " sum ", " sum ", q3\n"
+#define HIL_MVE_S16_PLACED(sum)                                                                    \
+    "vrshl.s32 " sum ", " sum ", q2\n"                                                             \
+    "vadd.i32 " sum ", " sum ", q3\n"
+#define HIL_MVE_S16_SHIFTS "vldmia r5!, {d4-d7}\n"
+#define HIL_MVE_S16_NOTHING(sum) ""
+
+#define HIL_MVE_S16_TWO_ROWS(scaled, shifts, placed)                                               \
+    HIL_MVE_S16_SUMS(HIL_MVE_S16_ROWS_CHUNK, "s16", HIL_MVE_S16_ROWS_SLOT_BYTES)                   \
+    "vadd.i32 q0, q0, q2\n"                                                                        \
+    "vadd.i32 q1, q1, q2\n" scaled("q0") scaled("q1") shifts placed("q0") placed("q1")             \
+    "vqmovnb.s32 q0, q0\n"                                                                         \
+    "vqmovnt.s32 q0, q1\n"                                                                         \
+    "vmax.s16 q0, q0, q5\n"                                                                        \
+    "vmin.s16 q0, q0, q6\n"                                                                        \
+    "vstrh.16 q0, [r11, q4, uxtw #1]\n"                                                            \
+    "adds r11, #8\n" HIL_MVE_NEXT
+
+#define HIL_MVE_S16_ONE_VECTOR(scaled, shifts, placed)                                             \
+    HIL_MVE_S16_SUMS(HIL_MVE_S16_VECTOR_CHUNK, "s8", HIL_MVE_S16_VECTOR_SLOT_BYTES)                \
+    "vshl.i32 q0, q0, #8\n"                                                                        \
+    "vadd.i32 q0, q0, q1\n"                                                                        \
+    "vadd.i32 q0, q0, q2\n" scaled("q0") shifts placed("q0")                                       \
+    "vqmovnb.s32 q0, q0\n"                                                                         \
+    "vmax.s16 q0, q0, q5\n"                                                                        \
+    "vmin.s16 q0, q0, q6\n"                                                                        \
+    "vstrh.32 q0, [r11, q4, uxtw #1]\n"                                                            \
+    "adds r11, #8\n" HIL_MVE_NEXT
+
 /* clang-format on */
 
 /* Two rows of x by fours of columns. */
 HIL_MVE_S16_FUNCTION(hil_mve_rows_s16) {
-    __asm__(HIL_MVE_S16_SUMS(HIL_MVE_S16_ROWS_CHUNK, "s16",
-                             HIL_MVE_S16_ROWS_SLOT_BYTES) "vadd.i32 q0, q0, q2\n"
-                                                          "vadd.i32 q1, q1, q2\n"
-                                                          "vqrdmulh.s32 q0, q0, q3\n"
-                                                          "vqrdmulh.s32 q1, q1, q3\n"
-                                                          "vqmovnb.s32 q0, q0\n"
-                                                          "vqmovnt.s32 q0, q1\n"
-                                                          "vmax.s16 q0, q0, q5\n"
-                                                          "vmin.s16 q0, q0, q6\n"
-                                                          "vstrh.16 q0, [r11, q4, uxtw #1]\n"
-                                                          "adds r11, #8\n" HIL_MVE_NEXT);
+    __asm__(HIL_MVE_S16_TWO_ROWS(HIL_MVE_S16_SCALED, "", HIL_MVE_S16_NOTHING));
+}
+
+HIL_MVE_S16_FUNCTION(hil_mve_rows_s16_shifted) {
+    __asm__(HIL_MVE_S16_TWO_ROWS(HIL_MVE_S16_PRODUCT, HIL_MVE_S16_SHIFTS, HIL_MVE_S16_PLACED));
 }
 
 /* A vector x, split into bytes, by fours of columns. */
 HIL_MVE_S16_FUNCTION(hil_mve_vector_s16) {
-    __asm__(HIL_MVE_S16_SUMS(HIL_MVE_S16_VECTOR_CHUNK, "s8",
-                             HIL_MVE_S16_VECTOR_SLOT_BYTES) "vshl.i32 q0, q0, #8\n"
-                                                            "vadd.i32 q0, q0, q1\n"
-                                                            "vadd.i32 q0, q0, q2\n"
-                                                            "vqrdmulh.s32 q0, q0, q3\n"
-                                                            "vqmovnb.s32 q0, q0\n"
-                                                            "vmax.s16 q0, q0, q5\n"
-                                                            "vmin.s16 q0, q0, q6\n"
-                                                            "vstrh.32 q0, [r11, q4, uxtw #1]\n"
-                                                            "adds r11, #8\n" HIL_MVE_NEXT);
+    __asm__(HIL_MVE_S16_ONE_VECTOR(HIL_MVE_S16_SCALED, "", HIL_MVE_S16_NOTHING));
+}
+
+HIL_MVE_S16_FUNCTION(hil_mve_vector_s16_shifted) {
+    __asm__(HIL_MVE_S16_ONE_VECTOR(HIL_MVE_S16_PRODUCT, HIL_MVE_S16_SHIFTS, HIL_MVE_S16_PLACED));
 }
 
 #endif

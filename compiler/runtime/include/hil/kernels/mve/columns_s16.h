@@ -15,6 +15,7 @@
 #define HIL_MVE_COLUMNS_S16_FIELDS                                                                 \
     int32_t chunks;      /* of eight weights, a column's depth rounded up */                       \
     int32_t columns;     /* of the weights */                                                      \
+    int32_t shifted;     /* 1: outputs have a shift and a zero point, 0: neither */                \
     int32_t out_min;     /* the least output */                                                    \
     int32_t out_max;     /* the largest output */                                                  \
     const int8_t *stream /* blocks_s16.h draws it */
@@ -25,8 +26,8 @@ struct hil_mve_columns_s16 {
 
 #define HIL_MVE_COLUMNS_S16(p)                                                                     \
     {                                                                                              \
-        .chunks = (p)->chunks, .columns = (p)->columns, .out_min = (p)->out_min,                   \
-        .out_max = (p)->out_max, .stream = (p)->stream,                                            \
+        .chunks = (p)->chunks, .columns = (p)->columns, .shifted = (p)->shifted,                   \
+        .out_min = (p)->out_min, .out_max = (p)->out_max, .stream = (p)->stream,                   \
     }
 
 /* Copies a row to where it belongs in a pair; nothing beyond its end is read. */
@@ -40,6 +41,18 @@ HIL_INLINE void hil_mve_place_s16(int16_t *to, const int16_t *from, int32_t dept
     if (depth % HIL_MVE_S16_CHUNK_SIZE != 0) {
         const mve_pred16_t inside = vctp16q((uint32_t)(depth % HIL_MVE_S16_CHUNK_SIZE));
         vstrhq_s16(to, vldrhq_z_s16(from, inside));
+    }
+}
+
+/* Bytes behind the weights of four columns. */
+HIL_INLINE int32_t hil_mve_s16_scales(int32_t shifted) { return shifted ? 64 : 32; }
+
+HIL_INLINE void hil_mve_rows_s16_by(int32_t shifted, const int16_t *x, const int8_t *stream,
+                                    int16_t *out, const struct hil_mve_block_s16 *block) {
+    if (shifted) {
+        hil_mve_rows_s16_shifted(x, stream, out, block);
+    } else {
+        hil_mve_rows_s16(x, stream, out, block);
     }
 }
 
@@ -62,7 +75,7 @@ HIL_INLINE void hil_mve_columns_s16(const struct hil_mve_columns_s16 *p, const i
         block.offsets[2 * column + 1] = (uint16_t)(column + step);
     }
     if (whole > 0) {
-        hil_mve_rows_s16(x, p->stream, out, &block);
+        hil_mve_rows_s16_by(p->shifted, x, p->stream, out, &block);
     }
     if (rest > 0) {
         int16_t last[8];
@@ -70,7 +83,9 @@ HIL_INLINE void hil_mve_columns_s16(const struct hil_mve_columns_s16 *p, const i
         for (int32_t column = 0; column < 4; column++) {
             block.offsets[2 * column + 1] = (uint16_t)(column + 4);
         }
-        hil_mve_rows_s16(x, p->stream + whole * (32 * p->chunks + 32), last, &block);
+        const int8_t *const rest_stream =
+            p->stream + whole * (32 * p->chunks + hil_mve_s16_scales(p->shifted));
+        hil_mve_rows_s16_by(p->shifted, x, rest_stream, last, &block);
         for (int32_t column = 0; column < rest; column++) {
             out[4 * whole + column] = last[column];
             if (rows > 1) {

@@ -29,13 +29,14 @@ chunk = 11.61
 struct hil_conv2d_s16_mve {
     HIL_IMAGES_FIELDS;
     HIL_WINDOW_FIELDS;
+    int32_t in_zero_point; /* of positions outside the image */
     HIL_MVE_COLUMNS_S16_FIELDS;
 };
 
 HIL_INLINE void hil_conv2d_s16_mve(const struct hil_conv2d_s16_mve *p, const int16_t *in,
                                    int16_t *out, void *scratch) {
     const struct hil_mve_columns_s16 columns = HIL_MVE_COLUMNS_S16(p);
-    const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(int16_t), 0);
+    const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(int16_t), p->in_zero_point);
     const int32_t depth = p->filter_h * p->filter_w * p->in_c;
     int16_t *const x = (int16_t *)scratch;
     int16_t *const gathered = x + HIL_MVE_S16_PAIR * p->chunks;

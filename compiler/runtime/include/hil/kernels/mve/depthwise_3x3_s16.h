@@ -14,7 +14,8 @@
  * q7 low; behind the inputs q6 is high, and places take the sums' registers.
  *
  * Data: by the Helium family's `_depthwise()`: int8 [channels][3 lines][3] weights, int32
- * [channels][2] bias and multiplier; planes in scratch, int16 [lines][line], zeros around.
+ * [channels][4] bias, multiplier, shift, zero point; planes in scratch, int16 [lines][line], the
+ * input's zero point around.
  *
  * Order: of `rows` rows of outputs, channel by channel, the inputs are read, then outputs written.
  *
@@ -72,10 +73,12 @@ struct hil_depthwise_3x3_s16_mve {
     int32_t upright;       /* 1: lines are columns, 0: they are rows */
     int32_t line;          /* elements of a line of the plane */
     int32_t lines;         /* of the plane, those of a missing second line of outputs too */
+    int32_t in_zero_point; /* of positions outside the image */
+    int32_t shifted;       /* 1: outputs have a shift and a zero point, 0: neither */
     int32_t out_min;       /* the least output */
     int32_t out_max;       /* the largest output */
     const int8_t *weights; /* [in_c][9]: line by line */
-    const int32_t *scales; /* of each channel: bias, multiplier */
+    const int32_t *scales; /* of each channel: bias, multiplier, shift, zero point */
 };
 
 /* Four inputs of a line. */
@@ -91,13 +94,22 @@ struct hil_mve_lines_s16 {
     int32_t line_step;
 };
 
+/* Four sums of a channel as outputs, which are yet to be saturated. */
+HIL_INLINE int32x4_t hil_mve_lines_s16_scaled(const struct hil_depthwise_3x3_s16_mve *p,
+                                              const int32_t *scales, int32x4_t sums) {
+    if (!p->shifted) {
+        return vqrdmulhq_n_s32(sums, scales[1]);
+    }
+    return vaddq_n_s32(vrshlq_n_s32(vqdmulhq_n_s32(sums, scales[1]), scales[2]), scales[3]);
+}
+
 /* Two lines of four outputs from the plane at `from`, of which those are stored whose rank is below
  * `count`; 4 stores all. */
 HIL_INLINE void hil_mve_lines_s16_tile(const struct hil_depthwise_3x3_s16_mve *p,
-                                       const int16_t *from, const int32_t *w, int32_t bias,
-                                       int32_t multiplier, uint32x4_t every, uint16x8_t places,
-                                       uint16x8_t ranks, int32_t count, int16_t *out) {
-    int32x4_t first = vdupq_n_s32(bias);
+                                       const int16_t *from, const int32_t *w, const int32_t *scales,
+                                       uint32x4_t every, uint16x8_t places, uint16x8_t ranks,
+                                       int32_t count, int16_t *out) {
+    int32x4_t first = vdupq_n_s32(scales[0]);
     int32x4_t second = first;
 #pragma GCC unroll 5
     for (int32_t y = 0; y < p->stride + 3; y++) {
@@ -112,8 +124,8 @@ HIL_INLINE void hil_mve_lines_s16_tile(const struct hil_depthwise_3x3_s16_mve *p
             }
         }
     }
-    int16x8_t both = vqmovnbq_s32(vdupq_n_s16(0), vqrdmulhq_n_s32(first, multiplier));
-    both = vqmovntq_s32(both, vqrdmulhq_n_s32(second, multiplier));
+    int16x8_t both = vqmovnbq_s32(vdupq_n_s16(0), hil_mve_lines_s16_scaled(p, scales, first));
+    both = vqmovntq_s32(both, hil_mve_lines_s16_scaled(p, scales, second));
     both = vminq_s16(vmaxq_s16(both, vdupq_n_s16((int16_t)p->out_min)),
                      vdupq_n_s16((int16_t)p->out_max));
     /* By a comparison: gcc 12 loses masks that were worked out in core registers. */
@@ -129,6 +141,8 @@ struct hil_mve_lines_s16_places {
     uint16_t pairs[4][8];
     int16_t bounds[2][8];
     int32_t bias[4];
+    int32_t shifts[4];
+    int32_t zero_points[4];
 };
 
 /* clang-format off */
@@ -151,11 +165,24 @@ struct hil_mve_lines_s16_places {
     HIL_MVE_TAP_S16(y, 1) HIL_MVE_MUL_S16(a, "r10") HIL_MVE_MUL_S16(b, "r6") HIL_MVE_MUL_S16(c, "r3") \
     HIL_MVE_TAP_S16(y, 2) HIL_MVE_MUL_S16(a, "r11") HIL_MVE_MUL_S16(b, "r8") HIL_MVE_MUL_S16(c, "r4")
 
-/* Two lines of sums to outputs: q6 has the largest one, q7 the least; the second's register takes
- * the places. */
+/* Sums scaled; shifted ones take q6 for their shifts, then for their zero points. */
+#define HIL_MVE_SCALED_S16(sum) "vqrdmulh.s32 " sum ", " sum ", r12\n\t"
+#define HIL_MVE_PRODUCT_S16(sum)                                                                   \
+    "vqdmulh.s32 " sum ", " sum ", r12\n\t"                                                        \
+    "vrshl.s32 " sum ", " sum ", q6\n\t"
+#define HIL_MVE_PLACED_S16(sum) "vadd.i32 " sum ", " sum ", q6\n\t"
+#define HIL_MVE_PLAIN_S16(SUMS) SUMS(HIL_MVE_SCALED_S16)
+#define HIL_MVE_SHIFTED_S16(SUMS)                                                                  \
+    "vldrw.32 q6, [r7, #112]\n\t" SUMS(HIL_MVE_PRODUCT_S16)                                        \
+    "vldrw.32 q6, [r7, #128]\n\t" SUMS(HIL_MVE_PLACED_S16)
+#define HIL_MVE_SUMS_2(each) each("q0") each("q1")
+#define HIL_MVE_SUMS_4(each) HIL_MVE_SUMS_2(each) each("q2") each("q3")
+#define HIL_MVE_SUMS_5(each) HIL_MVE_SUMS_4(each) each("q4")
+#define HIL_MVE_SUMS_6(each) HIL_MVE_SUMS_5(each) each("q5")
+
+/* Two lines of scaled sums to outputs: q6 has the largest one, q7 the least; the second's register
+ * takes the places. */
 #define HIL_MVE_OUT_S16(a, b, at)                                                                  \
-    "vqrdmulh.s32 " a ", " a ", r12\n\t"                                                           \
-    "vqrdmulh.s32 " b ", " b ", r12\n\t"                                                           \
     "vqmovnb.s32 " a ", " a "\n\t"                                                                 \
     "vqmovnt.s32 " a ", " b "\n\t"                                                                 \
     HIL_MVE_STORE_S16(a, b, at)
@@ -167,7 +194,7 @@ struct hil_mve_lines_s16_places {
 #define HIL_MVE_BIAS_S16(sum) "vldrw.32 " sum ", [r7, #96]\n\t"
 #define HIL_MVE_HIGH_S16 "vldrh.u16 q6, [r7, #80]\n\t"
 
-#define HIL_MVE_SIX_LINES_S16                                                                      \
+#define HIL_MVE_SIX_LINES_S16(SCALED)                                                                     \
     HIL_MVE_BIAS_S16("q0") HIL_MVE_BIAS_S16("q1") HIL_MVE_BIAS_S16("q2")                           \
     HIL_MVE_BIAS_S16("q3") HIL_MVE_BIAS_S16("q4") HIL_MVE_BIAS_S16("q5")                           \
     HIL_MVE_ONE_S16(-3, "q0", "r2", "r3", "r4")                                                    \
@@ -178,11 +205,11 @@ struct hil_mve_lines_s16_places {
     HIL_MVE_THREE_S16(2, "q3", "q4", "q5")                                                         \
     HIL_MVE_TWO_S16(3, "q4", "r9", "r10", "r11", "q5", "r5", "r6", "r8")                           \
     HIL_MVE_ONE_S16(4, "q5", "r9", "r10", "r11")                                                   \
-    HIL_MVE_HIGH_S16                                                                               \
+    SCALED(HIL_MVE_SUMS_6) HIL_MVE_HIGH_S16                                                                               \
     HIL_MVE_OUT_S16("q0", "q1", "0") HIL_MVE_OUT_S16("q2", "q3", "16")                             \
     HIL_MVE_OUT_S16("q4", "q5", "32")
 
-#define HIL_MVE_FIVE_LINES_S16                                                                     \
+#define HIL_MVE_FIVE_LINES_S16(SCALED)                                                                    \
     HIL_MVE_BIAS_S16("q0") HIL_MVE_BIAS_S16("q1") HIL_MVE_BIAS_S16("q2")                           \
     HIL_MVE_BIAS_S16("q3") HIL_MVE_BIAS_S16("q4")                                                  \
     HIL_MVE_ONE_S16(-3, "q0", "r2", "r3", "r4")                                                    \
@@ -192,14 +219,13 @@ struct hil_mve_lines_s16_places {
     HIL_MVE_THREE_S16(1, "q2", "q3", "q4")                                                         \
     HIL_MVE_TWO_S16(2, "q3", "r9", "r10", "r11", "q4", "r5", "r6", "r8")                           \
     HIL_MVE_ONE_S16(3, "q4", "r9", "r10", "r11")                                                   \
-    HIL_MVE_HIGH_S16                                                                               \
+    SCALED(HIL_MVE_SUMS_5) HIL_MVE_HIGH_S16                                                                               \
     HIL_MVE_OUT_S16("q0", "q1", "0") HIL_MVE_OUT_S16("q2", "q3", "16")                             \
-    "vqrdmulh.s32 q4, q4, r12\n\t"                                                                 \
     "vqmovnb.s32 q5, q4\n\t"                                                                       \
     "vqmovnt.s32 q5, q4\n\t"                                                                       \
     HIL_MVE_STORE_S16("q5", "q4", "48")
 
-#define HIL_MVE_FOUR_LINES_S16                                                                     \
+#define HIL_MVE_FOUR_LINES_S16(SCALED)                                                                    \
     HIL_MVE_BIAS_S16("q0") HIL_MVE_BIAS_S16("q1") HIL_MVE_BIAS_S16("q2") HIL_MVE_BIAS_S16("q3")    \
     HIL_MVE_ONE_S16(-3, "q0", "r2", "r3", "r4")                                                    \
     HIL_MVE_TWO_S16(-2, "q0", "r5", "r6", "r8", "q1", "r2", "r3", "r4")                            \
@@ -207,16 +233,16 @@ struct hil_mve_lines_s16_places {
     HIL_MVE_THREE_S16(0, "q1", "q2", "q3")                                                         \
     HIL_MVE_TWO_S16(1, "q2", "r9", "r10", "r11", "q3", "r5", "r6", "r8")                           \
     HIL_MVE_ONE_S16(2, "q3", "r9", "r10", "r11")                                                   \
-    HIL_MVE_HIGH_S16                                                                               \
+    SCALED(HIL_MVE_SUMS_4) HIL_MVE_HIGH_S16                                                                               \
     HIL_MVE_OUT_S16("q0", "q1", "0") HIL_MVE_OUT_S16("q2", "q3", "16")
 
-#define HIL_MVE_TWO_LINES_S16                                                                      \
+#define HIL_MVE_TWO_LINES_S16(SCALED)                                                                     \
     HIL_MVE_BIAS_S16("q0") HIL_MVE_BIAS_S16("q1")                                                  \
     HIL_MVE_ONE_S16(-3, "q0", "r2", "r3", "r4")                                                    \
     HIL_MVE_TWO_S16(-2, "q0", "r5", "r6", "r8", "q1", "r2", "r3", "r4")                            \
     HIL_MVE_TWO_S16(-1, "q0", "r9", "r10", "r11", "q1", "r5", "r6", "r8")                          \
     HIL_MVE_ONE_S16(0, "q1", "r9", "r10", "r11")                                                   \
-    HIL_MVE_HIGH_S16                                                                               \
+    SCALED(HIL_MVE_SUMS_2) HIL_MVE_HIGH_S16                                                                               \
     HIL_MVE_OUT_S16("q0", "q1", "0")
 
 /* Tiles next to each other. r7, in which a compiler may keep its frame, is given back. */
@@ -244,6 +270,13 @@ struct hil_mve_lines_s16_places {
                      : "r4", "r5", "r6", "r8", "r9", "r10", "r11", "q0", "q1", "q2", "q3", "q4",   \
                        "q5", "q6", "q7", "cc", "memory")
 
+#define HIL_MVE_LINES_S16_TURNS(LINES)                                                             \
+    if (p->shifted) {                                                                              \
+        HIL_MVE_LINES_S16_LOOP(LINES(HIL_MVE_SHIFTED_S16));                                        \
+    } else {                                                                                       \
+        HIL_MVE_LINES_S16_LOOP(LINES(HIL_MVE_PLAIN_S16));                                          \
+    }
+
 /* clang-format on */
 
 /* The longest line of which an instruction reaches the first of six lines' inputs and the last. */
@@ -252,8 +285,9 @@ struct hil_mve_lines_s16_places {
 /* Whether instructions can hold all distances; they are constants, as in a body for one layer. */
 HIL_INLINE int hil_mve_lines_s16_fit(const struct hil_depthwise_3x3_s16_mve *p) {
     return __builtin_constant_p(p->line) && __builtin_constant_p(p->in_c) &&
-           __builtin_constant_p(p->out_w) && __builtin_constant_p(p->upright) && p->stride == 1 &&
-           p->line <= 40 && 8 * (p->upright ? p->out_w * p->in_c : p->in_c) <= 4095;
+           __builtin_constant_p(p->out_w) && __builtin_constant_p(p->upright) &&
+           __builtin_constant_p(p->shifted) && p->stride == 1 && p->line <= 40 &&
+           8 * (p->upright ? p->out_w * p->in_c : p->in_c) <= 4095;
 }
 
 /* How many tiles of six lines, of five, of four and of two make so many lines in few instructions;
@@ -294,16 +328,16 @@ HIL_INLINE void hil_mve_lines_s16_vectors(const struct hil_depthwise_3x3_s16_mve
     register int16_t *to __asm__("r1") = out;
     register const struct hil_mve_lines_s16_places *places __asm__("r2") = tile;
     register const int8_t *weights __asm__("r3") = p->weights + 9 * channel;
-    register int32_t multiplier __asm__("r12") = p->scales[2 * channel + 1];
+    register int32_t multiplier __asm__("r12") = p->scales[4 * channel + 1];
     register int32_t turns __asm__("lr") = vectors;
     if (lines == 6) {
-        HIL_MVE_LINES_S16_LOOP(HIL_MVE_SIX_LINES_S16);
+        HIL_MVE_LINES_S16_TURNS(HIL_MVE_SIX_LINES_S16)
     } else if (lines == 5) {
-        HIL_MVE_LINES_S16_LOOP(HIL_MVE_FIVE_LINES_S16);
+        HIL_MVE_LINES_S16_TURNS(HIL_MVE_FIVE_LINES_S16)
     } else if (lines == 4) {
-        HIL_MVE_LINES_S16_LOOP(HIL_MVE_FOUR_LINES_S16);
+        HIL_MVE_LINES_S16_TURNS(HIL_MVE_FOUR_LINES_S16)
     } else {
-        HIL_MVE_LINES_S16_LOOP(HIL_MVE_TWO_LINES_S16);
+        HIL_MVE_LINES_S16_TURNS(HIL_MVE_TWO_LINES_S16)
     }
 }
 
@@ -338,7 +372,9 @@ HIL_INLINE void hil_mve_lines_s16_all(const struct hil_depthwise_3x3_s16_mve *p,
                                       struct hil_mve_lines_s16_places *tile, int32_t channel,
                                       const int16_t *plane, int16_t *out) {
     const struct hil_mve_lines_s16_tiles tiles = hil_mve_lines_s16_split(all->lines, p->line);
-    vstrwq_s32(tile->bias, vdupq_n_s32(p->scales[2 * channel]));
+    vstrwq_s32(tile->bias, vdupq_n_s32(p->scales[4 * channel]));
+    vstrwq_s32(tile->shifts, vdupq_n_s32(p->scales[4 * channel + 2]));
+    vstrwq_s32(tile->zero_points, vdupq_n_s32(p->scales[4 * channel + 3]));
     int32_t line = 0;
     line = hil_mve_lines_s16_below(p, all, tile, 6, tiles.sixes, line, channel, plane, out);
     line = hil_mve_lines_s16_below(p, all, tile, 5, tiles.fives, line, channel, plane, out);
@@ -357,8 +393,7 @@ HIL_INLINE void hil_mve_lines_s16_channel(const struct hil_depthwise_3x3_s16_mve
     for (int32_t i = 0; i < 9; i++) {
         w[i] = p->weights[9 * channel + i];
     }
-    const int32_t bias = p->scales[2 * channel];
-    const int32_t multiplier = p->scales[2 * channel + 1];
+    const int32_t *const scales = p->scales + 4 * channel;
     /* Outputs 0 to 3 of both lines in turn. */
     const uint16x8_t index = vshrq_n_u16(vidupq_n_u16(0, 1), 1);
     const uint16x8_t odd = vandq_u16(vidupq_n_u16(0, 1), vdupq_n_u16(1));
@@ -373,8 +408,8 @@ HIL_INLINE void hil_mve_lines_s16_channel(const struct hil_depthwise_3x3_s16_mve
         int16_t *const to = out + line * all->line_step;
         for (int32_t x = 0; x < all->outputs; x += 4) {
             const int32_t left = all->outputs - x;
-            hil_mve_lines_s16_tile(p, from + x * p->stride, w, bias, multiplier, every, places,
-                                   ranks, left < 4 ? left : 4, to + x * all->step);
+            hil_mve_lines_s16_tile(p, from + x * p->stride, w, scales, every, places, ranks,
+                                   left < 4 ? left : 4, to + x * all->step);
         }
     }
 }
@@ -409,7 +444,7 @@ HIL_INLINE void hil_depthwise_3x3_s16_mve(const struct hil_depthwise_3x3_s16_mve
                 .line_step = p->upright ? p->in_c : out_row,
             };
             for (int32_t i = 0; i < p->line * p->lines + 8; i += 8) {
-                vstrhq_s16(plane + i, vdupq_n_s16(0));
+                vstrhq_s16(plane + i, vdupq_n_s16((int16_t)p->in_zero_point));
             }
 #if defined(__OPTIMIZE__) && !defined(__clang__)
             const int32_t fast = hil_mve_lines_s16_fit(p) && all.outputs >= 4 && all.lines >= 2;

@@ -70,6 +70,7 @@ struct hil_vector_s16_mve {
     int32_t depth;        /* elements of a row */
     int32_t chunks;       /* of sixteen weights, the depth rounded up */
     int32_t columns;      /* of the weights */
+    int32_t shifted;      /* 1: outputs have a shift and a zero point, 0: neither */
     int32_t out_min;      /* the least output */
     int32_t out_max;      /* the largest output */
     const int8_t *stream; /* blocks_s16.h draws it */
@@ -97,11 +98,22 @@ HIL_INLINE void hil_mve_split_s16(int8_t *to, const int16_t *from, int32_t depth
     }
 }
 
+HIL_INLINE void hil_mve_vector_s16_by(int32_t shifted, const int8_t *x, const int8_t *stream,
+                                      int16_t *out, const struct hil_mve_block_s16 *block) {
+    if (shifted) {
+        hil_mve_vector_s16_shifted(x, stream, out, block);
+    } else {
+        hil_mve_vector_s16(x, stream, out, block);
+    }
+}
+
 HIL_INLINE void hil_vector_s16_mve(const struct hil_vector_s16_mve *p, const int16_t *in,
                                    int16_t *out, void *scratch) {
     int8_t *const x = (int8_t *)scratch;
     const int32_t whole = p->columns / 4;
     const int32_t rest = p->columns % 4;
+    const int8_t *const rest_stream =
+        p->stream + whole * (64 * p->chunks + hil_mve_s16_scales(p->shifted));
     struct hil_mve_block_s16 block = {
         .steps = whole,
         .skipped = hil_mve_skip(p->chunks, HIL_MVE_S16_VECTOR_SLOT_BYTES),
@@ -120,12 +132,12 @@ HIL_INLINE void hil_vector_s16_mve(const struct hil_vector_s16_mve *p, const int
         hil_mve_split_s16(x, in, p->depth);
         if (whole > 0) {
             block.steps = whole;
-            hil_mve_vector_s16(x, p->stream, out, &block);
+            hil_mve_vector_s16_by(p->shifted, x, p->stream, out, &block);
         }
         if (rest > 0) {
             int16_t last[4];
             block.steps = 1;
-            hil_mve_vector_s16(x, p->stream + whole * (64 * p->chunks + 32), last, &block);
+            hil_mve_vector_s16_by(p->shifted, x, rest_stream, last, &block);
             for (int32_t i = 0; i < rest; i++) {
                 out[4 * whole + i] = last[i];
             }

@@ -28,6 +28,7 @@ output = 16.51
 @*/
 struct hil_transpose_conv2d_s16_mve {
     HIL_PHASES_FIELDS;
+    int32_t in_zero_point; /* of positions outside the image */
     /* Of the deepest phase; the stream is that of all phases. */
     HIL_MVE_COLUMNS_S16_FIELDS;
 };
@@ -44,6 +45,7 @@ HIL_INLINE void hil_transpose_conv2d_s16_mve(const struct hil_transpose_conv2d_s
             const struct hil_mve_columns_s16 columns = {
                 .chunks = (depth + HIL_MVE_S16_CHUNK_SIZE - 1) / HIL_MVE_S16_CHUNK_SIZE,
                 .columns = p->columns,
+                .shifted = p->shifted,
                 .out_min = p->out_min,
                 .out_max = p->out_max,
                 .stream = p->stream + phase.weights,
@@ -57,7 +59,7 @@ HIL_INLINE void hil_transpose_conv2d_s16_mve(const struct hil_transpose_conv2d_s
                 .filter_w = phase.filter_w,
                 .dilation_h = 1,
                 .dilation_w = 1,
-                .pad_value = 0,
+                .pad_value = p->in_zero_point,
                 .pad_bytes = 2,
             };
             for (int32_t row = 0; row < phase.rows; row++) {

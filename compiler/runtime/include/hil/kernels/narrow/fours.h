@@ -58,6 +58,15 @@ HIL_INLINE int32_t hil_narrow_requantize(int32_t sum, int32_t multiplier, int32_
     return (product + rounding) >> (shift - 16);
 }
 
+/* hil_requantize_shifted(), by multiplier, addend and shift. */
+HIL_INLINE int32_t hil_narrow_shifted(int32_t sum, const int32_t *words) {
+#if defined(__ARM_ARCH) && __ARM_ARCH == 6
+    return (hil_high_word_halves(sum, words[0]) + words[1]) >> words[2];
+#else
+    return hil_requantize_shifted(sum, words[0], words[1], words[2]);
+#endif
+}
+
 /* hil_requantize(), on cores that multiply to 64 bits and on others. */
 HIL_INLINE int32_t hil_narrow_requantize_twice(int32_t x, int32_t multiplier, int32_t shift) {
 #if defined(__ARM_ARCH) && __ARM_ARCH == 6

@@ -14,7 +14,11 @@
     int32_t out_max;        /* the largest output */                                               \
     const uint8_t *weights; /* in fours of columns, as fours.h draws them */                       \
     const int32_t *bias;    /* of each column, in whole fours */                                   \
-    const int16_t *scales   /* of each column the multiplier and the shift to the right, 16 to 46 */
+    int32_t in_zero_point;  /* of positions outside the image */                                   \
+    int32_t shifted;        /* 1: `words` make outputs, 0: `scales` do */                          \
+    const int16_t                                                                                  \
+        *scales;         /* of each column the multiplier and the shift to the right, 16 to 46 */  \
+    const int32_t *words /* of each column the multiplier, the addend and the shift behind it */
 
 struct hil_narrow_columns {
     HIL_NARROW_COLUMNS_FIELDS;
@@ -23,14 +27,17 @@ struct hil_narrow_columns {
 #define HIL_NARROW_COLUMNS(p)                                                                      \
     {                                                                                              \
         .columns = (p)->columns, .out_min = (p)->out_min, .out_max = (p)->out_max,                 \
-        .weights = (p)->weights, .bias = (p)->bias, .scales = (p)->scales,                         \
+        .weights = (p)->weights, .bias = (p)->bias, .in_zero_point = (p)->in_zero_point,           \
+        .shifted = (p)->shifted, .scales = (p)->scales, .words = (p)->words,                       \
     }
 
-/* The output of a sum. */
-HIL_INLINE int16_t hil_narrow_output(uint32_t sum, const int16_t *scale, int32_t low,
-                                     int32_t high) {
-    return (int16_t)hil_clamp(hil_narrow_requantize((int32_t)sum, scale[0], scale[1]), low, high);
-}
+/* The output of a sum of a channel, as the fields of p say. */
+#define HIL_NARROW_OUTPUT(p, sum, channel)                                                         \
+    ((int16_t)hil_clamp((p)->shifted                                                               \
+                            ? hil_narrow_shifted((int32_t)(sum), (p)->words + 3 * (channel))       \
+                            : hil_narrow_requantize((int32_t)(sum), (p)->scales[2 * (channel)],    \
+                                                    (p)->scales[2 * (channel) + 1]),               \
+                        (p)->out_min, (p)->out_max))
 
 /* A row times all columns. */
 HIL_INLINE void hil_narrow_row(const struct hil_narrow_columns *p, const int16_t *x, int32_t depth,
@@ -46,8 +53,7 @@ HIL_INLINE void hil_narrow_row(const struct hil_narrow_columns *p, const int16_t
         weights += HIL_FOURS * depth;
         const int32_t left = p->columns - column;
         for (int32_t i = 0; i < HIL_FOURS && (p->columns % HIL_FOURS == 0 || i < left); i++) {
-            out[column + i] =
-                hil_narrow_output(sums[i], p->scales + 2 * (column + i), p->out_min, p->out_max);
+            out[column + i] = HIL_NARROW_OUTPUT(p, sums[i], column + i);
         }
     }
 }
@@ -121,7 +127,7 @@ struct hil_narrow_conv2d_s16 {
 HIL_INLINE void hil_narrow_conv2d_s16(const struct hil_narrow_conv2d_s16 *p, const int16_t *in,
                                       int16_t *out, void *scratch) {
     const struct hil_narrow_columns columns = HIL_NARROW_COLUMNS(p);
-    const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(int16_t), 0);
+    const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(int16_t), p->in_zero_point);
     for (int32_t image = 0; image < p->batch; image++) {
         for (int32_t out_y = 0; out_y < p->out_h; out_y++) {
             for (int32_t out_x = 0; out_x < p->out_w; out_x++) {
@@ -162,7 +168,10 @@ struct hil_narrow_depthwise_s16 {
     int32_t out_max;       /* the largest output */
     const int8_t *weights; /* [in_c][filter_h][filter_w] */
     const int32_t *bias;   /* of each channel */
+    int32_t in_zero_point; /* of positions outside the image */
+    int32_t shifted;       /* 1: `words` make outputs, 0: `scales` do */
     const int16_t *scales; /* of each channel the multiplier and the shift to the right, 16 to 46 */
+    const int32_t *words;  /* of each channel the multiplier, the addend and the shift behind it */
 };
 
 /* All channels of an output pixel; the taps lie row_step and column_step elements apart. */
@@ -182,13 +191,13 @@ HIL_INLINE void hil_narrow_depthwise_pixel(const struct hil_narrow_depthwise_s16
             row += row_step;
             weights += p->filter_w;
         }
-        out[channel] = hil_narrow_output(sum, p->scales + 2 * channel, p->out_min, p->out_max);
+        out[channel] = HIL_NARROW_OUTPUT(p, sum, channel);
     }
 }
 
 HIL_INLINE void hil_narrow_depthwise_s16(const struct hil_narrow_depthwise_s16 *p,
                                          const int16_t *in, int16_t *out, void *scratch) {
-    const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(int16_t), 0);
+    const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(int16_t), p->in_zero_point);
     /* Windows that start within these are inside the image. */
     const int32_t last_y = p->in_h - ((p->filter_h - 1) * p->dilation_h + 1);
     const int32_t last_x = p->in_w - ((p->filter_w - 1) * p->dilation_w + 1);
