@@ -310,6 +310,19 @@ PLANES: tuple[Shapes, ...] = tuple(
     for act in ("RELU", "NONE")
 )  # fmt: skip
 
+#: Filters of up to five rows and eight columns, which a few rows of pixels lie under at a time.
+FILTER_ROWS: tuple[Shapes, ...] = tuple(
+    ("DEPTHWISE_CONV_2D", (1, *image, n), (1, *size, n), attrs)
+    for image, n, size, attrs in (
+        ((9, 7), 9, (5, 5), depthwise(1)),
+        ((17, 6), 3, (5, 5), depthwise(2, activation="NONE")),
+        ((5, 30), 2, (4, 8), depthwise(1, activation="NONE")),
+        ((8, 12), 8, (3, 3), conv("SAME", depth_multiplier=1, dilation_h=2, dilation_w=2)),
+        ((20, 4), 1, (2, 5), depthwise(2)),
+        ((12, 5), 5, (5, 4), conv((2, 1, 0, 3), depth_multiplier=1, activation="NONE")),
+    )
+)
+
 
 def tamed(layer: Layer) -> Layer:
     """The layer with scales of usual size, so that every shift is to the right."""

@@ -18,6 +18,7 @@ from kernel_checks import Operator, check, checks_of, count, overlapping_checks
 from kernel_layers import (
     CASES,
     CORNERS,
+    FILTER_ROWS,
     PIXELS,
     PLANES,
     Shapes,
@@ -62,7 +63,7 @@ SAMPLE = {"mps2-an385": 20, "mps2-an386": 10, "mps3-an547": 10}
 
 #: Shapes of layers and attributes where one kernel or another takes another way: those for Helium,
 #: and the others'.
-OF_HELIUM: Sequence[Shapes] = (*CORNERS, *PIXELS, *PLANES)
+OF_HELIUM: Sequence[Shapes] = (*CORNERS, *PIXELS, *PLANES, *FILTER_ROWS)
 OF_OTHERS: Sequence[Shapes] = [(op, x, w, attrs) for op, x, w, attrs, *_ in CASES.values()]
 
 

@@ -5101,6 +5101,38 @@ class HilDepthwiseConv2dS8Mve(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilDepthwiseRowsS8Mve(Parameters):
+    """The fields of ``struct hil_depthwise_rows_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_depthwise_rows_s8_mve"
+
+    images: HilImages
+    #: at most 5, dilation included
+    filter_h: int
+    #: at most 8, likewise
+    filter_w: int
+    #: 1 or 2
+    stride: int
+    #: rows by which the first window reaches above the image
+    pad_top: int
+    #: columns by which the first window reaches beyond the image
+    pad_left: int
+    #: channels at a time, at most 8
+    planes: int
+    #: input rows of a band: 12 with stride 1, 19 with stride 2
+    plane_h: int
+    #: input columns, as far as windows reach: 32 or 96
+    plane_w: int
+    #: as in HIL_MVE_PIXELS_FIELDS
+    any: int
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    output_range: HilOutputRange
+    #: the head draws it
+    stream: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilMulS8Mve(Parameters):
     """The fields of ``struct hil_mul_s8_mve``."""
 

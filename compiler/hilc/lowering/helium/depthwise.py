@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
+from hilc.ir import Array
 from hilc.lowering.helium.convolution import GATHERED
 from hilc.lowering.helium.packing import CHUNK, FARTHEST, any_of, bytes_of, ties
 from hilc.lowering.kernels import KernelCall, Parameters
@@ -16,6 +18,8 @@ from hilc.lowering.linear import (
 )
 from hilc.lowering.parameters import (
     HilDepthwiseConv2dS8Mve,
+    HilDepthwiseRowsS8Mve,
+    HilRequantization,
 )
 
 #: The depthwise kernel's patch of pixels, the channels of its planes with the bytes of scratch that
@@ -26,6 +30,15 @@ _PLANES = ((8, 4096), (8, 1024), (4, 896), (2, 448), (1, 224), (1, 112))
 #: channel costs little.
 _GATHERED_PLANES, _GATHERED_PIXELS = ((1, 4096), (1, 1024), (1, 512), (1, 224), (1, 112)), 256
 _PLANES_OF_GATHERS = 2
+#: The kernel of rows of filters: rows and columns of filters; rows of a plane by the stride, and
+#: columns of one; outputs of a column; channels at a time.
+_FILTER_ROWS, _FILTER_COLUMNS = 5, 8
+_PLANE_ROWS = {1: 12, 2: 19}
+_PLANE_COLUMNS = (32, 96)
+_COLUMN = 8
+_ROWS_AT_ONCE = (8, 2)
+#: Outputs of a column below which portable kernels are faster.
+_SHORT_COLUMN = 3
 #: Instructions of its loops: an entry of two tiles, a part of the rows, a call for a channel.
 _ENTRY, _PART, _CALL = 31, 8, 40
 
@@ -51,7 +64,57 @@ def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
         if scratch < least:
             found.append(parameters)
             least = scratch
-    return found
+    return found or list(_depthwise_rows(form))
+
+
+def _depthwise_rows(form: DepthwiseConvolution) -> Iterator[HilDepthwiseRowsS8Mve]:
+    """Yield the ways of filters that are too large for a patch, which may be dilated ones."""
+    h, w, images, outputs = form.placed.h, form.placed.w, form.images, form.requantization
+    stride = h.stride
+    plane_h = _PLANE_ROWS.get(stride)
+    reach = (images.out_w - 1) * stride + w.span
+    plane_w = next((width for width in _PLANE_COLUMNS if reach <= width), None)
+    if (
+        w.stride != stride
+        or images.out_h < _SHORT_COLUMN
+        or plane_h is None
+        or plane_w is None
+        or h.span > _FILTER_ROWS
+        or w.span > _FILTER_COLUMNS
+        or form.filters.shape[0] != form.shape[3]
+        or (_COLUMN - 1) * images.out_w * images.in_c > FARTHEST
+    ):
+        return
+    count = form.filters.shape[0]
+    weights = np.zeros((count, _FILTER_ROWS, _FILTER_COLUMNS), np.int8)
+    weights[:, : h.span : h.dilation, : w.span : w.dilation] = form.filters
+    for planes in dict.fromkeys(min(count, most) for most in _ROWS_AT_ONCE):
+        yield HilDepthwiseRowsS8Mve(
+            images=images,
+            filter_h=h.span,
+            filter_w=w.span,
+            stride=stride,
+            pad_top=h.pad_before,
+            pad_left=w.pad_before,
+            planes=planes,
+            plane_h=plane_h,
+            plane_w=plane_w,
+            any=any_of(outputs),
+            in_zero_point=form.pad_value,
+            output_range=outputs.output_range,
+            stream=_stream(weights, outputs),
+        )
+
+
+def _stream(weights: Array, outputs: HilRequantization) -> npt.NDArray[np.int8]:
+    """Return the filters of the channels, each with its bias, multiplier and shift."""
+    count = len(weights)
+    values = [
+        np.broadcast_to(each, (count,)).reshape(-1, 1)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
+    ]
+    stream = np.hstack([weights.reshape(count, -1), bytes_of(np.hstack(values))])
+    return np.ascontiguousarray(stream.reshape(-1))
 
 
 def _within_gather(shape: tuple[int, ...]) -> bool:
@@ -134,11 +197,6 @@ def _depthwise_planes(
     count = filters.shape[0]
     weights = np.zeros((count, _PATCH, _PATCH), np.int8)
     weights[:, : filters.shape[1], : filters.shape[2]] = filters
-    values = [
-        np.broadcast_to(each, (count,)).reshape(-1, 1)
-        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
-    ]
-    stream = np.hstack([weights.reshape(count, -1), bytes_of(np.hstack(values))])
     return HilDepthwiseConv2dS8Mve(
         images=form.images,
         filter_h=h.filter_size,
@@ -162,7 +220,7 @@ def _depthwise_planes(
         in_zero_point=form.pad_value,
         output_range=outputs.output_range,
         table=np.frombuffer(b"".join(tables[0] + tables[1] + half_entries), np.int8),
-        stream=stream.reshape(-1),
+        stream=_stream(weights, outputs),
     )
 
 
