@@ -15,6 +15,7 @@
 #include "hil_port.h"
 #include "hil_rpc_command.h"
 #include "hil_stack.h"
+#include "hil_trigger.h"
 #ifdef HIL_HAS_PACKED
 #include "hil_rpc_packed.h"
 #endif
@@ -469,9 +470,13 @@ static bool is_interrupted(void) {
  * since *reported. */
 static int32_t measure(int32_t (*run)(void), uint64_t *ticks, uint64_t *reported, uint32_t done,
                        uint32_t total) {
+    /* Outside of what is counted. */
+    hil_trigger_high();
     const uint64_t start = hil_ticks_align();
     const int32_t result = run();
     const uint64_t end = hil_ticks();
+
+    hil_trigger_low();
 
     *ticks = end - start;
     if (end - *reported >= hil_ticks_hz()) {

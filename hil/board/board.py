@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from hil.board.config import boards_folder
 from hil.board.description import read_description, shipped_file
@@ -65,6 +65,17 @@ class Qemu:
     #: Index of the machine's serial line that is the firmware's UART.
     serial: int
     args: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """Register writes that drive a pin, which is high while a model runs."""
+
+    #: Address and value that make the pin high, and low.
+    high: tuple[int, int]
+    low: tuple[int, int]
+    #: Address, mask and value of what makes the pin an output: the mask's bits become the value's.
+    setup: tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -140,6 +151,8 @@ class Board:
     silicon: bool
     #: Files beside ``path`` that describe its chip.
     chip_files: tuple[Path, ...] = ()
+    #: The pin that a meter of current watches; None for none.
+    trigger: Trigger | None = None
 
     @property
     def default_runner(self) -> str:
@@ -298,6 +311,7 @@ def _read_board(path: Path) -> Board:
         is_default=top.boolean("default", False),
         silicon=top.boolean("silicon", False),
         chip_files=description.chip_files,
+        trigger=None if host else _trigger(top),
     )
     top.finish()
     if not host:
@@ -474,6 +488,37 @@ def _pyocd(table: Table) -> PyOcd:
     )
     table.finish()
     return pyocd
+
+
+def _trigger(top: Table) -> Trigger | None:
+    """Return the pin for a meter, if the board has one."""
+    if "trigger" not in top:
+        top.known("trigger")
+        return None
+    table = top.table("trigger")
+    high, low = (_register_words(table, key, 2) for key in ("high", "low"))
+    setup = _register_words(table, "setup", 3)
+    table.finish()
+    return Trigger(high[0], low[0], setup)
+
+
+def _register_words(table: Table, key: str, each: int) -> tuple[Any, ...]:
+    """Return a list of integers as tuples of so many, each an aligned address and 32-bit values."""
+    words = table.integers(key)
+    groups = tuple(words[at : at + each] for at in range(0, len(words), each))
+    form = "ADDRESS, VALUE" if each == 2 else "ADDRESS, MASK, VALUE"
+    if len(words) % each or not groups or (each == 2 and len(groups) > 1):
+        many = "" if each == 2 else ", ..."
+        raise table.error(key, f"{len(words)} numbers are not [{form}{many}]")
+    for group in groups:
+        if group[0] % 4 or not all(0 <= word < _ADDRESS_SPACE for word in group):
+            shown = ", ".join(f"{word:#x}" for word in group)
+            raise table.error(
+                key,
+                f"[{shown}] is not {form}, with an address that is a multiple of 4",
+                "write the address of a 32-bit register, and values of 32 bits",
+            )
+    return groups
 
 
 def _check_room(board: Board, top: Table) -> None:

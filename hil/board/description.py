@@ -44,7 +44,7 @@ _SIZES = ("stack_bytes", "handler_stack_bytes")
 _RPC_SIZES = ("frame_max", "rx_max")
 _BOARD_KEYS = (
     *("chip", "description", "runners", "default", "silicon", "boot_loader_bytes"),
-    *("memory", *_SIZES, "rpc", *ROLES, "qemu", "pyocd"),
+    *("memory", *_SIZES, "rpc", *ROLES, "trigger", "qemu", "pyocd"),
 )
 _CHIP_KEYS = (
     *("family", "cpu", "clock_hz", "memory", *_SIZES, "rpc", "core", "soc", "timer", "uarts"),
@@ -63,7 +63,7 @@ _NOTHING_DERIVED: Mapping[str, str] = {}
 
 #: Tables of a description in the order in which they are written; the rest of the keys come first.
 _FIRST = ("description", "cpu", "clock_hz", "stack_bytes", "handler_stack_bytes", "runners")
-_TABLES = (*ROLES, "rpc", "qemu", "renode", "pyocd")
+_TABLES = (*ROLES, "rpc", "trigger", "qemu", "renode", "pyocd")
 _ADDRESSES = ("origin", "base", "gpio_base")
 
 
@@ -247,7 +247,8 @@ class _Joined:
         for file in self._files:
             own = _CHIP_KEYS if file.kind == "chip" else _CHIP_KEYS[1:]
             file.check("", file.values, own, set(_BOARD_KEYS) - set(own))
-        for key in ("description", "runners", "default", "silicon", "boot_loader_bytes", "qemu"):
+        plain = ("description", "runners", "default", "silicon", "boot_loader_bytes")
+        for key in (*plain, "trigger", "qemu"):
             if key in board.values:
                 self._put(key, board.values[key], board, key)
         for key in ("cpu", "clock_hz", *_SIZES):

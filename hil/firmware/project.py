@@ -400,7 +400,14 @@ def _config_header(board: Board, modules: Sequence[Module], runtime: FirmwareRun
         values["HIL_HAS_STATE"] = 1
     if runtime is not None:
         values.update(runtime.macros(modules))
+    if board.trigger is not None:
+        for name, (address, value) in (("HIGH", board.trigger.high), ("LOW", board.trigger.low)):
+            values[f"HIL_TRIGGER_{name}_ADDRESS"] = address
+            values[f"HIL_TRIGGER_{name}_VALUE"] = value
     lines = [f"#define {name} {_c_integer(value)}" for name, value in values.items()]
+    if board.trigger is not None:
+        setup = ", ".join(f"{{{', '.join(map(_c_integer, w))}}}" for w in board.trigger.setup)
+        lines.append(f"#define HIL_TRIGGER_SETUP {setup}")
     return (
         GENERATED
         + "#ifndef HIL_CONFIG_H\n#define HIL_CONFIG_H\n\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import struct
 import threading
 import tty
@@ -19,11 +20,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from descriptions import description_text
 
+import hil
+from hil.board import load_board
 from hil.cli import main
 from hil.energy import Energy, Meter, Recording, check_spec, energy_of, opened_meter, register_meter
 from hil.energy.trace import read_trace
-from hil.errors import DeviceError, InputError
+from hil.errors import BoardError, DeviceError, InputError
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 DT = 1e-5
@@ -225,6 +229,56 @@ def test_a_meter_of_a_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
         assert energy_of(recorder.stop()).per_inference_j == pytest.approx(30e-6)
     with pytest.raises(InputError, match="already"):
         register_meter(Meter("own", opened, lambda argument: None))
+
+
+# -- the trigger -----------------------------------------------------------------------------------
+
+#: The LEDs of the MPS2 boards, at the address of their register; QEMU tells each write of it.
+_LEDS = 0x4002_8000
+_WRITE = re.compile(r"mps2_fpgaio_write .*offset 0x0 data (0x[0-9a-f]+)")
+
+
+def test_the_firmware_drives_the_trigger(tmp_path: Path) -> None:
+    """High during each inference and at no other time, for the same count."""
+    text = description_text("mps2-an386")
+    log = tmp_path / "trace.txt"
+    trigger = (
+        f"[trigger]\nsetup = [{_LEDS:#x}, 0x3, 0x2]\n"
+        f"high = [{_LEDS:#x}, 3]\nlow = [{_LEDS:#x}, 0]\n"
+    )
+    traced = f'args = ["-trace", "mps2_fpgaio_write", "-D", "{log}"]\n'
+    place = tmp_path / "lit.toml"
+    place.write_text(text.replace("[qemu]\n", f"{trigger}\n[qemu]\n{traced}", 1))
+    library = hil.compile(DIGITS, board="mps2-an386")
+    counts = {}
+    for board in (str(place), "mps2-an386"):
+        with hil.open(board, library) as device:
+            model = device["digits"]
+            counts[board] = [model.run().count for _ in range(3)]
+    assert len(set(map(tuple, counts.values()))) == 1
+    written = [int(value, 16) for value in _WRITE.findall(log.read_text())]
+    assert written == [2, 0, *[3, 0] * 3]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("high = [4, 1]\nlow = [4, 0]", "trigger.setup"),
+        ("high = [4]\nlow = [4, 0]\nsetup = [4, 1, 1]", "1 numbers are not [ADDRESS, VALUE]"),
+        ("high = [4, 1, 4, 1]\nlow = [4, 0]\nsetup = [4, 1, 1]", "4 numbers are not"),
+        ("high = [4, 1]\nlow = [4, 0]\nsetup = [4, 1]", "not [ADDRESS, MASK, VALUE, ...]"),
+        ("high = [5, 1]\nlow = [4, 0]\nsetup = [4, 1, 1]", "a multiple of 4"),
+        ("high = [4, 0x100000000]\nlow = [4, 0]\nsetup = [4, 1, 1]", "values of 32 bits"),
+        ("pin = 3\nhigh = [4, 1]\nlow = [4, 0]\nsetup = [4, 1, 1]", "trigger.pin"),
+    ],
+)
+def test_what_is_no_trigger(lines: str, message: str, tmp_path: Path) -> None:
+    place = tmp_path / "lit.toml"
+    place.write_text(f"{description_text('mps2-an386')}\n[trigger]\n{lines}\n")
+    with pytest.raises(BoardError) as caught:
+        load_board(place)
+    assert message in str(caught.value)
+    assert str(place) in str(caught.value)
 
 
 # -- Nordic's PPK2 ---------------------------------------------------------------------------------

@@ -297,7 +297,12 @@ def test_a_gate_fails_on_a_slowdown_of_three_per_cent(
     out, err = capsys.readouterr()
     (folder.path / "base.json").write_text(out)
     assert "entry 1 of the history" in err
-    before = json.loads(out)["per_inference"]
+    measured = json.loads(out)
+    before = measured["per_inference"]
+    owners = measured["flash_by_owner"]
+    assert sum(owners.values()) == measured["firmware_flash_bytes"]
+    own = sum(owners[owner] for owner in ("kernels", "constants", "glue"))
+    assert 0 <= measured["model_flash_bytes"] - own <= owners["runtime"]
 
     line = ["gate", "library", "--board", BOARD, "--baseline", "base.json", "--max-slower", "2%"]
     assert main([*line, "--max-ram", "0", "--max-flash", "0"]) == 0
