@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks transformers architectures evidence frontends bench costs noise report-look figures format clean distclean
+.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks transformers architectures evidence frontends bench costs noise faults report-look figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -35,6 +35,7 @@ help:
 	@echo 'make noise      inferences over lines that damage bytes: what is right, what it costs'
 	@echo 'make report-look  the HTML page of kws and vww on three boards, in headless Chromium:'
 	@echo '                layout, keyboard, axe-core; pictures in build/report_look'
+	@echo 'make faults     a hundred faults in compiled models: how many verify --per-layer names rightly'
 	@echo 'make figures    write what make prove and make bench found into README.md and docs'
 	@echo 'make format     format Python and C'
 	@echo 'make setup      install what is missing, make .venv'
@@ -126,6 +127,9 @@ noise: setup
 
 report-look: setup
 	$(BIN)/python ci/report_look.py $(ARGS)
+
+faults: setup
+	$(BIN)/python ci/faults.py $(ARGS)
 
 figures: setup
 	$(BIN)/python ci/figures.py

@@ -88,7 +88,10 @@ def diagnosis_lines(found: Diagnosis) -> list[str]:
         f"{_shape(found.shape)}{quantization}"
     )
     if found.group:
-        lines.append(f"one of the fused layers {', '.join(map(shown_name, found.group))}")
+        lines.append(
+            f"one of the fused layers {', '.join(map(shown_name, found.group))}; code of "
+            "--optimize speed may compute them one by one"
+        )
     if found.uncompared:
         lines.append(
             f"or a layer before it that the reference does not have: "

@@ -43,14 +43,14 @@ class Kind(Enum):
     UNINITIALISED = "uninitialised memory"
     NOT_REPEATABLE = "varies between runs"
     NOT_A_NUMBER = "not a number"
+    SATURATED = "saturated"
+    NOT_CLAMPED = "not clamped"
     ONE_CHANNEL = "one channel"
     ONE_POSITION = "one position"
     ONE_ROW = "one row"
     ONE_COLUMN = "one column"
     CONSTANT = "constant"
     DISPLACED = "displaced"
-    SATURATED = "saturated"
-    NOT_CLAMPED = "not clamped"
     SHIFTED = "shifted zero point"
     SCALED = "scaled"
     CHANNEL_OFFSETS = "offset in each channel"
@@ -90,6 +90,12 @@ class Evidence:
     #: and the index and name of the layer after which it had.
     overwritten: str | None = None
     overwriter: tuple[int, str] | None = None
+
+    @property
+    def shows_something(self) -> bool:
+        """Whether the layer used more than its inputs, or other inputs than were computed."""
+        masks = (self.dependent, self.varying)
+        return self.overwritten is not None or any(m is not None and m.any() for m in masks)
 
 
 NO_EVIDENCE = Evidence()
@@ -461,15 +467,17 @@ def _saturated(seen: _Seen) -> _Found:
     """Test whether clamping the expected values gives what was got, or the reverse."""
     if not seen.is_integer:
         return None
-    # A single step, or a single element, at the end of the range is no clamp.
-    if seen.count < _SUPPORT and seen.largest_step <= 1:
+    # What is cut off differs by more than a step, and not in an element or two.
+    if seen.count < _SUPPORT or seen.largest_step <= 1:
         return None
     for kind, ours, theirs, verb in (
         (Kind.SATURATED, seen.got, seen.expected, "end at"),
         (Kind.NOT_CLAMPED, seen.expected, seen.got, "should end at"),
     ):
         low, high = ours.min(), ours.max()
-        if not np.array_equal(ours, np.clip(theirs, low, high)):
+        if low == high or not np.array_equal(ours, np.clip(theirs, low, high)):
+            continue
+        if len(np.unique(theirs[seen.mask])) < 2:
             continue
         ends = [low] * bool(theirs.min() < low) + [high] * bool(theirs.max() > high)
         return kind, f"the values {verb} {' and '.join(str(end) for end in ends)}"
@@ -482,9 +490,12 @@ def _shifted(seen: _Seen) -> _Found:
     The zero point of the output is added after rounding: the offset is exact. Where it is added
     before (an input's), rounding changes it by one step.
     """
-    inside = seen.interior()
-    delta = seen.delta[inside]
-    if not seen.is_integer or len(delta) < _SUPPORT:
+    if not seen.is_integer or seen.mask.size < _SUPPORT:
+        return None
+    # The ends of an activation's range move with the zero point.
+    is_everywhere = bool(np.all(seen.delta == seen.delta.flat[0]))
+    delta = seen.delta if is_everywhere else seen.delta[seen.interior()]
+    if delta.size < _SUPPORT:
         return None
     offset = float(np.median(delta))
     tolerance = 1.0 if abs(offset) >= 3 else 0.0
@@ -548,7 +559,7 @@ def _channel_offsets(seen: _Seen) -> _Found:
             return None
         offsets.add(round(offset))
         support += len(delta) - 1
-    if support < 2 * _SUPPORT or max(map(abs, offsets)) < 2 or len(seen.used[channel]) == 1:
+    if support < _SUPPORT or max(map(abs, offsets)) < 2 or len(seen.used[channel]) == 1:
         return None
     return (
         Kind.CHANNEL_OFFSETS,
@@ -595,10 +606,11 @@ _TESTS: tuple[Callable[[_Seen], _Found], ...] = (
     _not_repeatable,
     _uninitialised,
     _not_a_number,
+    # Only some channels may reach the ends of a range.
+    _saturated,
     _one_place,
     _constant,
     _displaced,
-    _saturated,
     _shifted,
     _scaled,
     _channel_offsets,
