@@ -19,9 +19,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import hil
 from hilc.frontends.objects import file_of
+from hilc.quantization.torch_quantizer import TorchQuantizer
 
 TARGET = Path(__file__).resolve().parents[1] / "tests" / "quantized_programs.tar.xz"
 SAMPLES = 40
@@ -220,6 +222,33 @@ def eager(file: bytes, x: torch.Tensor) -> np.ndarray:
         return np.stack([module(part[None]).numpy() for part in x])
 
 
+class Tied(nn.Module):  # type: ignore[misc]
+    """Words, and what may follow by the same table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(12, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(torch.tanh(self.words(x)).mean(1), self.words.weight)
+
+
+def unfolded() -> dict[str, bytes]:
+    """Return a program whose weights are quantized in the run, and what it computes."""
+    torch.manual_seed(0)
+    x = torch.randint(0, 12, (SAMPLES, 1, 6))
+    module = torch.export.export(Tied().eval(), (x[0],)).module()
+    prepared = prepare_pt2e(module, TorchQuantizer())
+    for sample in x:
+        prepared(sample)
+    program = torch.export.export(convert_pt2e(prepared, fold_quantize=False), (x[0],))
+    data = file_of(program, None)
+    assert data is not None
+    file = io.BytesIO()
+    np.savez(file, x=x.numpy(), quantized=eager(data, x[:, 0]))
+    return {"unfolded.pt2": data, "unfolded.npz": file.getvalue()}
+
+
 def main() -> int:
     with tarfile.open(TARGET, "w:xz") as archive:
 
@@ -244,6 +273,8 @@ def main() -> int:
             )
             write(f"{name}.npz", file.getvalue())
             write(f"{name}.json", json.dumps(asdict(quantized.report), indent=1).encode())
+        for name, data in unfolded().items():
+            write(name, data)
     print(f"{TARGET}: {len(NETWORKS)} networks, {TARGET.stat().st_size} bytes")
     return 0
 

@@ -118,6 +118,15 @@ def test_a_cache_of_a_decoder_is_integers() -> None:
     assert [node.op for node in graph.nodes].count("QUANTIZE") == 0
 
 
+def test_weights_that_a_run_quantizes_are_constants() -> None:
+    graph = fuse_quantized(load_model(files()["unfolded.pt2"], "unfolded"))
+    assert not graph.float_layers
+    interpreter, stored = Interpreter(graph), arrays("unfolded")
+    (name,) = graph.inputs
+    for x, wanted in zip(stored["x"], stored["quantized"], strict=True):
+        np.testing.assert_array_equal(interpreter.run({name: x})[graph.outputs[0]], wanted)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_keep_their_names(name: str) -> None:
     plain, quantized = (load_model(files()[f"{name}{end}.pt2"]) for end in (".float", ""))

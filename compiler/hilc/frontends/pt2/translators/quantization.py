@@ -14,6 +14,9 @@ _PREFIX = "quantized_decomposed."
 @translates(f"{_PREFIX}quantize_per_tensor", f"{_PREFIX}quantize_per_channel")
 def quantize(c: Operation) -> str:
     dtype, low, high = _range(c)
+    known = c.constant_value(c.tensor("input"))
+    if known is not None:
+        return c.constant(_quantized(c, known, low, high), dtype)
     scale, zero_point, axis = _parameters(c, dtype)
     y = c.emit("QuantizeLinear", c.tensor("input"), scale, zero_point, axis=axis)
     if (low, high) == ELEMENT_TYPES[dtype].bounds:
@@ -44,6 +47,23 @@ def _parameters(c: Operation, dtype: str) -> tuple[str, str, int | None]:
     zero_point = _number(c, name).astype(np.int64) if c.has(name) else np.zeros_like(scale, int)
     axis = c.get("axis") if per_channel else None
     return c.constant(scale), c.constant(zero_point.astype(dtype)), axis
+
+
+def _quantized(c: Operation, value: Array, low: int, high: int) -> Array:
+    """Return the integers of a constant, as PyTorch computes them: times one over the scale."""
+    per_channel = "per_channel" in c.call.target
+    scale = _number(c, "scales" if per_channel else "scale")
+    name = "zero_points" if per_channel else "zero_point"
+    zero_point = _number(c, name) if c.has(name) else np.zeros_like(scale, int)
+    factor = 1 / scale
+    if per_channel:
+        shape = [1] * value.ndim
+        shape[c.axis("axis", "input")] = -1
+        factor, zero_point = factor.reshape(shape), zero_point.reshape(shape)
+    else:
+        factor = factor.astype(value.dtype)
+    steps: Array = np.clip(np.rint(value * factor) + zero_point, low, high)
+    return steps
 
 
 def _number(c: Operation, name: str) -> Array:
