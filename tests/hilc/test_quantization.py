@@ -19,6 +19,7 @@ from hil.cli import main
 from hilc import host
 from hilc.errors import HilError, InputError, ModelError
 from hilc.frontends import load_model, read_model
+from hilc.frontends.onnx.fold_batch_norm import convolve_batch_norm
 from hilc.interpreter import Interpreter
 from hilc.quantization import QuantizedModel, Samples, Settings, quantize
 from hilc.quantization.masks import filled, ranges_of, with_choices
@@ -184,6 +185,57 @@ def test_what_is_excluded_between_integers_is_told(made: QuantizedModel) -> None
     assert result.report.not_excluded == ("sigmoid",)
     assert any("'sigmoid' is excluded and" in line for line in summary_lines(result.report))
     assert [layer.name for layer in result.report.float_layers] == ["deep"]
+
+
+def branch(kind: str) -> onnx.ModelProto:
+    """A normalization without a convolution before it, or an image of another size."""
+    rng = np.random.default_rng(0)
+    constants = {n: rng.uniform(0.5, 2, 8).astype(np.float32) for n in ("a", "b", "m", "v")}
+    constants["w"] = rng.normal(0, 0.5, (8, 4)).astype(np.float32)
+    sizes = numpy_helper.from_array(np.array([1, 8, 8, 8], np.int64), "sizes")
+    first = {
+        "norm": helper.make_node("BatchNormalization", ["x", "a", "b", "m", "v"], ["z"]),
+        "linear": helper.make_node("Resize", ["x", "", "", "sizes"], ["z"], mode="linear"),
+        "cubic": helper.make_node("Resize", ["x", "", "", "sizes"], ["z"], mode="cubic"),
+    }[kind]
+    nodes = [
+        first,
+        helper.make_node("Relu", ["z"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("MatMul", ["f", "w"], ["y"]),
+    ]
+    made = [numpy_helper.from_array(v, n) for n, v in constants.items()]
+    graph = helper.make_graph(
+        nodes,
+        "branch",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 8, 4, 4])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4])],
+        [t for t in [*made, sizes] if any(t.name in node.input for node in nodes)],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    model: onnx.ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    return model
+
+
+def test_normalizations_become_convolutions() -> None:
+    plain = branch("norm")
+    made = convolve_batch_norm(plain, {"x": 4})
+    assert [n.op_type for n in made.graph.node][:2] == ["Conv", "Relu"]
+    x = np.random.default_rng(1).normal(0, 1, (1, 8, 4, 4)).astype(np.float32)
+    found, wanted = (ReferenceEvaluator(model).run(None, {"x": x})[0] for model in (made, plain))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    # Of unknown rank, it is left as it is.
+    assert convolve_batch_norm(plain, {}).graph.node[0].op_type == "BatchNormalization"
+
+
+@pytest.mark.parametrize("kind", ["norm", "linear", "cubic"])
+def test_what_has_a_form_on_integers_has_it(kind: str) -> None:
+    pytest.importorskip("onnxruntime", reason="pip install 'hil-harness[quantize]'")
+    x = np.random.default_rng(1).normal(0, 1, (20, 8, 4, 4)).astype(np.float32)
+    report = quantize(branch(kind), x).report
+    assert bool(report.float_layers) == (kind == "cubic")
+    assert (report.outputs["y"] or 99) > 30
 
 
 # Masks --------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 
 from hilc.errors import HilError, InputError, ModelError
-from hilc.frontends.onnx.fold_batch_norm import fold_batch_norm
+from hilc.frontends.onnx.fold_batch_norm import convolve_batch_norm, fold_batch_norm
 from hilc.frontends.onnx.states import states_of
 from hilc.ir import Array
 from hilc.quantization.masks import Range, filled, ranges_of, with_choices
@@ -34,8 +34,9 @@ _OPERATORS = frozenset(
         "Erf", "Exp", "Expand", "Flatten", "Gather", "Gelu", "Gemm", "GlobalAveragePool",
         "GlobalMaxPool", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "MatMul", "Max", "MaxPool",
         "Min", "Mish", "Mul", "Neg", "Pad", "Pow", "ReduceMax", "ReduceMean", "Reciprocal", "Relu",
-        "Reshape", "Selu", "Sigmoid", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth",
-        "Split", "Sqrt", "Squeeze", "Sub", "Swish", "Tanh", "Tile", "Transpose", "Unsqueeze",
+        "Reshape", "Resize", "Selu", "Sigmoid", "Slice", "Softmax", "Softplus", "Softsign",
+        "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Swish", "Tanh", "Tile", "Transpose",
+        "Unsqueeze",
     )
 )  # fmt: skip
 #: Of these only the functions of one tensor have one.
@@ -53,9 +54,16 @@ SUFFIX = ".onnx"
 
 def _prepared(data: bytes) -> onnx.ModelProto:
     """Return a model in floats as it is quantized: its normalizations are part of the layers before
-    them, and every node has a name.
+    them, or convolutions, and every node has a name.
     """
     model = fold_batch_norm(onnx.load_from_string(data))
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    ranks = {
+        value.name: len(value.type.tensor_type.shape.dim)
+        for value in (*graph.value_info, *graph.input)
+        if value.type.tensor_type.HasField("shape")
+    }
+    model = convolve_batch_norm(model, ranks)
     taken = {node.name for node in model.graph.node}
     used = {name for node in model.graph.node for name in node.input} | set(states_of(model))
     for tensor in [t for t in model.graph.initializer if t.name not in used]:
@@ -106,7 +114,7 @@ def _quantized(
     reader_of: Callable[[onnx.ModelProto], Any],
     known: Mapping[str, Range],
 ) -> bytes:
-    excluded = [*named, *_of_several(model)]
+    excluded = [*named, *_in_floats(model)]
     kinds = sorted({n.op_type for n in model.graph.node if not n.domain} & _OPERATORS)
     if not kinds:
         raise ModelError(
@@ -235,13 +243,14 @@ def _excluded(model: onnx.ModelProto, settings: Settings) -> dict[str, str]:
     return {name: names[name] for name in settings.exclude}
 
 
-def _of_several(model: onnx.ModelProto) -> list[str]:
-    """Return the nodes that have no form on integers because they take several tensors."""
+def _in_floats(model: onnx.ModelProto) -> list[str]:
+    """Return the nodes that have no form on integers: of several tensors, or by cubic splines."""
     numbers = {t.name for t in model.graph.initializer if np.prod(t.dims, dtype=int) == 1}
     return [
         node.name
         for node in model.graph.node
-        if node.op_type in _OF_A_NUMBER and numbers.isdisjoint(node.input)
+        if (node.op_type in _OF_A_NUMBER and numbers.isdisjoint(node.input))
+        or any(a.name == "mode" and a.s == b"cubic" for a in node.attribute)
     ]
 
 

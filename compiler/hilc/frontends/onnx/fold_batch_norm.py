@@ -60,6 +60,31 @@ def fold_batch_norm(model: onnx.ModelProto) -> onnx.ModelProto:
     return result
 
 
+def convolve_batch_norm(model: onnx.ModelProto, ranks: Mapping[str, int]) -> onnx.ModelProto:
+    """Return a model in which a convolution of one tap for each channel computes what is left of
+    normalizations; ``ranks`` has the numbers of axes of tensors.
+    """
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    constants = {tensor.name: tensor for tensor in made.graph.initializer}
+    for node in made.graph.node:
+        is_plain = node.op_type == _NORMALIZATION and not node.domain and len(node.output) == 1
+        axes = ranks.get(node.input[0], 0) - 2 if is_plain else 0
+        if axes < 1 or any(name not in constants for name in node.input[1:]):
+            continue
+        channels = int(np.prod(constants[node.input[1]].dims))
+        ones = numpy_helper.from_array(np.ones((channels, 1, *(1,) * axes), np.float32), "ones")
+        layer = helper.make_node("Conv", [node.input[0], "ones"], node.output, group=channels)
+        folded = _folded(layer, node, {**constants, "ones": ones})
+        if folded is not None:
+            convolution, tensors = folded
+            convolution.name = node.name
+            made.graph.initializer.extend(tensors)
+            constants.update((tensor.name, tensor) for tensor in tensors)
+            node.CopyFrom(convolution)
+    return made
+
+
 def _folded(
     layer: onnx.NodeProto, node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]
 ) -> tuple[onnx.NodeProto, list[onnx.TensorProto]] | None:
