@@ -27,8 +27,8 @@ _REMEDY = "give the JSON that hil report, verify, bench, build, evaluate or expl
 _MOST_BYTES, _LARGEST = 1 << 28, 1 << 63
 _MOST_NESTED = 40
 
-#: ``missed``: a metric of an evaluation exceeds its limit.
-Status = Literal["match", "differ", "missed", "failed", "measured"]
+#: ``missed``: a metric of an evaluation exceeds its limit; ``skipped``: too large for the board.
+Status = Literal["match", "differ", "missed", "failed", "measured", "skipped"]
 #: Most classes of an evaluation, far above what a microcontroller tells apart.
 _MOST_CLASSES = 5000
 
@@ -316,6 +316,10 @@ class Result:
     log: tuple[str, ...] | None = None
     command: str | None = None
     failure: Failure | None = None
+    #: Why it was skipped; empty if it ran.
+    skipped: str = ""
+    #: Goal of the compiler, where a matrix has several.
+    goal: str = ""
 
     @property
     def provenance(self) -> Provenance | None:
@@ -327,6 +331,8 @@ class Result:
     def status(self) -> Status:
         if self.failure is not None:
             return "failed"
+        if self.skipped:
+            return "skipped"
         if self.verified is not None and not self.verified.match:
             return "differ"
         if self.evaluated is not None and not self.evaluated.met:
@@ -334,6 +340,21 @@ class Result:
         if self.evaluated is not None and self.evaluated.mismatches:
             return "differ"
         return "match" if self.verified or self.evaluated else "measured"
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """Combination of a matrix without a result."""
+
+    #: Model as it was given; empty where all models are in one image.
+    source: str = ""
+    error: Failure | None = None
+    skipped: str = ""
+
+    @property
+    def name(self) -> str:
+        name, equals, _ = self.source.partition("=")
+        return name if equals else Path(self.source).stem
 
 
 @dataclass(frozen=True)
@@ -370,18 +391,18 @@ def results_in(data: Any, label: str) -> list[Result]:
 
 
 def merged(results: Iterable[Result]) -> list[Result]:
-    """Return one result for each model on each board, in the order of their first mention.
+    """Return one result for each model, board and goal, in the order of their first mention.
 
     Of a part that several have, the last counts. A plan, which names no board, is for every board
     of its model whose core is its own.
     """
-    found: dict[tuple[str, str], Result] = {}
+    found: dict[tuple[str, str, str], Result] = {}
     for_all = []
     for result in results:
         if not result.board:
             for_all.append(result)
             continue
-        key = (result.model, result.board)
+        key = (result.model, result.board, result.goal)
         known = found.get(key, result)
         given = {f.name: value for f in fields(result) if (value := getattr(result, f.name))}
         found[key] = replace(known, **given)
@@ -415,17 +436,22 @@ def _results(data: Any, label: str, board: str) -> Iterator[Result]:
         return
     if isinstance(data.get("models"), list) and "build_id" not in data:
         for index, one in enumerate(data["models"]):
+            if isinstance(one, dict) and "optimize" in data:
+                one = {**one, "optimize": data["optimize"]}
             yield from _results(one, f"{label}, model {index}", board)
         return
-    yield from _read(data, label, board)
+    goal = data.get("optimize")
+    for result in _read(data, label, board):
+        yield replace(result, goal=goal) if isinstance(goal, str) else result
 
 
 def _read(data: Mapping[str, Any], label: str, board: str) -> Iterator[Result]:
     """Yield the result that one JSON object of a command is."""
     if data.keys() & {"verify", "bench", "build", "evaluate"}:
         yield _whole(data, label)
-    elif "error" in data and "model" not in data:
-        yield Result("", board, failure=decode(Failure, data["error"], label, exact=False))
+    elif "model" not in data and data.keys() & {"error", "skipped"}:
+        ended = _part(_Ended, data, label)
+        yield Result(ended.name, board, failure=ended.error, skipped=ended.skipped)
     elif "build_id" in data and isinstance(data.get("models"), list):
         for model in data["models"]:
             name = model.get("model") if isinstance(model, dict) else None

@@ -31,6 +31,7 @@ _STATUSES: Mapping[Status, tuple[str, str]] = {
     "differ": ("\N{BALLOT X}", "differs"),
     "missed": ("\N{BALLOT X}", "limit missed"),
     "measured": ("\N{BULLET}", "not compared"),
+    "skipped": ("\N{BULLET}", "skipped"),
     "match": ("\N{CHECK MARK}", "equal"),
 }
 _COUNTERS = {
@@ -212,6 +213,7 @@ def _verdict(counts: Mapping[Status, int], total: int) -> str:
         ("differ", "differ from the reference"),
         ("missed", "missed a limit"),
         ("measured", "measured without a reference"),
+        ("skipped", "skipped"),
         ("match", "equal it"),
     ):
         if counts[status]:  # type: ignore[index]
@@ -293,7 +295,7 @@ class _ResultView:
     def __init__(self, result: Result, key: str, most: Mapping[str, int]) -> None:
         self.result = result
         self.key = key
-        self.board = result.board
+        self.board = result.board + (f", goal {result.goal}" if result.goal else "")
         self.status = result.status
         self.mark, self.word = _STATUSES[result.status]
         self.columns: Sequence[str] = ()

@@ -549,6 +549,30 @@ def test_results_of_several_commands_come_together() -> None:
     assert merged(other)[0].plan is None
 
 
+def test_a_matrix_has_a_result_for_each_goal() -> None:
+    bench = {**result()["bench"], "board": "a"}
+    data: Json = {
+        "boards": [
+            {"board": "a", "exit_code": 0, "optimize": "speed", **bench},
+            {"board": "a", "exit_code": 0, "optimize": "ram", "models": [bench]},
+            {"board": "b", "optimize": "ram", "source": "x/m.tflite", "skipped": "too large"},
+            {"board": "b", "optimize": "speed", "source": "n=m.tflite", "error": FAILED["error"]},
+        ],
+        "exit_code": 3,
+    }
+    found = merged(results_in(data, "it"))
+    assert [(one.model, one.board, one.goal, one.status) for one in found] == [
+        ("m", "a", "speed", "measured"),
+        ("m", "a", "ram", "measured"),
+        ("m", "b", "ram", "skipped"),
+        ("n", "b", "speed", "failed"),
+    ]
+    text = " ".join(parsed(make_page(found)).text.split())
+    assert "m on a, goal speed" in text
+    assert "Skipped: too large" in text
+    assert "Of 4 results, 1 failed, 2 measured without a reference, 1 skipped" in text
+
+
 def test_a_plan_alone_names_no_board() -> None:
     with pytest.raises(InputError, match="name no board"):
         merged(results_in(PLAN, "it"))

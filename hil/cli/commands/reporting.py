@@ -13,7 +13,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hil.cli.commands.compiling import build_command
 from hil.cli.commands.each_board import board_of_lab
 from hil.cli.commands.options import compile_options, compiled_for, reachable_board
 from hil.cli.commands.recording import history_of
@@ -21,6 +20,7 @@ from hil.cli.commands.running import bench_command, verify_command
 from hil.cli.console import Console, error_json, shown_name, table
 from hil.cli.reports import Outcome
 from hil.errors import HilError, InputError
+from hil.firmware.build import build
 from hil.firmware.sources import explain_models, parse_sources
 from hil.page.page import Page, check_installed, is_unchanged, make_page, now
 from hil.page.plan_json import plan_json
@@ -169,7 +169,7 @@ def _measured(
 ) -> tuple[int, dict[str, Any]]:
     """Return the exit code and the JSON of a model on a board; of a failure, its error."""
     capture = _Capture(console)
-    own = {"models": [word], "board": board, "output": None, "expect": None, "sizes": True}
+    own: dict[str, Any] = {"models": [word], "board": board, "output": None, "expect": None}
     own |= {"keep_state": False, "per_layer": True}
     one = Namespace(**{**vars(args), **own, "words": _command(args, word, board)[1:]})
     result: dict[str, Any] = {"model": _name(word, args.name), "board": board}
@@ -206,12 +206,10 @@ def _commands(args: Namespace, console: _Capture, result: dict[str, Any]) -> int
     code = verify_command(args, console)
     if not board.is_host:
         code = max(code, bench_command(args, console))
-    code = max(code, build_command(args, console))
+    result |= {outcome.command: dict(outcome.data) for outcome in console.outcomes}
+    sizes = build([library], board, workspace=args.workspace).to_json()
     # The folders of this machine mean nothing elsewhere.
-    own = ("folder", "elf")
-    for outcome in console.outcomes:
-        data = {key: value for key, value in outcome.data.items() if key not in own}
-        result[outcome.command] = data
+    result["build"] = {key: sizes[key] for key in sizes.keys() - {"folder", "elf"}}
     if (history := history_of(args)) is not None:
         entries = history.entries(kind="bench", model=module.name, board=board.name, last=_RUNS)
         runs = runs_of([entry.to_json() for entry in entries], str(history.path))
