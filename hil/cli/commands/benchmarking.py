@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hil.board import Board
 from hil.cli.commands.evaluating import load_data_set
 from hil.cli.commands.mlperf_options import mlperf_of
 from hil.cli.commands.options import compiled_for, reachable_board
@@ -34,6 +36,8 @@ def mlperf_command(args: argparse.Namespace, console: Console) -> int:
     libraries = compiled_for(args, board, console)
     mlperf = mlperf_of(args, libraries)
     assert mlperf is not None, "--mlperf has a default here"
+    if args.lab is not None:
+        mlperf = _of_lab(mlperf, board)
     if args.output:
         check_submission(args.output, board, mlperf.benchmark, modes, force=args.force)
     (module,) = modules_of(libraries)
@@ -93,6 +97,17 @@ def mlperf_command(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _of_lab(mlperf: Mlperf, board: Board) -> Mlperf:
+    """Return the firmware with the baud rate at which a lab opens the board's line."""
+    own = board.macros.get("HIL_UART_BAUD")
+    if mlperf.baud is not None and mlperf.baud != own:
+        raise InputError(
+            f"a lab opens the serial line of {board.name} with {own} baud, not {mlperf.baud}",
+            "drop --baud",
+        )
+    return replace(mlperf, baud=own)
+
+
 def _items(
     args: argparse.Namespace, module: Module, mlperf: Mlperf
 ) -> tuple[Sequence[Item], Sequence[Item]]:
@@ -114,7 +129,7 @@ def _shown(items: Sequence[Item], progress: Any) -> Iterator[Item]:
         yield item
 
 
-def _emulator(args: argparse.Namespace, board: Any, choice: Choice) -> str | None:
+def _emulator(args: argparse.Namespace, board: Board, choice: Choice) -> str | None:
     """Return the program that the board ran in; None for hardware."""
     if choice.lab is not None or not is_machine(board, args.runner, choice):
         return None
