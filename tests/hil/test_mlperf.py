@@ -163,7 +163,7 @@ def items(count: int) -> list[Item]:
 def test_runs_on_a_device(native: Dut) -> None:
     run = performance(native, items(2), windows=3, window_s=0.01)
     assert [item.file for item, _ in run.windows] == ["0.bin", "1.bin", "0.bin"]
-    assert all(inference.seconds > 0.005 for _, inference in run.windows)
+    assert all(inference.seconds > 0 for _, inference in run.windows)
     assert not run.is_valid
     assert performance(native, items(1), iterations=7, windows=1).windows[0][1].iterations == 7
     right = accuracy(native, items(10))
