@@ -68,6 +68,8 @@ class Command(IntEnum):
     # Commands of OF_STATES.
     STATE_INFO = 17
     RESET_STATE = 18
+    # The command of TAPS.
+    TAP_SELECT = 19
 
 
 #: Commands that only firmware with packed functions executes.
@@ -78,6 +80,9 @@ PACKED = frozenset(
 #: Commands that only firmware with a stateful model executes.
 OF_STATES = frozenset((Command.STATE_INFO, Command.RESET_STATE))
 
+#: Commands of other people's firmware with tap points (``hil/verify/tap/hil_tap.h``).
+TAPS = frozenset((Command.TAP_SELECT,))
+
 
 class Event(IntEnum):
     BOOT = 1
@@ -85,6 +90,11 @@ class Event(IntEnum):
     BUSY = 3
     FAULT = 4
     STACK = 5
+    # Events of TAPS.
+    TAP_BEGIN = 6
+    TAP_TENSOR = 7
+    TAP_DATA = 8
+    TAP_END = 9
 
 
 class Status(IntEnum):
@@ -237,6 +247,7 @@ REQUESTS: Mapping[Command, Any] = {
     Command.METADATA_CONSTANT: _message(model=Int8ul, index=Int16ul, name_offset=Int16ul),
     Command.STATE_INFO: _message(model=Int8ul),
     Command.RESET_STATE: _message(model=Int8ul),
+    Command.TAP_SELECT: _message(first=Int16ul, count=Int16ul),
 }
 
 #: Follows the kind of a call's argument; a string is its bytes and a zero.
@@ -323,6 +334,7 @@ REPLIES: Mapping[Command, Any] = {
     ),
     Command.STATE_INFO: _message(**_OK, states=Int8ul),
     Command.RESET_STATE: _message(**_OK),
+    Command.TAP_SELECT: _message(**_OK),
 }
 
 EVENTS: Mapping[Event, Any] = {
@@ -351,6 +363,23 @@ EVENTS: Mapping[Event, Any] = {
     Event.STACK: _message(
         bottom=Int64ul, top=Int64ul, peak_bytes=Int32ul, address=Int64ul, data=GreedyBytes
     ),
+    Event.TAP_BEGIN: _message(run=Int32ul, name=GreedyBytes),
+    # Of INPUT, OUTPUT and LAYER_OUTPUT; `sent` is 1 where TAP_DATA follow.
+    Event.TAP_TENSOR: _message(
+        run=Int32ul,
+        list=Int8ul,
+        layer=Int16ul,
+        index=Int8ul,
+        dtype=Int8ul,
+        nbytes=Int32ul,
+        crc=Int32ul,
+        sent=Int8ul,
+        name=GreedyBytes,
+    ),
+    Event.TAP_DATA: _message(
+        run=Int32ul, list=Int8ul, layer=Int16ul, index=Int8ul, offset=Int32ul, data=GreedyBytes
+    ),
+    Event.TAP_END: _message(run=Int32ul, tensors=Int16ul),
 }
 
 

@@ -211,13 +211,16 @@ class Report:
             return self
         layer = self.first_different_layer
         tensors = layer.outputs if layer else self.outputs
-        tensor = next(tensor for tensor in tensors if tensor.first)
-        assert tensor.first is not None
-        first = tensor.first
+        tensor = next(tensor for tensor in tensors if tensor.mismatches)
+        what, first = f"{tensor.mismatches} elements of {tensor.name!r}", tensor.first
         raise NumericError(
-            f"{self.model} on {self.board} differs from {self.reference}: {tensor.mismatches} "
-            f"elements of {tensor.name!r}, the first in sample {first.sample} at "
-            f"{list(first.position)}: {first.got}, expected {first.expected}",
+            f"{self.model} on {self.board} differs from {self.reference}: "
+            + (
+                f"the checksum of {tensor.name!r}"
+                if first is None
+                else f"{what}, the first in sample {first.sample} at {list(first.position)}: "
+                f"{first.got}, expected {first.expected}"
+            ),
             f"the earliest layer that differs is {layer.name!r} ({layer.op})"
             + (f": {self.diagnosis.sentence}" if self.diagnosis else "")
             if layer
@@ -254,7 +257,7 @@ class Report:
             layer = self.first_different_layer
             report["first_different_layer"] = None
             if layer is not None:
-                tensor = next(output for output in layer.outputs if output.first)
+                tensor = next((output for output in layer.outputs if output.first), None)
                 report["first_different_layer"] = {
                     "index": layer.index,
                     "name": layer.name,
@@ -268,7 +271,7 @@ class Report:
 
 
 @dataclass
-class _Comparison:
+class TensorComparison:
     """Collects one tensor's differences, sample by sample."""
 
     tensor: TensorInfo
@@ -362,8 +365,8 @@ def compare(
     samples form one sequence.
     """
     start = time.monotonic()
-    outputs = [_Comparison(tensor) for tensor in model.outputs]
-    layers = [[_Comparison(tensor) for tensor in layer.outputs] for layer in model.layers]
+    outputs = [TensorComparison(tensor) for tensor in model.outputs]
+    layers = [[TensorComparison(tensor) for tensor in layer.outputs] for layer in model.layers]
     uncompared: list[dict[str, None]] = [{} for _ in layers]
     counts: list[int] = []
     suspect: _Suspect | None = None
@@ -489,7 +492,7 @@ def _set_inputs(model: RunnableModel, sample: Sample) -> None:
 
 def _layer_reports(
     layers: Sequence[Layer],
-    comparisons: Sequence[Sequence[_Comparison]],
+    comparisons: Sequence[Sequence[TensorComparison]],
     uncompared: Sequence[Mapping[str, None]],
 ) -> tuple[LayerReport, ...]:
     return tuple(

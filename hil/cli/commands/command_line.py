@@ -275,6 +275,21 @@ def _add_measuring_commands(commands: Any) -> None:
     _add_format(verify)
     _add_recording(verify)
     verify.add_argument(
+        "--against",
+        metavar="URL",
+        help="in place of --board: compare the layers that other firmware taps (hil_tap.h) at this "
+        "serial port or pyserial URL; --samples inferences (default: 1)",
+    )
+    verify.add_argument(
+        "--baud", type=positive_int, default=115200, metavar="N", help="of --against's serial port"
+    )
+    verify.add_argument(
+        "--checksums",
+        action="store_true",
+        help="with --against: let the firmware send checksums of layers, then the bytes of the "
+        "first that differs",
+    )
+    verify.add_argument(
         "--per-layer", action="store_true", help="compare the outputs of every layer, too"
     )
     verify.add_argument(
@@ -285,6 +300,7 @@ def _add_measuring_commands(commands: Any) -> None:
     _add_device_options(
         verify,
         several=True,
+        required=False,
         source="or the model file of the library, if its archive does not contain it",
         compares=True,
     )

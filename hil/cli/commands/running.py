@@ -12,11 +12,13 @@ from pathlib import Path
 from hil.board import Board
 from hil.cli.commands.options import compiled_for, opened, reachable_board
 from hil.cli.commands.recording import history_of, provenance_of, record
+from hil.cli.commands.tapping import against_command
 from hil.cli.console import Console, arrays_json, several
 from hil.cli.render import run_text
 from hil.cli.reports import Outcome
 from hil.device import Model, RunResult
 from hil.energy import check_spec, opened_meter
+from hil.errors import InputError, UsageError
 from hil.firmware.project import modules_of
 from hil.runners import Choice, is_machine
 from hil.verify import Oracle
@@ -36,7 +38,6 @@ from hil.verify.samples import (
 )
 from hilc.artifact.extra import CODE_SUFFIXES
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
-from hilc.errors import InputError
 from hilc.ir import Array
 from hilc.support.outputs import check_file
 
@@ -119,6 +120,13 @@ def _given_inputs(
 
 def verify_command(args: argparse.Namespace, console: Console) -> int:
     """Compare each model of the image with its reference."""
+    if args.against:
+        return against_command(args, console)
+    if not args.on_boards:
+        raise UsageError(
+            "neither --board nor --against is given",
+            "name a board (hil boards lists them), or the port of firmware that taps its layers",
+        )
     if args.expect and not args.inputs:
         raise InputError("--expect is given without --inputs", "add --inputs F.npz")
     model = take_model(args)
