@@ -170,6 +170,21 @@ def test_a_module_is_quantized(torch: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+def test_a_module_that_cannot_be_exported_is_refused_in_our_words(
+    torch: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Cut(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return x[:, : int(x.sum().item())]
+
+    with pytest.raises(HilError, match="PyTorch cannot export the module Cut"):
+        hilc.compile(Cut().eval(), samples=torch.rand(1, 4))
+    with pytest.raises(InputError, match="Linear does not run with samples of int64"):
+        hilc.compile(torch.nn.Linear(4, 2).eval(), samples=torch.ones(1, 4, dtype=torch.long))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.full
 def test_torchaos_own_steps_take_the_quantizer(torch: Any) -> None:
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 

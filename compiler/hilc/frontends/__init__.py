@@ -103,7 +103,8 @@ def read_model(
     if not isinstance(source, str | Path):
         raise ModelError(
             f"{source!r:.60} is not a model file: its type is {type(source).__name__}",
-            "give the path of a model file, or its bytes",
+            "give the path of a model file or its bytes; of PyTorch a module or a program of "
+            "torch.export, of ONNX a ModelProto",
         )
     path = Path(source)
     try:

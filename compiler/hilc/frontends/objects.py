@@ -11,7 +11,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,15 +71,15 @@ def _refuse_parts(model: Any) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep PyTorch's remarks on its own future, and its log of what is an error here, from the
-    user.
+    """Keep PyTorch's remarks on its own future, and what it logs and writes to standard error of
+    what is told in other words here, from the user.
     """
     loggers = [logging.getLogger(name) for name in ("", "torch", "torch.export", "torchao")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
