@@ -21,11 +21,12 @@ from hilc.errors import HilError, InputError, ModelError
 from hilc.frontends import load_model, read_model
 from hilc.frontends.onnx.fold_batch_norm import convolve_batch_norm
 from hilc.interpreter import Interpreter
-from hilc.quantization import QuantizedModel, Samples, Settings, quantize
+from hilc.quantization import ACTIVATIONS, QuantizedModel, Samples, Settings, quantize
 from hilc.quantization.masks import filled, ranges_of, with_choices
 from hilc.quantization.report import compare, summary_lines
 from hilc.quantization.samples import check_labels, named_arrays
 from hilc.references import get_reference
+from hilc.transforms import run_passes
 from hilc.transforms.fuse_quantized import fuse_quantized
 
 CLASSES = 5
@@ -165,6 +166,31 @@ def test_activations_may_be_unsigned(made: QuantizedModel) -> None:
     assert {t.name for t in result.report.tensors} == {t.name for t in made.report.tensors}
 
 
+def test_activations_may_have_16_bits(made: QuantizedModel) -> None:
+    """No zero points, no clamp by itself, and less noise than with 8."""
+    wide = quantize(
+        network().SerializeToString(), images(), test=images(8, 2), shapes=SHAPES,
+        activations="int16", name="net",
+    )  # fmt: skip
+    graph = run_passes(fuse_quantized(load_model(wide.data, "net")))
+    assert not graph.float_layers
+    assert "RELU" not in {node.op for node in graph.nodes}
+    computed = [t for t in graph.tensors.values() if t.dtype == "int16" and t.quant is not None]
+    assert len(computed) >= 8
+    assert {zero for t in computed if t.quant is not None for zero in t.quant.zero_point} == {0}
+    assert {t.dtype for t in wide.report.tensors} == {"int16"}
+    narrow = made.report.outputs["y"]
+    assert narrow is not None
+    assert (wide.report.outputs["y"] or 0) > narrow + 10
+    with host.load(hilc.compile(wide)) as model:
+        x = images(1, 5)
+        model.set_input("x", x)
+        model.run()
+        reference = get_reference("qdq", *read_model(wide.data, "net"))
+        (wanted,) = reference.run_all({"x": x})[graph.outputs[0]]
+        np.testing.assert_array_equal(model.get_output(0)[0], wanted)
+
+
 def test_weights_may_have_one_scale(made: QuantizedModel) -> None:
     _, graph = quantized(images(), per_channel=False)
     assert all(len(t.quant.scale) == 1 for t in graph.tensors.values() if t.quant)
@@ -301,7 +327,7 @@ def test_masks_choose_and_have_a_finite_range(kind: str) -> None:
     for part, (made,) in zip(x, run(["y"]), strict=True):
         (wanted,) = ReferenceEvaluator(plain).run(None, {"x": part})
         np.testing.assert_allclose(made, wanted, rtol=1e-6)
-    ranges = ranges_of(run, masks)
+    ranges = ranges_of(run, masks, ACTIVATIONS["int8"])
     low, high = ranges["kept"]
     assert ranges[mask.scores] == (low, high)
     for (kept,) in run(["kept"]):

@@ -2,12 +2,11 @@
 
 No scale spans them and the other scores. They become the least of the integers, whose range
 reaches so far below the largest score of each row that a softmax gives all masked ones together
-less than half of a 256th.
+less than half a step: a 256th, or of 16 bits a 32768th.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from hilc.ir import Array
-from hilc.quantization.settings import MASKED
+from hilc.quantization.settings import MASKED, Activations
 from hilc.support.identifiers import unused
 
 
@@ -108,11 +107,13 @@ Range = tuple[np.float32, np.float32]
 
 
 def ranges_of(
-    run: Callable[[Sequence[str]], Iterable[Sequence[Array]]], masks: Sequence[Mask]
+    run: Callable[[Sequence[str]], Iterable[Sequence[Array]]],
+    masks: Sequence[Mask],
+    kind: Activations,
 ) -> dict[str, Range]:
     """Return the range of each tensor that a mask takes and gives.
 
-    ``run`` computes tensors, by their names, of all samples.
+    ``run`` computes tensors, by their names, of all samples; ``kind`` is the type of activations.
     """
     low, high = [np.inf] * len(masks), [-np.inf] * len(masks)
     names = [name for mask in masks for name in (mask.scores, mask.kept)]
@@ -121,7 +122,7 @@ def ranges_of(
             rows = kept.max(-1)
             rows = rows[rows > MASKED]
             if rows.size:
-                reach = rows.min() - math.log(512 * kept.shape[-1])
+                reach = rows.min() - kind.reach(kept.shape[-1])
                 low[place] = min(low[place], scores[scores > MASKED].min(), reach)
                 high[place] = max(high[place], scores.max())
     return {

@@ -6,6 +6,7 @@ import contextlib
 import io
 import logging
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -41,6 +42,8 @@ _OPERATORS = frozenset(
 )  # fmt: skip
 #: Of these only the functions of one tensor have one.
 _OF_A_NUMBER = frozenset(("Div", "Pow"))
+#: Operators that a layer may end with.
+_CLAMPS = frozenset(("Clip", "Relu"))
 #: Severity of what onnxruntime writes to standard error.
 _ERRORS = 3
 _LEAST_OPSET = 13
@@ -98,7 +101,7 @@ def quantize(
     def run(names: Sequence[str]) -> Iterator[Sequence[Array]]:
         return _computed(model, names, reader(model, None))
 
-    ranges = ranges_of(run, masks) if masks else {}
+    ranges = ranges_of(run, masks, ACTIVATIONS[settings.activations]) if masks else {}
     finite = filled(model, masks, ranges)
     made = _quantized(tools, finite, settings, list(excluded.values()), reader, ranges)
     outputs = {node.name: tuple(node.output) for node in model.graph.node}
@@ -121,7 +124,7 @@ def _quantized(
             "the model has no layer that could be quantized",
             "compile it as it is",
         )
-    wanted = {"int8": "QInt8", "uint8": "QUInt8"}[settings.activations]
+    wanted = {"int8": "QInt8", "uint8": "QUInt8", "int16": "QInt16"}[settings.activations]
     with _silent():
         try:
             given = tools.quant_utils.save_and_reload_model_with_shape_infer(_raised(model))
@@ -142,6 +145,7 @@ def _quantized(
                 kinds,
                 {
                     "WeightSymmetric": True,
+                    "ActivationSymmetric": ACTIVATIONS[settings.activations].symmetric,
                     "ForceQuantizeNoInputCheck": True,
                     "TensorQuantOverrides": _shares(model, settings, excluded),
                 },
@@ -155,8 +159,37 @@ def _quantized(
                 f"onnxruntime cannot quantize the model: {' '.join(str(error).split()):.300}",
                 "leave out the node that it names: --exclude NODE, in Python exclude=[NODE]",
             ) from error
-    serialized: bytes = quantizer.model.model.SerializeToString()
+    made = quantizer.model.model
+    if ACTIVATIONS[settings.activations].symmetric:
+        _join_clamps(made.graph, {n.name for n in model.graph.node} - set(excluded))
+    serialized: bytes = made.SerializeToString()
     return serialized
+
+
+def _join_clamps(graph: onnx.GraphProto, quantized: set[str]) -> None:
+    """Make clamps part of the layers before them: without a quantization between the two.
+
+    Where the least number stands for 0, onnxruntime leaves such clamps out by itself.
+    """
+    makers = {name: node for node in graph.node for name in node.output}
+    readers = Counter(name for node in graph.node for name in node.input)
+    readers.update(output.name for output in graph.output)
+    for node in graph.node:
+        back = makers.get(node.input[0]) if node.op_type in _CLAMPS else None
+        there = makers.get(back.input[0]) if back is not None else None
+        layer = makers.get(there.input[0]) if there is not None else None
+        if back is None or there is None or layer is None:
+            continue
+        kinds = (back.op_type, there.op_type)
+        between = (back.output[0], there.output[0], there.input[0])
+        if (
+            kinds == ("DequantizeLinear", "QuantizeLinear")
+            and {node.name, layer.name} <= quantized
+            and all(readers[name] == 1 for name in between)
+        ):
+            node.input[0] = there.input[0]
+            for step in (back, there):
+                graph.node.remove(step)
 
 
 def _infinite(model: onnx.ModelProto, kinds: Sequence[str], ranges: Any) -> list[str]:
@@ -258,10 +291,10 @@ def _shares(
     model: onnx.ModelProto, settings: Settings, excluded: Sequence[str]
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the quantization of what Softmax gives: 256ths."""
-    low, _ = ACTIVATIONS[settings.activations]
+    scale, zero_point = ACTIVATIONS[settings.activations].shares
     fixed = {
-        "scale": np.array(1 / 256, np.float32),
-        "zero_point": np.array(low, settings.activations),
+        "scale": np.array(scale, np.float32),
+        "zero_point": np.array(zero_point, settings.activations),
     }
     return {
         node.output[0]: [dict(fixed)]

@@ -224,7 +224,8 @@ def _pairs(float_graph: Graph, quantized: Graph, fused: Graph) -> dict[str, str]
         else:
             continue
         tensor = float_graph.tensors.get(name)
-        kept = next((m for m in (f"{made}:int8", made) if m in fused.tensors), None)
+        computed = quantized.tensors[made].element.computed.name
+        kept = next((m for m in (f"{made}:{computed}", made) if m in fused.tensors), None)
         if tensor is None or tensor.is_constant or kept is None:
             continue
         if fused.tensors[kept].shape == tensor.shape and fused.tensors[kept].quant is not None:

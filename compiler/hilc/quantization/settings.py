@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hilc.errors import InputError
 from hilc.support.suggest import listed
 
-#: Types of activations: the least and the largest number.
-ACTIVATIONS: Mapping[str, tuple[int, int]] = {"int8": (-128, 127), "uint8": (0, 255)}
+
+@dataclass(frozen=True)
+class Activations:
+    """A type of activations, and how ranges become quantizations of it."""
+
+    #: The least and the largest number.
+    low: int
+    high: int
+    #: Whether the zero point is 0, so that no kernel adds one.
+    symmetric: bool = False
+
+    @property
+    def shares(self) -> tuple[float, int]:
+        """The scale and the zero point of numbers from 0 to 1."""
+        return (1 / (self.high + 1), 0) if self.symmetric else (1 / 256, self.low)
+
+    def reach(self, count: int) -> float:
+        """Return how far below the largest of ``count`` scores all others may lie so that a
+        softmax gives them together half a step.
+        """
+        return math.log(2 * count / self.shares[0])
+
+
+#: Types of activations.
+ACTIVATIONS: Mapping[str, Activations] = {
+    "int8": Activations(-128, 127),
+    "uint8": Activations(0, 255),
+    "int16": Activations(-32768, 32767, symmetric=True),
+}
 #: Scores up to this one, which a mask sets, are as good as minus infinity for a softmax.
 MASKED = -1e4
 #: How ranges of activations are found from samples.
 CALIBRATORS: Mapping[str, str] = {
     "minmax": "all values",
-    "entropy": "the range whose quantized distribution is nearest (onnxruntime)",
+    "entropy": "the range whose quantized distribution is nearest (onnxruntime, 8 bits)",
     "percentile": "all but the outermost values",
     "mse": "the range of the least squared error (torchao)",
 }
@@ -53,6 +81,12 @@ class Settings:
                 raise InputError(
                     f"{value!r} is no {what}", f"choose {listed(map(str, known), 'or')}"
                 )
+        if self.calibrator == "entropy" and self.activations == "int16":
+            raise InputError(
+                "the calibrator 'entropy' chooses ranges for the levels of 8 bits, which cut off "
+                "more than 16 bits have to",
+                "choose minmax or percentile for activations of int16",
+            )
         if self.percentile is not None and self.calibrator != "percentile":
             raise InputError(
                 f"the percentile {self.percentile} was given, and the calibrator "

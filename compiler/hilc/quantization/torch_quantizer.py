@@ -114,13 +114,15 @@ class MaskedObserver(MinMaxObserver):  # type: ignore[misc]
     axis gives them nothing.
 
     The range is that of the others, and reaches so far below the largest one of each row that all
-    masked ones together get less than half of a 256th: the least number stands for them.
+    masked ones together get less than half a step of a type of activations: the least number
+    stands for them.
     """
 
     low: torch.Tensor
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, activations: str = "int8", **settings: Any) -> None:
         super().__init__(**settings)
+        self.kind = ACTIVATIONS[activations]
         self.register_buffer("low", torch.tensor(float("inf")))
 
     def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
@@ -129,7 +131,7 @@ class MaskedObserver(MinMaxObserver):  # type: ignore[misc]
         if kept.numel():
             super().forward(kept)
             largest = scores.amax(-1)
-            reach = math.log(512 * scores.shape[-1])
+            reach = self.kind.reach(scores.shape[-1])
             self.low = torch.minimum(self.low, largest[largest > MASKED].min() - reach)
         return x_orig
 
@@ -153,13 +155,13 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
     It states what the compiler's kernels compute: weights of layers are symmetric int8 with a scale
     for each output channel, activations are integers with one scale; what moves elements or chooses
     among them, as concatenation and maximum pooling do, has one quantization on all sides; a clamp
-    is part of the layer before it; the outputs of a softmax are 256ths; biases are int32 of the
-    scale of the sums. Operators that have no form on integers, such as LSTM
+    is part of the layer before it; the outputs of a softmax are 256ths, of int16 32768ths;
+    biases are int32 of the scale of the sums. Operators that have no form on integers, such as LSTM
     and GRU, are left in floats.
 
     ``calibrator`` is ``minmax``, ``percentile`` or ``mse`` (the range of the least squared error);
-    ``activations`` is ``int8`` or ``uint8``; ``exclude`` names nodes, or modules, to be left in
-    floats. Raises :class:`~hilc.errors.InputError` for others.
+    ``activations`` is ``int8``, ``uint8`` or ``int16``, whose zero points are 0; ``exclude`` names
+    nodes, or modules, to be left in floats. Raises :class:`~hilc.errors.InputError` for others.
     """
 
     def __init__(
@@ -181,11 +183,13 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         self._weights = _weight_spec(per_channel)
         self._masked = replace(
             self._activation,
-            observer_or_fake_quant_ctr=MaskedObserver.with_args(eps=_LEAST_SCALE),
+            observer_or_fake_quant_ctr=MaskedObserver.with_args(
+                eps=_LEAST_SCALE, activations=activations
+            ),
         )
-        low, high = ACTIVATIONS[activations]
+        kind = ACTIVATIONS[activations]
         self._shares = FixedQParamsQuantizationSpec(
-            getattr(torch, activations), 1 / 256, low, low, high, torch.per_tensor_affine
+            getattr(torch, activations), *kind.shares, kind.low, kind.high, torch.per_tensor_affine
         )
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
@@ -380,11 +384,15 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
 
 
 def _activation_spec(settings: Settings) -> QuantizationSpec:
-    low, high = ACTIVATIONS[settings.activations]
+    kind = ACTIVATIONS[settings.activations]
     own = {"percentile": settings.share} if settings.calibrator == "percentile" else {}
     observer = CALIBRATORS[settings.calibrator].with_args(eps=_LEAST_SCALE, **own)
     return QuantizationSpec(
-        getattr(torch, settings.activations), observer, low, high, torch.per_tensor_affine
+        getattr(torch, settings.activations),
+        observer,
+        kind.low,
+        kind.high,
+        torch.per_tensor_symmetric if kind.symmetric else torch.per_tensor_affine,
     )
 
 
