@@ -11,6 +11,8 @@ from typing import Any
 
 from hil.errors import InputError
 
+#: No count, number of bytes or energy comes near it.
+_MOST = 1 << 62
 _REMEDY = "write it with `hil bench MODEL --board B --json`"
 
 
@@ -74,21 +76,25 @@ def read_measurements(data: Any, source: str) -> list[Measurement]:
 
     Raise :class:`~hil.errors.InputError` for anything else, and for a board that failed.
     """
+    boards = _parts(data, "boards", source)
+    return [
+        _measurement(model, source) for board in boards for model in _parts(board, "models", source)
+    ]
+
+
+def _parts(data: Any, key: str, source: str) -> list[Any]:
+    """Return the objects of the list ``key``, or the object itself if it has no such list."""
     if not isinstance(data, dict):
         raise InputError(f"{source} is not a result of hil bench", _REMEDY)
-    if "boards" in data:
-        parts = _list(data, "boards", source)
-        return [m for part in parts for m in read_measurements(part, source)]
-    if "models" in data:
-        parts = _list(data, "models", source)
-        return [m for part in parts for m in read_measurements(part, source)]
+    return _list(data, key, source) if key in data else [data]
+
+
+def _measurement(data: Any, source: str) -> Measurement:
+    if not isinstance(data, dict):
+        raise InputError(f"{source} is not a result of hil bench", _REMEDY)
     if "error" in data:
         board = data.get("board", "a board")
         raise InputError(f"{source}: there is no measurement on {board}, which failed", _REMEDY)
-    return [_measurement(data, source)]
-
-
-def _measurement(data: Mapping[str, Any], source: str) -> Measurement:
     provenance = _optional(data, "provenance", dict, source) or {}
     model = _optional(provenance, "model", dict, source) or {}
     inputs = _optional(provenance, "inputs", dict, source) or {}
@@ -129,7 +135,8 @@ def _value(data: Mapping[str, Any], key: str, kind: type, source: str) -> Any:
     # A bool is an int in Python, and a whole number may stand for a float in JSON.
     kinds = (int, float) if kind is float else (kind,)
     is_kind = isinstance(value, kinds) and not isinstance(value, bool)
-    if not is_kind or (kind is int and value < 0):
+    # JSON's whole numbers have no limit, and Python reads NaN and infinities from it.
+    if not is_kind or (kind in (int, float) and not 0 <= value < _MOST):
         names = {int: "a whole number", str: "a text", list: "a list", dict: "an object"}
         wanted = names.get(kind, "a number")
         raise InputError(f"{source}: {key} is {value!r:.60}, not {wanted}", _REMEDY)
