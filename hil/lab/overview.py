@@ -36,7 +36,7 @@ class PlaceState:
 
     @property
     def state(self) -> str:
-        """What it does, in a word or two."""
+        """Return what the board does, in a word or two."""
         status = self.status or {}
         if not self.online:
             return "offline"
