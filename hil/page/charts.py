@@ -16,7 +16,7 @@ from typing import Any
 from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from hil.page.plan_picture import STYLE, TitledBox, plan_figure, with_tooltips
 from hil.verify.errors import ErrorBin
@@ -168,8 +168,11 @@ def _histogram_figure(bins: Sequence[ErrorBin], width: float, unit: str) -> Figu
     if max(counts) > 50 * min(counts):
         axes.set_yscale("log")
         axes.set_ylim(bottom=0.5)
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    # That of logarithmic axes writes formulas.
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.set_ylabel("elements" + (", logarithmic" if axes.get_yscale() == "log" else ""))
-    axes.set_xlabel(f"device minus reference, {unit}")
+    axes.set_xlabel(f"device minus reference ({unit})")
     every = max(1, -(-len(bins) // _most_labels(width, max(len(bin_text(b)) for b in bins))))
     places = range(0, len(bins), every)
     axes.set_xticks(list(places), [bin_text(bins[place]) for place in places])

@@ -748,8 +748,8 @@ def _exactness_of(layer: VerifiedLayer | None) -> tuple[str, Status | None]:
 
 def _error_unit(tensor: TensorResult) -> str:
     if tensor.dtype.startswith("float"):
-        return "relative to the largest value"
-    return "in steps of the type"
+        return "of the largest value"
+    return "steps"
 
 
 def _score(value: float | None) -> str:

@@ -465,6 +465,15 @@ def test_names_cannot_become_elements() -> None:
 SVG = {"g", "path", "text", "use", "rect", "defs", "clippath", "style", "tspan"}
 
 
+def test_charts_have_numbers_where_formulas_are_off() -> None:
+    """A histogram with a logarithmic axis: matplotlib's own labels there are formulas."""
+    wide = different()
+    wide["verify"]["outputs"][0]["errors"][0]["count"] = 100_000
+    document = parsed(page_of(wide))
+    assert "mathdefault" not in document.text
+    assert "10,000" in document.text
+
+
 def test_control_characters_are_shown_not_obeyed() -> None:
     text = page_of(result(log=["\x1b[31mred\x1b[0m \u202egnp.exe \x00"])).html
     assert "red \\u202egnp.exe \\x00" in text
