@@ -45,6 +45,23 @@ def test_verify_on_a_board_of_the_lab(lab: Served, capsys: pytest.CaptureFixture
     assert "using mps2-an385-1, a mps2-an385 of the lab" in err
 
 
+def test_evaluate_on_boards_of_the_lab(lab: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    """Over either protocol: a lab forwards the serial line."""
+    folder = Path(DIGITS).parent
+    words = ["--data", str(folder / "digits_test.npz"), "--samples", "3", "--json"]
+    words += ["--labels", str(folder / "digits_labels.npy"), "--board", "cpu=cortex-m3"]
+    assert main(["evaluate", DIGITS, *words]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["mismatches"] == 0
+    assert "CRC-32" in report["transport"]
+    words += ["--benchmark", "ic01", "--mode", "accuracy"]
+    assert main(["mlperf", DIGITS, *words]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["accuracy"]["files"] == 3
+    assert report["device"]["name"] == "mps2-an385"
+    assert main(["mlperf", DIGITS, *words, "--baud", "9600"]) == 2
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
