@@ -107,7 +107,9 @@ def main() -> int:
     text = page(merged)
     print(text.partition("\n")[0])
     if args.cases is None:
-        COUNTS.write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
+        # Families come as their kernels are drawn.
+        text_of_counts = json.dumps(merged, indent=1, sort_keys=True)
+        COUNTS.write_text(text_of_counts + "\n", encoding="utf-8")
         PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "evidence", text), "utf-8")
     return 1 if failures else 0
 
