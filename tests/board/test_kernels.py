@@ -95,6 +95,8 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     singles = [random_op(rng, *kind) for kind in KINDS for _ in range(8)]
     for op in ("ADD", "SUB", "AVERAGE_POOL_2D", "MAX_POOL_2D"):
         singles += [random_op(rng, op, "int8") for _ in range(100)]
+    singles += [random_op(rng, "MUL", "int8") for _ in range(20)]
+    singles += [random_op(rng, op, "int16") for op in ("ADD", "SUB", "MUL") for _ in range(20)]
     for op in ("UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF", "BATCH_MATMUL"):
         singles += [random_op(rng, op, "int8") for _ in range(80)]
     singles += [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "int16") for _ in range(40)]
