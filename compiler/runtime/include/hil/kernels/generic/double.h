@@ -32,11 +32,19 @@ order = "none"
 code = 420
 [cost.counts]
 row = "rows"
-element = "rows * length"
+elements = "rows * length"
+sum = "elements * (operation <= 2)"
+quotient = "elements * (operation == 3)"
+chosen = "elements * (operation >= 4) * (operation <= 5)"
+remainder = "elements * (operation == 6)"
+power = "elements * (operation == 7)"
 [cost.on.cortex-m3]
-call = 30.0
-row = 20.0
-element = 110.0
+row = 16.19
+sum = 71.48
+quotient = 582.7
+chosen = 65.25
+remainder = 268.8
+power = 3780
 @*/
 struct hil_combine_f64 {
     HIL_BINARY_FIELDS;
@@ -93,9 +101,8 @@ code = 140
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-call = 30.0
-row = 20.0
-element = 50.0
+row = 18.93
+element = 49.28
 @*/
 struct hil_compare_f64 {
     HIL_BINARY_FIELDS;
@@ -146,14 +153,26 @@ scratch = "0"
 order = "none"
 code = 360
 [cost.counts]
-cheap = "size * (function < 3)"
-rounded = "size * (function >= 3) * (function < 6)"
-dear = "size * (function >= 6)"
+sign = "size * (function <= 2)"
+rounded = "size * (function >= 3) * (function <= 5)"
+root = "size * (function == 6)"
+exponential = "size * (function == 7)"
+logarithm = "size * (function == 8)"
+angle = "size * (function >= 9) * (function <= 10)"
+tanh = "size * (function == 11)"
+logistic = "size * (function == 12)"
+relu = "size * (function == 13)"
 [cost.on.cortex-m3]
-call = 30.0
-cheap = 25.0
-rounded = 70.0
-dear = 1700.0
+call = 16.92
+sign = 6.461
+rounded = 110.2
+root = 390
+exponential = 1988.0
+logarithm = 1120
+angle = 1250
+tanh = 3400
+logistic = 2550
+relu = 51.44
 @*/
 struct hil_function_f64 {
     int32_t size;     /* elements */
@@ -220,9 +239,8 @@ output = "size"
 row = "size * rows"
 value = "row * length"
 [cost.on.cortex-m3]
-call = 40.0
-output = 80.0
-value = 90.0
+output = 2.505
+value = 71.47
 @*/
 struct hil_reduce_f64 {
     HIL_MEAN_FIELDS;
@@ -274,8 +292,8 @@ code = 320
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20.0
-element = 60.0
+call = 37.01
+element = 29.48
 @*/
 struct hil_cast_f64 {
     int32_t size;   /* elements */

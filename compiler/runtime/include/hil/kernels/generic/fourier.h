@@ -230,9 +230,7 @@ row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 [cost.on.cortex-m3]
-row = 100
-sample = 20
-step = 70
+step = 25.76
 @*/
 struct hil_rfft_s16 {
     HIL_FOURIER_FIELDS;
@@ -258,9 +256,7 @@ row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 [cost.on.cortex-m3]
-row = 100
-sample = 20
-step = 70
+step = 30.02
 @*/
 struct hil_irfft_s16 {
     HIL_FOURIER_FIELDS;
@@ -286,9 +282,9 @@ row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 [cost.on.cortex-m3]
-row = 100
-sample = 40
-step = 150
+call = 70.95
+sample = 6.203
+step = 33.01
 @*/
 struct hil_rfft_s32 {
     HIL_FOURIER_FIELDS;
@@ -314,9 +310,8 @@ row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 [cost.on.cortex-m3]
-row = 100
-sample = 40
-step = 150
+sample = 13.18
+step = 31.1
 @*/
 struct hil_irfft_s32 {
     HIL_FOURIER_FIELDS;
@@ -342,9 +337,8 @@ row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 [cost.on.cortex-m3]
-row = 100
-sample = 90
-step = 1700
+sample = 11.75
+step = 231.2
 [cost.on.cortex-m4]
 factor = 0.09
 [cost.on.cortex-m33]
@@ -376,9 +370,8 @@ row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 [cost.on.cortex-m3]
-row = 100
-sample = 90
-step = 1700
+sample = 106.3
+step = 242.9
 [cost.on.cortex-m4]
 factor = 0.09
 [cost.on.cortex-m33]

@@ -470,8 +470,8 @@ code = 24
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 20.0
-element = 5.0
+call = 15.91
+element = 5.128
 [cost.on.cortex-m4]
 factor = 1.0
 [cost.on.cortex-m33]
@@ -496,8 +496,8 @@ code = 28
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-call = 11.0
-element = 11.0
+call = 13.86
+element = 8.24
 [cost.on.cortex-m4]
 factor = 0.98
 [cost.on.cortex-m33]

@@ -176,7 +176,8 @@ code = 90
 [cost.counts]
 element = "rows * classes * columns"
 [cost.on.cortex-m3]
-element = 14
+call = 18.54
+element = 8.627
 @*/
 struct hil_one_hot_s32 {
     HIL_ONE_HOT_FIELDS;
@@ -198,7 +199,8 @@ code = 90
 [cost.counts]
 element = "rows * classes * columns"
 [cost.on.cortex-m3]
-element = 14
+call = 9.304
+element = 12.31
 @*/
 struct hil_one_hot_s64 {
     HIL_ONE_HOT_FIELDS;

@@ -50,10 +50,19 @@ order = "elementwise"
 code = 110
 [cost.counts]
 row = "rows"
-element = "rows * length"
+elements = "rows * length"
+sum = "elements * (operation != 8) * ((operation < 3) + (operation > 5))"
+quotient = "elements * (operation >= 3) * (operation <= 5) * (type < 6)"
+long_quotient = "elements * (operation >= 3) * (operation <= 5) * (type >= 6)"
+power = "elements * (operation == 8)"
+long = "elements * (type >= 6)"
 [cost.on.cortex-m3]
-row = 20.0
-element = 12.0
+row = 22.32
+sum = 6.058
+quotient = 8.969
+long_quotient = 59.64
+power = 23.1
+long = 4.881
 @*/
 struct hil_integer {
     HIL_BINARY_FIELDS;
@@ -73,8 +82,8 @@ code = 60
 row = "rows"
 element = "rows * length"
 [cost.on.cortex-m3]
-row = 20.0
-element = 10.0
+row = 21.83
+element = 9.026
 @*/
 struct hil_integer_compare {
     HIL_BINARY_FIELDS;

@@ -19,17 +19,15 @@ code = 300
 row = "rows"
 element = "rows * depth"
 [cost.on.cortex-m3]
-row = 900
-element = 640
+call = 1307.0
+element = 223.4
 [cost.on.cortex-m4]
-row = 110
-element = 20
+factor = 0.07
 [cost.on.cortex-m33]
 row = 110
 element = 20
 [cost.on.cortex-m55]
-row = 110
-element = 20
+factor = 0.06
 @*/
 struct hil_layer_norm_f32 {
     int32_t rows;     /* that each are normalized by themselves */
@@ -113,17 +111,15 @@ code = 330
 row = "rows"
 element = "rows * depth"
 [cost.on.cortex-m3]
-row = 900
-element = 620
+row = 721.6
+element = 291.8
 [cost.on.cortex-m4]
-row = 120
-element = 29
+factor = 0.11
 [cost.on.cortex-m33]
 row = 120
 element = 29
 [cost.on.cortex-m55]
-row = 120
-element = 29
+factor = 0.1
 @*/
 struct hil_layer_norm_s8 {
     HIL_LAYER_NORM_FIELDS;

@@ -284,11 +284,10 @@ unit = "batch * steps * units"
 input = "batch * steps * units * depth"
 hidden = "batch * steps * units * units"
 [cost.on.cortex-m3]
-call = 60.0
-turn = 60.0
-unit = 9500.0
-input = 430.0
-hidden = 430.0
+turn = 238.3
+unit = 5710.0
+input = 327.6
+hidden = 319.5
 [cost.on.cortex-m4]
 factor = 0.07
 [cost.on.cortex-m33]

@@ -408,8 +408,8 @@ code = 180
 pixel = "block_h * block_w * images * out_h * out_w"
 byte = "pixel * depth"
 [cost.on.cortex-m3]
-pixel = 30
-byte = 0.9
+pixel = 10.49
+byte = 0.3239
 @*/
 struct hil_space_to_batch {
     int32_t images;    /* of the input */

@@ -427,8 +427,9 @@ code = 420
 output = "batches * out_h * out_w * channels"
 tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
 [cost.on.cortex-m3]
-output = 400
-tap = 60
+call = 144.5
+output = 322.2
+tap = 95.84
 [cost.on.cortex-m4]
 output = 30
 tap = 4

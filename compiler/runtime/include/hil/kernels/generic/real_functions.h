@@ -36,9 +36,24 @@ scratch = "0"
 order = "elementwise"
 code = 40
 [cost.counts]
-element = "size"
+tan = "size * (function == 0)"
+arc = "size * (function >= 1) * (function <= 2)"
+atan = "size * (function == 3)"
+sinh = "size * (function == 4)"
+cosh = "size * (function == 5)"
+area = "size * (function >= 6) * (function <= 7)"
+atanh = "size * (function == 8)"
+erf = "size * (function == 9)"
 [cost.on.cortex-m3]
-element = 1000
+call = 20
+tan = 1810
+arc = 250
+atan = 1313
+sinh = 1940
+cosh = 1313
+area = 1900
+atanh = 900
+erf = 3094
 [cost.on.cortex-m4]
 factor = 0.1
 [cost.on.cortex-m33]
@@ -93,7 +108,8 @@ code = 40
 [cost.counts]
 element = "size"
 [cost.on.cortex-m3]
-element = 12
+call = 16.85
+element = 54.82
 @*/
 struct hil_real_class {
     int32_t size; /* elements */

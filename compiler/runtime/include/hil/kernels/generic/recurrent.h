@@ -51,10 +51,10 @@ turn = "steps * batch"
 unit = "steps * batch * units"
 hidden = "steps * batch * units * units"
 [cost.on.cortex-m3]
-call = 60.0
-turn = 60.0
-unit = 8000.0
-hidden = 330.0
+call = 1472.0
+turn = 3061.0
+unit = 3376.0
+hidden = 241.2
 [cost.on.cortex-m4]
 factor = 0.07
 [cost.on.cortex-m33]
@@ -103,10 +103,8 @@ turn = "steps * batch"
 unit = "steps * batch * units"
 hidden = "steps * batch * units * units"
 [cost.on.cortex-m3]
-call = 60.0
-turn = 60.0
-unit = 3000.0
-hidden = 110.0
+call = 12370.0
+hidden = 72.47
 [cost.on.cortex-m4]
 factor = 0.07
 [cost.on.cortex-m33]

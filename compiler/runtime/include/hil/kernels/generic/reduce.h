@@ -35,9 +35,8 @@ output = "size"
 row = "size * rows"
 value = "row * length"
 [cost.on.cortex-m3]
-call = 10
-output = 40
-value = 10
+output = 59.8
+value = 5.969
 @*/
 struct hil_reduce {
     HIL_MEAN_FIELDS;
@@ -148,9 +147,8 @@ code = 120
 output = "rows * columns"
 value = "output * count"
 [cost.on.cortex-m3]
-call = 10
-output = 20
-value = 10
+call = 13.99
+value = 4.826
 @*/
 struct hil_arg {
     int32_t rows;    /* of outputs */

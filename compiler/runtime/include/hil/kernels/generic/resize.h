@@ -55,8 +55,9 @@ code = 200
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
 [cost.on.cortex-m3]
-pixel = 20
-output = 24
+call = 6.639
+pixel = 5.827
+output = 28.86
 @*/
 struct hil_resize_s8 {
     HIL_RESIZE_FIELDS;
@@ -125,8 +126,7 @@ code = 300
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
 [cost.on.cortex-m3]
-pixel = 20
-output = 60
+output = 69.09
 @*/
 struct hil_resize_s16 {
     HIL_RESIZE_FIELDS;
@@ -155,8 +155,9 @@ code = 260
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
 [cost.on.cortex-m3]
-pixel = 120
-output = 500
+call = 298.1
+pixel = 56.55
+output = 364.3
 [cost.on.cortex-m4]
 factor = 0.06
 [cost.on.cortex-m33]

@@ -21,8 +21,8 @@ code = 60
 frame = "frames"
 sample = "frames * length"
 [cost.on.cortex-m3]
-frame = 5
-sample = 9
+call = 20.51
+sample = 13.1
 @*/
 struct hil_signal_window {
     int32_t frames; /* of samples */
@@ -50,8 +50,8 @@ code = 80
 [cost.counts]
 sample = "length"
 [cost.on.cortex-m3]
-call = 20
-sample = 15
+call = 29.88
+sample = 13.08
 @*/
 struct hil_signal_auto_scale {
     int32_t length; /* samples */
@@ -86,8 +86,8 @@ code = 60
 [cost.counts]
 pair = "length"
 [cost.on.cortex-m3]
-call = 10
-pair = 9
+call = 21.0
+pair = 8.0
 @*/
 struct hil_signal_energy {
     int32_t length; /* frequencies */
@@ -117,9 +117,9 @@ code = 140
 channel = "channels"
 tap = "taps"
 [cost.on.cortex-m3]
-call = 30
-channel = 20
-tap = 18
+call = 47.0
+channel = 23.1
+tap = 17.03
 @*/
 struct hil_signal_filter_bank {
     int32_t channels;             /* outputs; one more than these are added up */
@@ -176,8 +176,8 @@ code = 160
 [cost.counts]
 channel = "length"
 [cost.on.cortex-m3]
-call = 15
-channel = 400
+call = 229.7
+channel = 396.8
 @*/
 struct hil_signal_square_root {
     int32_t length; /* channels */
@@ -202,8 +202,8 @@ code = 160
 [cost.counts]
 channel = "length"
 [cost.on.cortex-m3]
-call = 15
-channel = 60
+call = 27.61
+channel = 37.77
 @*/
 struct hil_signal_log {
     int32_t length;       /* channels */
@@ -259,8 +259,8 @@ code = 160
 [cost.counts]
 channel = "length"
 [cost.on.cortex-m3]
-call = 15
-channel = 45
+call = 32.71
+channel = 37.26
 @*/
 struct hil_signal_pcan {
     int32_t length;       /* channels */

@@ -26,8 +26,7 @@ code = 100
 row = "rows"
 sample = "rows * (frame + delay)"
 [cost.on.cortex-m3]
-row = 15
-sample = 8
+sample = 5.857
 @*/
 struct hil_signal_delay {
     int32_t rows;  /* of samples */
@@ -61,9 +60,8 @@ code = 180
 frame = "rows * frames"
 sample = "frame * size + rows * memory"
 [cost.on.cortex-m3]
-call = 20
-frame = 15
-sample = 8
+call = 22.41
+sample = 6.744
 @*/
 struct hil_signal_framer {
     int32_t rows;    /* of samples */
@@ -106,8 +104,8 @@ code = 160
 [cost.counts]
 number = "size"
 [cost.on.cortex-m3]
-call = 30
-number = 15
+call = 34.56
+number = 11.81
 @*/
 struct hil_signal_stacker {
     int32_t channels; /* numbers of a row */
@@ -211,8 +209,7 @@ code = 180
 sum = "rows * (frames * step + size)"
 sample = "rows * frames * size"
 [cost.on.cortex-m3]
-sum = 25
-sample = 14
+sample = 27.11
 @*/
 struct hil_signal_overlap_s16 {
     HIL_OVERLAP_FIELDS;
@@ -239,8 +236,9 @@ code = 180
 sum = "rows * (frames * step + size)"
 sample = "rows * frames * size"
 [cost.on.cortex-m3]
-sum = 25
-sample = 60
+call = 19.31
+sum = 2.376
+sample = 63.76
 @*/
 struct hil_signal_overlap_f32 {
     HIL_OVERLAP_FIELDS;
@@ -264,8 +262,8 @@ code = 180
 [cost.counts]
 channel = "length"
 [cost.on.cortex-m3]
-call = 20
-channel = 45
+call = 11.26
+channel = 32.8
 @*/
 struct hil_signal_subtract {
     int32_t length;                  /* channels */

@@ -21,9 +21,8 @@ row = "rows"
 sixteen = "rows * ((depth + 15) // 16)"
 four = "rows * ((depth + 3) // 4)"
 [cost.on.cortex-m55]
-row = 180
-sixteen = 9
-four = 21
+row = 63.76
+four = 32.32
 @*/
 struct hil_layer_norm_s8_mve {
     HIL_LAYER_NORM_FIELDS;
