@@ -144,9 +144,13 @@ def main() -> int:
     if unknown := set(args.names) - chosen.keys():
         parser.error(f"unknown network {min(unknown)!r}")
     missing = [n.name for n in NETWORKS.values() if not n.path.exists()]
-    found = [row for file in tqdm([*chosen.items()], disable=None) if (row := measured(*file))]
-    known = {row.name: row for row in (*(written() if args.names else ()), *found)}
-    text = section_text([known[name] for name, _ in files() if name in known])
+    found = {n: row for n, d in tqdm([*chosen.items()], disable=None) if (row := measured(n, d))}
+    if args.names:
+        # The others stay, also those whose files are not here.
+        missing = []
+        found = {row.name: row for row in written() if row.name not in chosen} | found
+    order = {row.name: i for i, row in enumerate(written())}
+    text = section_text(sorted(found.values(), key=lambda row: order.get(row.name, len(order))))
     if args.print:
         print(text)
         return 0
