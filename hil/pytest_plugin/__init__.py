@@ -23,6 +23,7 @@ or link fails, the test runs again on another board; a wrong result is never a r
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -46,10 +47,13 @@ if TYPE_CHECKING:
     from hil.lab.pool import Pool, Unit
     from hil.verify import Report
     from hil.verify.bench import BenchReport
+    from hil.verify.evaluation import Evaluation
     from hilc.artifact.library import ModelLibrary
 
 _MARKER = "hil(model=PATH, boards=[NAME, ...]): the model of the test, and its boards"
 _KEYWORDS = ("model", "boards")
+#: Name of a worker's results on their way to the controller.
+_RESULTS = "hil_results"
 #: Names of properties of a report, also in JUnit files.
 _BOARD, _INFRASTRUCTURE, _REFERENCE = "hil_board", "hil_infrastructure", "hil_reference"
 
@@ -97,6 +101,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a run without a sign of life for S seconds counts as hanging (default: 60)",
     )
 
+    group.addoption(
+        "--hil-report",
+        metavar="F.html",
+        help="write one page of what hil_verify, hil_bench and hil_evaluate found",
+    )
+
 
 def _seconds(text: str) -> float:
     """Return a number of seconds above 0; what argparse and pytest expect of a type."""
@@ -110,6 +120,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _LIMITS_MARKER)
     boards = config.getoption("--hil-board")
+    if config.getoption("--hil-report"):
+        _check_report(config.getoption("--hil-report"))
     for option in ("--hil-port", "--hil-probe"):
         if config.getoption(option) and len(boards) != 1:
             raise pytest.UsageError(f"{option} belongs to one board: give --hil-board once")
@@ -147,6 +159,19 @@ def _check_board(spec: str, ask_lab: bool) -> None:
         from hil.lab.place import check_known
 
         check_known(wanted)
+
+
+def _check_report(path: str) -> None:
+    """Raise before the tests if the page cannot be made or written."""
+    from hil.errors import HilError
+    from hil.page.page import check_installed
+    from hilc.support.outputs import check_place
+
+    try:
+        check_installed()
+        check_place(Path(path), is_folder=False)
+    except HilError as error:
+        raise pytest.UsageError(f"--hil-report: {error}") from None
 
 
 def _check_runner(spec: str, runner: str | None) -> None:
@@ -279,6 +304,7 @@ def hil_device(
     device.log = silent
     for name, value in use.properties().items():
         _set_property(item, name, value)
+    _hil_session.results += use.results()
     _hil_session.close_if_broken()
 
 
@@ -320,6 +346,26 @@ def hil_bench(request: pytest.FixtureRequest, hil_device: Device) -> Callable[..
     return bench
 
 
+@pytest.fixture
+def hil_evaluate(request: pytest.FixtureRequest, hil_device: Device) -> Callable[..., Evaluation]:
+    """Return a function that takes the accuracy of the test's model over a labelled data set.
+
+    It takes what ``hil.evaluate`` takes after the model (``hil_evaluate("test.npz", "labels")``),
+    and ``model=NAME`` if the library has several. It returns the evaluation; a missed limit
+    (``at_least=0.9``, or ``min_accuracy`` of the marker) fails the test.
+    """
+    import hil
+
+    use = request.node.stash[_USE]
+
+    def evaluate(*args: Any, model: str | None = None, **options: Any) -> Evaluation:
+        report: Evaluation = hil.evaluate(use.model(model), *args, **options)
+        use.evaluated[report.model] = report
+        return report.check()
+
+    return evaluate
+
+
 @pytest.fixture(scope="session")
 def hil_open(request: pytest.FixtureRequest) -> Iterator[Callable[..., Device]]:
     """Return a function that opens models on a board until the session ends.
@@ -356,6 +402,12 @@ class _Use:
     log: list[str] = field(default_factory=list)
     verified: dict[str, Report] = field(default_factory=dict)
     measured: dict[str, BenchReport] = field(default_factory=dict)
+    evaluated: dict[str, Evaluation] = field(default_factory=dict)
+
+    def results(self) -> list[dict[str, Any]]:
+        """Return the JSON objects of what the test found."""
+        found: list[Any] = [*self.verified.values(), *self.measured.values()]
+        return [report.to_json() for report in [*found, *self.evaluated.values()]]
 
     def model(self, name: str | None) -> Model:
         models = self.device.models
@@ -369,6 +421,9 @@ class _Use:
 
         broken = []
         for name, model in self.device.models.items():
+            broken += limits.missed(name, self.evaluated.get(name))
+            if not limits.are_costs:
+                continue
             if name not in self.measured:
                 self.measured[name] = hil.bench(model)
             broken += limits.broken(self.measured[name])
@@ -393,6 +448,8 @@ class _Use:
             if name in self.verified:
                 own["reference"] = self.verified[name].reference
                 own["match"] = str(self.verified[name].match).lower()
+            if name in self.evaluated:
+                own |= {m.name: m.device.value for m in self.evaluated[name].metrics}
             # A model is named where there are several.
             of = f"[{name}]" if len(models) > 1 else ""
             found |= {f"hil_{what}{of}": str(value) for what, value in own.items()}
@@ -526,6 +583,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             lines += [f"{report.nodeid}: {text.splitlines()[0]}" for text in failures]
             end = "passed on another board" if outcome == "passed" else f"{outcome} at last"
             lines.append(f"    {end}")
+    config = terminalreporter.config
+    if (path := config.getoption("--hil-report")) and not config.stash[_SESSION].results:
+        terminalreporter.write_line(
+            f"hil: no test verified, counted or evaluated, so {path} was not written"
+        )
     if lines:
         terminalreporter.section("hil: boards that failed")
         count = sum(not line.startswith(" ") for line in lines)
@@ -536,7 +598,26 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    session.config.stash[_SESSION].close()
+    config = session.config
+    own = config.stash[_SESSION]
+    own.close()
+    path = config.getoption("--hil-report")
+    if not path:
+        return
+    if hasattr(config, "workeroutput"):
+        # The controller writes the page of all workers.
+        config.workeroutput[_RESULTS] = own.results
+    elif own.results:
+        import hil
+
+        words = [str(word) for word in config.invocation_params.args]
+        hil.report(*own.results, output=path, command=shlex.join(["pytest", *words]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take the results of a worker of xdist; one that crashed has none."""
+    node.config.stash[_SESSION].results += getattr(node, "workeroutput", {}).get(_RESULTS, [])
 
 
 def _spec(item: pytest.Item) -> str | None:
@@ -554,6 +635,8 @@ class _Session:
     ) -> None:
         #: Options of ``hil.open`` that the user chose.
         self.options = options
+        #: JSON objects of what the tests found, for the report.
+        self.results: list[dict[str, Any]] = []
         self._ports = ports
         self._probes = probes
         self._libraries: dict[tuple[Path, str], ModelLibrary] = {}

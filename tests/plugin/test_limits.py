@@ -135,6 +135,9 @@ def test_what_breaks_a_limit(counter: str, limits: Limits, broken: list[str]) ->
         (pytest.mark.hil_limits(max_flash="5K"), "max_flash='5K' is not a whole number"),
         (pytest.mark.hil_limits(max_flash=True), "max_flash=True is not a whole number"),
         (pytest.mark.hil_limits(max_flash=-1), "max_flash=-1 is not"),
+        (pytest.mark.hil_limits(max_flash=0.5), "max_flash=0.5 is not a whole number"),
+        (pytest.mark.hil_limits(min_accuracy=90), "min_accuracy=90 is not a number of 0 to 1"),
+        (pytest.mark.hil_limits(min_accuracy=True), "min_accuracy=True is not a number"),
     ],
 )
 def test_wrong_limits(mark: pytest.MarkDecorator, problem: str) -> None:
@@ -209,3 +212,70 @@ def test_the_log_of_the_board_is_with_a_failure(suite: pytest.Pytester) -> None:
     result = run(suite, "--hil-board=native")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*log of board native*", "booted twice"])
+
+
+ACCURACY = """
+    import numpy as np
+    import pytest
+
+    pytestmark = pytest.mark.hil(model="models/tiny.tflite")
+    X = np.arange(-40, 40, dtype=np.int8).reshape(10, 1, 8)
+
+    def labels(device):
+        model = device["tiny"]
+        found = []
+        for x in X:
+            model.set_input(0, x)
+            found.append(int(model.run().outputs[0].argmax()))
+        return np.array(found)
+
+    @pytest.mark.hil_limits(min_accuracy=1.0)
+    def test_accurate(hil_device, hil_evaluate):
+        report = hil_evaluate({"x": X[:, 0]}, labels(hil_device))
+        assert report.samples == 10
+
+    @pytest.mark.hil_limits(min_accuracy=0.5)
+    def test_wrong(hil_device, hil_evaluate):
+        hil_evaluate({"x": X[:, 0]}, (labels(hil_device) + 1) % 4)
+
+    @pytest.mark.hil_limits(min_accuracy=0.5)
+    def test_nothing(hil_device):
+        pass
+
+    def test_verified(hil_verify):
+        hil_verify(2)
+"""
+
+
+def test_accuracy_and_a_page_of_all(suite: pytest.Pytester) -> None:
+    suite.makepyfile(ACCURACY)
+    result = run(suite, "--hil-board=native", "--junit-xml=out.xml", "--hil-report=out.html")
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*tiny on native has an accuracy of 0.0000 over 10 samples; the limit is 0.5*",
+            "*min_accuracy is given, and the test does not evaluate tiny: hil_evaluate*",
+        ]
+    )
+    assert properties(suite)["test_accurate[native]"]["hil_accuracy"] == "1.0"
+    page = (suite.path / "out.html").read_text()
+    assert all(word in page for word in ("tiny", "native", "--hil-report=out.html"))
+
+
+def test_a_page_of_several_workers(suite: pytest.Pytester) -> None:
+    """Each sends what it found to the one that writes the page."""
+    suite.makepyfile(ACCURACY)
+    options = ("-n2", "--hil-board=native", "--hil-report=out.html", "-k", "accurate or verified")
+    done = suite.runpytest_subprocess("-pno:cacheprovider", *options)
+    done.assert_outcomes(passed=2)
+    page = (suite.path / "out.html").read_text()
+    assert "tflm" in page
+    assert "accuracy" in page
+
+
+def test_a_page_of_nothing(suite: pytest.Pytester) -> None:
+    suite.makepyfile("def test_it():\n    pass\n")
+    run(suite, "--hil-report=out.html").stdout.fnmatch_lines(["*out.html was not written*"])
+    result = run(suite, "--hil-report=models")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--hil-report: cannot write models*"])
