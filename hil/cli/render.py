@@ -13,6 +13,7 @@ from hil.firmware.build import Firmware, Sizes
 from hil.verify import Difference, LayerReport, Report, TensorReport
 from hil.verify.bench import BenchReport
 from hil.verify.diagnosis import Diagnosis
+from hil.verify.fidelity import Fidelity
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded
 from hilc.ir import Array, FixedSize, FloatLayer, RoundedBias
 from hilc.lowering.choice import ChoiceReport
@@ -74,7 +75,28 @@ def verify_text(
             ]
         if report.diagnosis is not None:
             lines += diagnosis_lines(report.diagnosis)
+    for metric in report.metrics:
+        lines += fidelity_lines(metric)
     return "\n".join(lines)
+
+
+def fidelity_lines(found: Fidelity) -> list[str]:
+    """Return a table of how far the outputs, and the layers if any, are from others."""
+
+    def number(value: float | None) -> str:
+        return "" if value is None else f"{value:.4g}"
+
+    rows: list[list[object]] = [
+        [
+            "output" if tensor.layer is None else tensor.layer,
+            shown_name(tensor.name),
+            *map(number, (tensor.rmse, tensor.mae, tensor.l2r, tensor.nse, tensor.cos)),
+            *map(number, (tensor.snr_db, tensor.top1, tensor.top5)),
+        ]
+        for tensor in (*found.outputs, *found.layers)
+    ]
+    heads = ["", "tensor", "RMSE", "MAE", "L2r", "NSE", "cosine", "SNR dB", "top-1", "top-5"]
+    return [f"compared with {found.against}, in real numbers", table(rows, heads)]
 
 
 def diagnosis_lines(found: Diagnosis) -> list[str]:

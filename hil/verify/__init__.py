@@ -19,6 +19,7 @@ from hil.verify.comparison import (
 from hil.verify.cost import Cost
 from hil.verify.diagnosis import Diagnosis, Element, Kind
 from hil.verify.evaluation import Evaluation, MetricReport, Mismatch
+from hil.verify.fidelity import Fidelity, TensorFidelity
 from hil.verify.jobs import verify
 from hil.verify.metrics import Score
 
@@ -30,6 +31,7 @@ __all__ = [
     "Element",
     "Evaluation",
     "Fallback",
+    "Fidelity",
     "Kind",
     "LayerReport",
     "MetricReport",
@@ -37,6 +39,7 @@ __all__ = [
     "Oracle",
     "Report",
     "Score",
+    "TensorFidelity",
     "TensorReport",
     "verify",
 ]

@@ -23,6 +23,7 @@ from hil.support.numbers import json_number
 from hil.verify.cost import Cost, cost_of, repeated_requests, undisturbed_count
 from hil.verify.diagnosis import PAIRS_MAX, Diagnosis, Pair, diagnose
 from hil.verify.errors import ErrorBin, ErrorHistogram
+from hil.verify.fidelity import Fidelity, FidelityMeter
 from hil.verify.provenance import Provenance
 from hil.verify.rerun import examine
 from hil.verify.samples import Sample
@@ -171,6 +172,8 @@ class Report:
     diagnosis: Diagnosis | None = None
     #: What the result was made from, if the caller stated it.
     provenance: Provenance | None = None
+    #: How far the model is from the reference and from a model in floats, where that was asked for.
+    metrics: tuple[Fidelity, ...] = ()
 
     @property
     def match(self) -> bool:
@@ -265,6 +268,8 @@ class Report:
                     **(_first_difference_json(tensor) or {}),
                 }
             report["diagnosis"] = self.diagnosis.to_json() if self.diagnosis else None
+        if self.metrics:
+            report["metrics"] = [metric.to_json() for metric in self.metrics]
         if self.provenance is not None:
             report["provenance"] = self.provenance.to_json()
         return report
@@ -354,6 +359,7 @@ def compare(
     per_layer: bool = False,
     keep_state: bool = False,
     repeated: Callable[[Callable[[], Any]], Any] = lambda job: job(),
+    meters: Sequence[FidelityMeter] = (),
 ) -> Report:
     """Run every sample on ``model`` and compare its outputs, and its layers if ``per_layer``.
 
@@ -362,7 +368,7 @@ def compare(
     are never a reason for that. The reference computes in parallel to the board.
 
     States are reset before each sample; with ``keep_state`` only before the first, so that the
-    samples form one sequence.
+    samples form one sequence. Each of ``meters`` takes what every sample gives.
     """
     start = time.monotonic()
     outputs = [TensorComparison(tensor) for tensor in model.outputs]
@@ -394,6 +400,10 @@ def compare(
                     elif pair := comparison.add(index, values[name], array):
                         found = _Suspect(position, number, states, sample, [pair])
                         suspect = _first_suspect(suspect, found)
+            computed_layers = list(zip(model.layers, layer_arrays, strict=False))
+            for meter in meters:
+                pairs = zip(model.outputs, arrays, strict=True)
+                meter.add(sample, values, pairs, computed_layers)
             count += 1
     diagnosis = None
     if suspect is not None:
@@ -410,6 +420,7 @@ def compare(
         fallback=oracle.fallback,
         cost=cost_of(model, counts),
         diagnosis=diagnosis,
+        metrics=tuple(meter.result() for meter in meters),
     )
 
 

@@ -21,7 +21,7 @@ from hil.energy import Recorder, opened_meter
 from hil.errors import InputError
 from hil.verify.bench import BenchReport, check_countable
 from hil.verify.bench import bench as measure
-from hil.verify.comparison import Oracle, Report, compare
+from hil.verify.comparison import Oracle, Report, RunnableModel, compare
 from hil.verify.datasets import DataSet, Scaling, array_data, load_data
 from hil.verify.evaluation import (
     Evaluation,
@@ -31,6 +31,7 @@ from hil.verify.evaluation import (
     digest_of_library,
     evaluate_model,
 )
+from hil.verify.fidelity import FidelityMeter, exact_meter, float_meter
 from hil.verify.metrics import Metric
 from hil.verify.oracle import definition_of, expected_outputs, reference_of
 from hil.verify.prepare import Prepared, prepared, repeated_by
@@ -57,6 +58,8 @@ def verify(
     name: str | None = None,
     example: Any = None,
     repeated: Callable[..., Any] | None = None,
+    metrics: bool = False,
+    float_model: str | Path | None = None,
     **options: Any,
 ) -> Report:
     """Run a model on a board and compare every output with a reference.
@@ -77,6 +80,10 @@ def verify(
     or as arrays. ``source`` is the model file of a library that does not hold it. States are reset
     before each sample, with ``keep_state`` only before the first.
 
+    With ``metrics`` the report says how far the results are from the reference's (RMSE, MAE, SNR
+    and others, :mod:`hil.verify.fidelity`), with ``float_model``, a file, also how far they are
+    from that model in floats; both for each layer with ``per_layer``.
+
     A mismatch raises nothing: it is in the report, and :meth:`Report.check` raises it. If the board
     fails it is recovered and the sample computed again, by ``repeated`` where that is given.
     """
@@ -95,7 +102,19 @@ def verify(
                 per_layer=per_layer,
                 keep_state=keep_state,
                 repeated=repeated or repeated_by(opened),
+                meters=_meters(opened, oracle, metrics, float_model),
             )
+
+
+def _meters(
+    model: RunnableModel, oracle: Oracle, metrics: bool, float_model: str | Path | None
+) -> list[FidelityMeter]:
+    meters = []
+    if metrics:
+        meters.append(exact_meter(oracle.name, model.outputs, model.layers))
+    if float_model is not None:
+        meters.append(float_meter(float_model, model.inputs, model.outputs))
+    return meters
 
 
 def _oracle(

@@ -88,8 +88,8 @@ BAD = [
     Bad("lab lst", 2, "invalid choice: 'lst' (did you mean list?)"),
     Bad("help lab lst", 2, "invalid choice: 'lst' (did you mean list?)"),
     Bad("help verfy", 2, "invalid choice: 'verfy' (did you mean verify?)"),
-    Bad("verify", 2, "required: MODEL, --board"),
-    Bad("verify tiny.tflite", 2, "required: --board"),
+    Bad("verify", 2, "required: MODEL"),
+    Bad("verify tiny.tflite", 2, "neither --board nor --against is given"),
     Bad("compile tiny.tflite", 2, "required: -o/--output"),
     # Also where it is the reason why something is missing.
     Bad("verify tiny.tflite --bord mps2-an386", 2, "arguments: --bord (did you mean --board"),

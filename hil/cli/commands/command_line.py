@@ -294,6 +294,17 @@ def _add_measuring_commands(commands: Any) -> None:
         "--per-layer", action="store_true", help="compare the outputs of every layer, too"
     )
     verify.add_argument(
+        "--metrics",
+        action="store_true",
+        help="say how far the results are from the reference: RMSE, MAE, L2r, NSE, cosine, SNR, "
+        "top-1; with --per-layer of every layer",
+    )
+    verify.add_argument(
+        "--float-model",
+        metavar="F",
+        help="say the same of the model in floats that this one was quantized from",
+    )
+    verify.add_argument(
         "--keep-state",
         action="store_true",
         help="run the samples as one sequence: reset states before the first sample only",

@@ -16,7 +16,7 @@ from typing import Any
 from hil.cli.commands.each_board import board_of_lab
 from hil.cli.commands.options import compile_options, compiled_for, reachable_board
 from hil.cli.commands.recording import history_of
-from hil.cli.commands.running import bench_command, verify_command
+from hil.cli.commands.running import bench_command, verify_on_board
 from hil.cli.console import Console, error_json, shown_name, table
 from hil.cli.reports import Outcome
 from hil.errors import HilError, InputError
@@ -170,7 +170,7 @@ def _measured(
     """Return the exit code and the JSON of a model on a board; of a failure, its error."""
     capture = _Capture(console)
     own: dict[str, Any] = {"models": [word], "board": board, "output": None, "expect": None}
-    own |= {"keep_state": False, "per_layer": True}
+    own |= {"keep_state": False, "per_layer": True, "metrics": False, "float_model": None}
     one = Namespace(**{**vars(args), **own, "words": _command(args, word, board)[1:]})
     result: dict[str, Any] = {"model": _name(word, args.name), "board": board}
     code = 0
@@ -203,7 +203,7 @@ def _commands(args: Namespace, console: _Capture, result: dict[str, Any]) -> int
     result["about"] = _about(args, module)
     result["about"] |= {"board": board.description, "cpu": board.cpu.name}
     result["about"]["clock_hz"] = board.clock_hz
-    code = verify_command(args, console)
+    code = verify_on_board(args, console)
     if not board.is_host:
         code = max(code, bench_command(args, console))
     result |= {outcome.command: dict(outcome.data) for outcome in console.outcomes}

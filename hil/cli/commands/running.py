@@ -119,7 +119,7 @@ def _given_inputs(
 
 
 def verify_command(args: argparse.Namespace, console: Console) -> int:
-    """Compare each model of the image with its reference."""
+    """Compare each model of the image, or firmware that taps its layers, with the reference."""
     if args.against:
         return against_command(args, console)
     if not args.on_boards:
@@ -127,6 +127,11 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
             "neither --board nor --against is given",
             "name a board (hil boards lists them), or the port of firmware that taps its layers",
         )
+    return verify_on_board(args, console)
+
+
+def verify_on_board(args: argparse.Namespace, console: Console) -> int:
+    """Compare each model of the image with its reference."""
     if args.expect and not args.inputs:
         raise InputError("--expect is given without --inputs", "add --inputs F.npz")
     model = take_model(args)
@@ -167,6 +172,8 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
                 board=board.name,
                 per_layer=args.per_layer,
                 keep_state=args.keep_state,
+                metrics=args.metrics,
+                float_model=args.float_model,
             )
             made_from = provenance_of(args, board, device, library, module, samples)
             reports.append(replace(report, provenance=made_from))
