@@ -156,6 +156,8 @@ HIL_INLINE void hil_dsp_matrix_outputs(const struct hil_dsp_batch_matmul_s8 *p,
         .multipliers = {p->multiplier, p->multiplier},
         .shift = p->shift,
         .rounding = (int32_t)((uint32_t)(2 * p->out_zero_point + 1) << (p->shift - 1)),
+        .addends = {0, 0},
+        .rights = {0, 0},
     };
     hil_dsp_columns_s16_bytes(&block, p->units, p->once);
 }
