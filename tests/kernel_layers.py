@@ -44,6 +44,7 @@ class Family:
 
 DSP = Family("hil_dsp_", "cortex-m4", 4)
 V7M = Family("hil_v7m_", "cortex-m3", 5)
+V6M = Family("hil_v6m_", "cortex-m0", 5)
 
 #: Operator, shapes of input and weights, attributes, how the name of its first kernel for DSP cores
 #: must begin, and of its kernels for Armv7-M, where there are any.

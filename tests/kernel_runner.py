@@ -57,6 +57,7 @@ _GAP = 16
 _HOST_BLOCKS = 64
 #: What the memory protection unit has regions for beside code and data of the program itself.
 _BOARD_BLOCKS = {
+    "armv6-m": 6,  # large-m0.toml, which QEMU runs on a Cortex-M3
     "armv7-m": 6,
     "armv7e-m": 6,
     "armv8-m.main": 14,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,18 +49,20 @@ SEED = 51
 LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 #: What a float32 result may differ by: the C library is another one.
 RELATIVE = 1e-5
+LARGE_M0 = str(Path(__file__).resolve().parents[2] / "ci" / "boards" / "large-m0.toml")
 #: A board for each family of kernels, and which feature of its core these ask for.
 BOARDS = {
     "mps2-an385": "mul32",
     "mps2-an386": "dsp",
     "mps3-an547": "mve",
     "riscv-virt": "mul32",
+    LARGE_M0: "thumb1",
 }
 #: Calls of a family's kernels that there must be at least, of all and of each.
-CALLS, CALLS_OF_EACH = 2000, 10
+CALLS, CALLS_OF_EACH = 1000, 10
 #: Which of the layers ``make test`` takes. RISC-V has the kernels of the others, and QEMU checks
 #: each access to memory by itself there: its memory protection has regions smaller than a page.
-SAMPLE = {"mps2-an385": 20, "mps2-an386": 10, "mps3-an547": 10}
+SAMPLE = {"mps2-an385": 20, "mps2-an386": 10, "mps3-an547": 10, LARGE_M0: 40}
 
 #: Shapes of layers and attributes where one kernel or another takes another way: those for Helium,
 #: and the others'.

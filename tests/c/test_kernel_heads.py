@@ -74,3 +74,16 @@ def test_offsets_that_assembly_knows_are_asserted() -> None:
                 assert f"HIL_MVE_AT({struct}, {field}, {offset});" in text
                 checked += 1
     assert checked > 30
+
+
+def test_assembly_that_loads_is_volatile() -> None:
+    """GCC takes other assembly out of a loop where its operands do not change, whatever is in
+    memory.
+    """
+    found = [
+        f"{path.name}: {statement[:60]}"
+        for path in sorted(KERNELS.rglob("*.h"))
+        for statement in re.findall(r"__asm__\((.*?)\)?;", path.read_text(), re.DOTALL)
+        if '"memory"' in statement
+    ]
+    assert not found

@@ -22,7 +22,7 @@ from hilc.numerics.requantize import requantize
 from hilc.target import get_cpu
 
 PORTABLE = ("hil_matmul_s8", "hil_conv2d_s8", "hil_depthwise_conv2d_s8")
-HELIUM, DSP, ARMV7M = "cortex-m55", "cortex-m4", "cortex-m3"
+HELIUM, DSP, ARMV7M, ARMV6M = "cortex-m55", "cortex-m4", "cortex-m3", "cortex-m0"
 #: Elements of a unit of four in the order in which widening leaves them.
 UNIT = (0, 2, 1, 3)
 FOURS = ((0, 4, 8, 12), (2, 6, 10, 14), (1, 5, 9, 13), (3, 7, 11, 15))
@@ -540,6 +540,31 @@ def test_blocks_of_eight_columns() -> None:
 
 def test_depthwise_filters_of_armv7m() -> None:
     p = packed(planes(5), ARMV7M, "hil_v7m_depthwise_3x3_s8", band=5)
+    for channel in range(5):
+        for tap in range(9):
+            assert p.fields["weights"][9 * channel + tap] == p.weight(channel, tap)
+
+
+# Armv6-M ----------------------------------------------------------------------------------------
+
+
+def test_columns_of_armv6m() -> None:
+    p = packed(pixels(29, 6, "NONE"), ARMV6M, "hil_v6m_matmul_s8", tile=3)
+    assert len(p.fields["weights"]) == 6 * 29
+    for channel in range(6):
+        for element in range(29):
+            assert p.fields["weights"][29 * channel + element] == p.weight(channel, element)
+        low, middle, high, _, _, _, shift = (int(w) for w in p.fields["scales"][7 * channel :][:7])
+        bits = p.fields["bits"]
+        pieces = low + (middle << bits) + (high << 2 * bits)
+        factor = middle + (high << bits) if p.fields["pieces"] == 2 else pieces
+        places = shift + bits * (p.fields["pieces"] - 1)
+        real = p.of("multipliers", channel) * 2.0 ** (p.of("shifts", channel) - 31)
+        assert abs(factor - real * 2.0**places) <= 4
+
+
+def test_depthwise_filters_of_armv6m() -> None:
+    p = packed(planes(5), ARMV6M, "hil_v6m_depthwise_3x3_s8", band=4)
     for channel in range(5):
         for tap in range(9):
             assert p.fields["weights"][9 * channel + tap] == p.weight(channel, tap)

@@ -4,7 +4,7 @@ Importing the families registers their builders (:mod:`hilc.lowering.registry`),
 which they are asked.
 """
 
-from hilc.lowering import armv7m, dsp, fpu, helium, small, word_sums
+from hilc.lowering import armv6m, armv7m, dsp, fpu, helium, small, word_sums
 from hilc.lowering.generic import (
     accumulate,
     arithmetic,
@@ -52,6 +52,7 @@ __all__ = [
     "Rank",
     "accumulate",
     "arithmetic",
+    "armv6m",
     "armv7m",
     "bucketize",
     "candidates",

@@ -30,7 +30,6 @@ from hilc.lowering.linear import (
     linear_calls,
 )
 from hilc.lowering.parameters import (
-    HilOutputRange,
     HilRequantization,
     HilV7mColumns,
     HilV7mConv2dS8,
@@ -39,7 +38,6 @@ from hilc.lowering.parameters import (
     HilV7mMatvecS8,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.numerics.requantize import requantize
 
 #: Columns whose weights lie next to each other, for three rows and for a single one.
 _BLOCK = 4
@@ -206,7 +204,7 @@ def _columns(form: LinearForm) -> list[HilV7mColumns]:
             weights = padded(channels.weights, _BLOCK)
             even_shift, scales = _scales(channels)
             columns = HilV7mColumns(
-                part=_part(weights, raised),
+                part=longest_part(weights, raised),
                 wide=wide,
                 output_range=outputs.output_range,
                 even_shift=even_shift,
@@ -220,13 +218,6 @@ def _columns(form: LinearForm) -> list[HilV7mColumns]:
 @dataclass(frozen=True)
 class _Channels(Channels):
     """Channels whose sums stay below the limit, with shifts to the right."""
-
-    range: HilOutputRange
-
-    @property
-    def ends(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The least and the largest sum of each channel, bias not included."""
-        return self.lowest - self.bias, self.highest - self.bias
 
     @property
     def rectified(self) -> bool:
@@ -248,15 +239,6 @@ class _Channels(Channels):
         # The lower 32 bits of each.
         return np.stack([first, second, self.multipliers, moves], axis=1).astype(np.int32)
 
-    def outputs(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the outputs of ``sums [channels, n]``, bias not included."""
-        bias, multipliers, shifts = (
-            v[:, np.newaxis] for v in (self.bias, self.multipliers, self.right)
-        )
-        values = requantize(sums + bias, multipliers, -shifts, self.rounding)
-        values = values + self.range.out_zero_point
-        return np.clip(values, self.range.out_min, self.range.out_max)
-
     def even_scales(self) -> tuple[npt.NDArray[np.int32], int] | None:
         """``[channels, 4]`` as ``hil_v7m_even_output`` takes them, and the shift of all channels;
         None where that is not exact for every sum of every channel.
@@ -275,7 +257,7 @@ class _Channels(Channels):
         levels = np.arange(self.range.out_min, self.range.out_max + 1)
         least, most = self.outputs(np.stack([lowest, highest], axis=1)).T
         reached = (levels > least[:, np.newaxis]) & (levels <= most[:, np.newaxis])
-        begins = self._first_sums(levels, lowest, highest)
+        begins = self.first_sums(levels)
         # What is added must bring each sum at which an output begins to it, and none before; at
         # the ends of the range what is beyond it is clamped.
         unit = 1 << (32 + shift)
@@ -296,25 +278,6 @@ class _Channels(Channels):
         zeros = np.zeros_like(added)
         return np.stack([added, added >> 32, factors, zeros], axis=1).astype(np.int32), shift
 
-    def _first_sums(
-        self,
-        levels: npt.NDArray[np.int64],
-        lowest: npt.NDArray[np.int64],
-        highest: npt.NDArray[np.int64],
-    ) -> npt.NDArray[np.int64]:
-        """``[channels, levels]``: the smallest sum of these whose output reaches the level, the
-        largest of all where none does.
-        """
-        shape = (len(lowest), len(levels))
-        under = np.broadcast_to(lowest[:, np.newaxis] - 1, shape).copy()
-        reaching = np.broadcast_to(highest[:, np.newaxis], shape).copy()
-        while (reaching - under > 1).any():
-            middle = (under + reaching) >> 1
-            reached = self.outputs(middle) >= levels
-            reaching = np.where(reached, middle, reaching)
-            under = np.where(reached, under, middle)
-        return reaching
-
 
 def _channels(matrix: Array, outputs: HilRequantization, raised: int = 0) -> _Channels | None:
     """Return the channels as the kernels take them, inputs so much raised; None where they
@@ -325,10 +288,10 @@ def _channels(matrix: Array, outputs: HilRequantization, raised: int = 0) -> _Ch
     reach = np.abs(found.bias) + (128 + raised) * np.abs(weights).sum(axis=1)
     if reach.max() >= _SUM_LIMIT or found.right.min() < 1 or found.right.max() > _MAX_SHIFT:
         return None
-    return _Channels(**vars(found), range=outputs.output_range)
+    return _Channels(**vars(found))
 
 
-def _part(weights: Array, raised: int) -> int:
+def longest_part(weights: Array, raised: int) -> int:
     """Return the depth of the longest equal parts of columns whose sums have their bits, for all
     inputs; a multiple of what the kernel's loop takes at a time, or all.
     """

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import ELEMENT_TYPES, Array, Rounding
-from hilc.lowering.parameters import HilRequantization
+from hilc.lowering.parameters import HilOutputRange, HilRequantization
 from hilc.lowering.rounds import rounding_of
 from hilc.numerics.requantize import requantize
 
@@ -31,6 +31,38 @@ class Channels:
     emptied: npt.NDArray[np.bool_]
     #: The policy that gives the outputs of the layer's sums.
     rounding: Rounding
+    #: What outputs may be.
+    range: HilOutputRange
+
+    @property
+    def ends(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The least and the largest sum of each channel, bias not included."""
+        return self.lowest - self.bias, self.highest - self.bias
+
+    def outputs(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the outputs of ``sums [channels, n]``, bias not included."""
+        bias, multipliers, shifts = (
+            v[:, np.newaxis] for v in (self.bias, self.multipliers, self.right)
+        )
+        values = requantize(sums + bias, multipliers, -shifts, self.rounding)
+        values = values + self.range.out_zero_point
+        return np.clip(values, self.range.out_min, self.range.out_max)
+
+    def first_sums(self, levels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """``[channels, levels]``: the smallest sum, bias not included, whose output reaches the
+        level; the largest of all where none does. Outputs grow with the sum, so this says all of
+        them.
+        """
+        lowest, highest = self.ends
+        shape = (len(lowest), len(levels))
+        under = np.broadcast_to(lowest[:, np.newaxis] - 1, shape).copy()
+        reaching = np.broadcast_to(highest[:, np.newaxis], shape).copy()
+        while (reaching - under > 1).any():
+            middle = (under + reaching) >> 1
+            reached = self.outputs(middle) >= levels
+            reaching = np.where(reached, middle, reaching)
+            under = np.where(reached, under, middle)
+        return reaching
 
 
 def channels_of(
@@ -69,6 +101,7 @@ def channels_of(
         highest,
         emptied,
         rounding,
+        range_,
     )
 
 

@@ -922,6 +922,30 @@ class HilNarrowLstm(FieldGroup):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilV6mColumns(FieldGroup):
+    """The fields of ``HIL_V6M_COLUMNS_FIELDS``."""
+
+    #: rows at a time: 3 or 9
+    tile: int
+    #: elements of depth after which sums are taken out of their words
+    part: int
+    #: of the multipliers: 2 or 3
+    pieces: int
+    #: of a piece
+    bits: int
+    #: 1: negative products have an addend of their own
+    turns: int
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: HIL_V6M_SCALE_WORDS a column
+    scales: npt.NDArray[np.int32]
+    #: [column][depth]
+    weights: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilV7mColumns(FieldGroup):
     """The fields of ``HIL_V7M_COLUMNS_FIELDS``."""
 
@@ -5578,6 +5602,73 @@ class HilNarrowLstmS16(Parameters):
     KERNEL: ClassVar[str] = "hil_narrow_lstm_s16"
 
     narrow_lstm: HilNarrowLstm
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilV6mConv2dS8(Parameters):
+    """The fields of ``struct hil_v6m_conv2d_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v6m_conv2d_s8"
+
+    images: HilImages
+    #: output channels
+    out_c: int
+    window: HilWindow
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    v6m_columns: HilV6mColumns
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilV6mDepthwise3x3S8(Parameters):
+    """The fields of ``struct hil_v6m_depthwise_3x3_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v6m_depthwise_3x3_s8"
+
+    images: HilImages
+    #: input rows from a window to the one below it, at most 3
+    stride_h: int
+    #: input columns from a window to the next
+    stride_w: int
+    #: rows by which the first window reaches above the image
+    pad_top: int
+    #: columns by which the first window reaches beyond the image
+    pad_left: int
+    #: output rows at a time
+    band: int
+    #: pixels under a row of windows
+    line: int
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    #: of the multipliers: 2 or 3
+    pieces: int
+    #: of a piece
+    bits: int
+    #: 1: negative products have an addend of their own
+    turns: int
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: HIL_V6M_SCALE_WORDS a channel, of inputs raised by 128
+    scales: npt.NDArray[np.int32]
+    #: [in_c][3][3]
+    weights: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilV6mMatmulS8(Parameters):
+    """The fields of ``struct hil_v6m_matmul_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v6m_matmul_s8"
+
+    #: rows of the input, and of the output
+    rows: int
+    #: elements of a row
+    depth: int
+    #: outputs of a row
+    columns: int
+    v6m_columns: HilV6mColumns
 
 
 @record(frozen=True, eq=False, kw_only=True)

@@ -24,6 +24,7 @@ from hilc.target.toolchains import Toolchain, load_toolchain
 #: Features that kernels may require of a core (``requires`` in their headers).
 FEATURES: Mapping[str, str] = {
     "mul32": "multiplies 32 by 32 bits in about a cycle, and has ten registers free for a loop",
+    "thumb1": "executes Thumb code of 16 bits alone, with its assembly",
     "thumb2": "executes Thumb-2, with its assembly",
     "div": "divides 32 bits",
     "dsp": "has Arm's instructions for two half-words (Armv7E-M, Armv8-M with DSP)",

@@ -146,13 +146,14 @@ struct hil_v7m_depthwise_sums {
     "ldrsb %[w2], [%[w]], #1\n\t"
 #define HIL_V7M_NEXT_LINE "add %[x], %[line]\n\t"
 #define HIL_V7M_WINDOWS(stride, block)                                                             \
-    __asm__(HIL_V7M_TAPS HIL_V7M_ROW_##stride##_##block(HIL_V7M_BEGIN)                             \
+    __asm__ volatile(                                                                              \
+        HIL_V7M_TAPS HIL_V7M_ROW_##stride##_##block(HIL_V7M_BEGIN)                                 \
+            HIL_V7M_NEXT_LINE HIL_V7M_TAPS HIL_V7M_ROW_##stride##_##block(HIL_V7M_GO_ON)           \
                 HIL_V7M_NEXT_LINE HIL_V7M_TAPS HIL_V7M_ROW_##stride##_##block(HIL_V7M_GO_ON)       \
-                    HIL_V7M_NEXT_LINE HIL_V7M_TAPS HIL_V7M_ROW_##stride##_##block(HIL_V7M_GO_ON)   \
-            : HIL_V7M_SUMS_##block, [t] "=&r"(t), [w0] "=&r"(w0), [w1] "=&r"(w1), [w2] "=&r"(w2),  \
-              [x] "+r"(x), [w] "+r"(w)                                                             \
-            : [line] "r"(p->line)                                                                  \
-            : "memory")
+        : HIL_V7M_SUMS_##block, [t] "=&r"(t), [w0] "=&r"(w0), [w1] "=&r"(w1), [w2] "=&r"(w2),      \
+          [x] "+r"(x), [w] "+r"(w)                                                                 \
+        : [line] "r"(p->line)                                                                      \
+        : "memory")
 #define HIL_V7M_BLOCK(stride)                                                                      \
     switch (block) {                                                                               \
     case 6:                                                                                        \
