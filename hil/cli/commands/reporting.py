@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import logging
 import shlex
@@ -13,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hil.cli.commands.command_line import build_parser
 from hil.cli.commands.each_board import board_of_lab
 from hil.cli.commands.options import compile_options, compiled_for, reachable_board
 from hil.cli.commands.recording import history_of
@@ -169,9 +171,9 @@ def _measured(
 ) -> tuple[int, dict[str, Any]]:
     """Return the exit code and the JSON of a model on a board; of a failure, its error."""
     capture = _Capture(console)
-    own: dict[str, Any] = {"models": [word], "board": board, "output": None, "expect": None}
-    own |= {"keep_state": False, "per_layer": True, "metrics": False, "float_model": None}
-    one = Namespace(**{**vars(args), **own, "words": _command(args, word, board)[1:]})
+    own: dict[str, Any] = {"models": [word], "board": board, "output": None, "per_layer": True}
+    own["words"] = _command(args, word, board)[1:]
+    one = Namespace(**{**_defaults(), **vars(args), **own})
     result: dict[str, Any] = {"model": _name(word, args.name), "board": board}
     code = 0
     try:
@@ -187,6 +189,16 @@ def _measured(
     result["log"] = capture.log_lines
     result["command"] = shlex.join(_command(args, word, board))
     return code, result
+
+
+@functools.cache
+def _defaults() -> dict[str, Any]:
+    """Return the values of those options of the commands that ``hil report`` does not have."""
+    values: dict[str, Any] = {}
+    for command in ("bench", "verify"):
+        words = [command, "MODEL", "--board", "BOARD"]
+        values |= vars(build_parser(words).parse_known_args(words)[0])
+    return values
 
 
 def _name(word: str, name: str | None) -> str:
