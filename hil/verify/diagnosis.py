@@ -32,6 +32,8 @@ _CHANCE = 0.05
 _CHANCE_OF_SOME = 1e-3
 #: Least number of elements that support an arithmetic explanation.
 _SUPPORT = 4
+#: Highest rounding, relative to the median magnitude, at which a factor means something.
+_COARSE = 0.5
 #: Most indices of an axis in a sentence.
 _LISTED = 8
 
@@ -533,8 +535,12 @@ def _scaled(seen: _Seen) -> _Found:
         effect = abs(factor - 1) * np.abs(expected).max()
     else:
         tolerance = 1e-4 * float(np.abs(got).max())
-        effect = np.inf
-    if effect < 2 or np.abs(got - factor * expected).max() > tolerance:
+        # In the unit of integers' steps, of which two are asked for.
+        effect = abs(factor - 1) * 1e3
+    # Values of a few steps, or one that outweighs all others, would fit any factor.
+    if effect < 2 or tolerance > _COARSE * float(np.median(np.abs(got))):
+        return None
+    if np.abs(got - factor * expected).max() > tolerance:
         return None
     return Kind.SCALED, f"the values are {factor:.4g} times the expected ones"
 

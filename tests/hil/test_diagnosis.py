@@ -125,6 +125,8 @@ def test_a_vector_has_channels_only() -> None:
 def test_floats() -> None:
     assert of(lambda v: v * 1.5, dtype="float32").kind is Kind.SCALED
     assert of(lambda v: np.where(v > 100, np.nan, v), dtype="float32").kind is Kind.NOT_A_NUMBER
+    # One value that is far off is none of the others' factor.
+    assert of(at((0, 2, 1, 3), 90), dtype="float32", samples=1).kind is Kind.ONE_CHANNEL
     found = of(at((..., 3), 40), dtype="float32")
     assert (found.kind, found.first.expected_real) == (Kind.ONE_CHANNEL, None)
 
