@@ -103,6 +103,8 @@ element = "rows * length"
 [cost.on.cortex-m3]
 row = 18.93
 element = 49.28
+[cost.on.cortex-m4]
+factor = 1.0
 @*/
 struct hil_compare_f64 {
     HIL_BINARY_FIELDS;
@@ -241,6 +243,8 @@ value = "row * length"
 [cost.on.cortex-m3]
 output = 2.505
 value = 71.47
+[cost.on.cortex-m4]
+factor = 1.04
 @*/
 struct hil_reduce_f64 {
     HIL_MEAN_FIELDS;
@@ -294,6 +298,8 @@ element = "size"
 [cost.on.cortex-m3]
 call = 37.01
 element = 29.48
+[cost.on.cortex-m4]
+factor = 1.06
 @*/
 struct hil_cast_f64 {
     int32_t size;   /* elements */

@@ -231,6 +231,8 @@ sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 [cost.on.cortex-m3]
 step = 25.76
+[cost.on.cortex-m4]
+factor = 1.05
 @*/
 struct hil_rfft_s16 {
     HIL_FOURIER_FIELDS;
@@ -257,6 +259,8 @@ sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 [cost.on.cortex-m3]
 step = 30.02
+[cost.on.cortex-m4]
+factor = 0.96
 @*/
 struct hil_irfft_s16 {
     HIL_FOURIER_FIELDS;
@@ -285,6 +289,8 @@ step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 
 call = 70.95
 sample = 6.203
 step = 33.01
+[cost.on.cortex-m4]
+factor = 1.04
 @*/
 struct hil_rfft_s32 {
     HIL_FOURIER_FIELDS;
@@ -312,6 +318,8 @@ step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 
 [cost.on.cortex-m3]
 sample = 13.18
 step = 31.1
+[cost.on.cortex-m4]
+factor = 1.02
 @*/
 struct hil_irfft_s32 {
     HIL_FOURIER_FIELDS;
@@ -340,11 +348,11 @@ step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 
 sample = 11.75
 step = 231.2
 [cost.on.cortex-m4]
-factor = 0.09
+factor = 0.08
 [cost.on.cortex-m33]
-factor = 0.09
+factor = 0.08
 [cost.on.cortex-m55]
-factor = 0.09
+factor = 0.08
 @*/
 struct hil_rfft_f32 {
     HIL_FOURIER_FIELDS;
@@ -373,11 +381,11 @@ step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 
 sample = 106.3
 step = 242.9
 [cost.on.cortex-m4]
-factor = 0.09
+factor = 0.07
 [cost.on.cortex-m33]
-factor = 0.09
+factor = 0.07
 [cost.on.cortex-m55]
-factor = 0.09
+factor = 0.07
 @*/
 struct hil_irfft_f32 {
     HIL_FOURIER_FIELDS;

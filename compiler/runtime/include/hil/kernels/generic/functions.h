@@ -473,7 +473,7 @@ element = "size"
 call = 15.91
 element = 5.128
 [cost.on.cortex-m4]
-factor = 1.0
+factor = 0.97
 [cost.on.cortex-m33]
 factor = 1.0
 [cost.on.cortex-m55]
@@ -499,7 +499,7 @@ element = "size"
 call = 13.86
 element = 8.24
 [cost.on.cortex-m4]
-factor = 0.98
+factor = 0.99
 [cost.on.cortex-m33]
 factor = 1.0
 [cost.on.cortex-m55]

@@ -178,6 +178,8 @@ element = "rows * classes * columns"
 [cost.on.cortex-m3]
 call = 18.54
 element = 8.627
+[cost.on.cortex-m4]
+factor = 1.06
 @*/
 struct hil_one_hot_s32 {
     HIL_ONE_HOT_FIELDS;
@@ -201,6 +203,8 @@ element = "rows * classes * columns"
 [cost.on.cortex-m3]
 call = 9.304
 element = 12.31
+[cost.on.cortex-m4]
+factor = 1.14
 @*/
 struct hil_one_hot_s64 {
     HIL_ONE_HOT_FIELDS;

@@ -63,6 +63,8 @@ quotient = 8.969
 long_quotient = 59.64
 power = 23.1
 long = 4.881
+[cost.on.cortex-m4]
+factor = 1.01
 @*/
 struct hil_integer {
     HIL_BINARY_FIELDS;
@@ -84,6 +86,8 @@ element = "rows * length"
 [cost.on.cortex-m3]
 row = 21.83
 element = 9.026
+[cost.on.cortex-m4]
+factor = 1.0
 @*/
 struct hil_integer_compare {
     HIL_BINARY_FIELDS;

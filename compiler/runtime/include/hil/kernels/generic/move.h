@@ -410,6 +410,8 @@ byte = "pixel * depth"
 [cost.on.cortex-m3]
 pixel = 10.49
 byte = 0.3239
+[cost.on.cortex-m4]
+factor = 1.04
 @*/
 struct hil_space_to_batch {
     int32_t images;    /* of the input */

@@ -431,8 +431,17 @@ call = 144.5
 output = 322.2
 tap = 95.84
 [cost.on.cortex-m4]
-output = 30
-tap = 4
+call = 38.94
+output = 7.9
+tap = 5.771
+[cost.on.cortex-m33]
+call = 38.94
+output = 7.9
+tap = 5.771
+[cost.on.cortex-m55]
+call = 38.94
+output = 7.9
+tap = 5.771
 @*/
 struct hil_l2_pool_f32 {
     HIL_POOL_FIELDS;

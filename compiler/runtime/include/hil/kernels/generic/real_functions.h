@@ -110,6 +110,12 @@ element = "size"
 [cost.on.cortex-m3]
 call = 16.85
 element = 54.82
+[cost.on.cortex-m4]
+factor = 0.23
+[cost.on.cortex-m33]
+factor = 0.23
+[cost.on.cortex-m55]
+factor = 0.23
 @*/
 struct hil_real_class {
     int32_t size; /* elements */

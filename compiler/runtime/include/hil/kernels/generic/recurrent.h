@@ -106,11 +106,11 @@ hidden = "steps * batch * units * units"
 call = 12370.0
 hidden = 72.47
 [cost.on.cortex-m4]
-factor = 0.07
+factor = 0.09
 [cost.on.cortex-m33]
-factor = 0.07
+factor = 0.09
 [cost.on.cortex-m55]
-factor = 0.07
+factor = 0.09
 @*/
 struct hil_rnn_f32 {
     HIL_RECURRENT_FIELDS;

@@ -37,6 +37,8 @@ value = "row * length"
 [cost.on.cortex-m3]
 output = 59.8
 value = 5.969
+[cost.on.cortex-m4]
+factor = 1.0
 @*/
 struct hil_reduce {
     HIL_MEAN_FIELDS;
@@ -149,6 +151,8 @@ value = "output * count"
 [cost.on.cortex-m3]
 call = 13.99
 value = 4.826
+[cost.on.cortex-m4]
+factor = 1.06
 @*/
 struct hil_arg {
     int32_t rows;    /* of outputs */

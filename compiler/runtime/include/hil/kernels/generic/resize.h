@@ -58,6 +58,8 @@ output = "pixel * channels"
 call = 6.639
 pixel = 5.827
 output = 28.86
+[cost.on.cortex-m4]
+factor = 1.01
 @*/
 struct hil_resize_s8 {
     HIL_RESIZE_FIELDS;
@@ -127,6 +129,8 @@ pixel = "images * out_h * out_w"
 output = "pixel * channels"
 [cost.on.cortex-m3]
 output = 69.09
+[cost.on.cortex-m4]
+factor = 1.11
 @*/
 struct hil_resize_s16 {
     HIL_RESIZE_FIELDS;
@@ -159,11 +163,11 @@ call = 298.1
 pixel = 56.55
 output = 364.3
 [cost.on.cortex-m4]
-factor = 0.06
+factor = 0.05
 [cost.on.cortex-m33]
-factor = 0.06
+factor = 0.05
 [cost.on.cortex-m55]
-factor = 0.06
+factor = 0.05
 @*/
 struct hil_resize_f32 {
     HIL_RESIZE_FIELDS;

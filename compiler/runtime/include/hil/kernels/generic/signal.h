@@ -23,6 +23,8 @@ sample = "frames * length"
 [cost.on.cortex-m3]
 call = 20.51
 sample = 13.1
+[cost.on.cortex-m4]
+factor = 1.0
 @*/
 struct hil_signal_window {
     int32_t frames; /* of samples */
@@ -52,6 +54,8 @@ sample = "length"
 [cost.on.cortex-m3]
 call = 29.88
 sample = 13.08
+[cost.on.cortex-m4]
+factor = 1.0
 @*/
 struct hil_signal_auto_scale {
     int32_t length; /* samples */
@@ -88,6 +92,8 @@ pair = "length"
 [cost.on.cortex-m3]
 call = 21.0
 pair = 8.0
+[cost.on.cortex-m4]
+factor = 1.0
 @*/
 struct hil_signal_energy {
     int32_t length; /* frequencies */
@@ -120,6 +126,8 @@ tap = "taps"
 call = 47.0
 channel = 23.1
 tap = 17.03
+[cost.on.cortex-m4]
+factor = 1.0
 @*/
 struct hil_signal_filter_bank {
     int32_t channels;             /* outputs; one more than these are added up */
@@ -178,6 +186,8 @@ channel = "length"
 [cost.on.cortex-m3]
 call = 229.7
 channel = 396.8
+[cost.on.cortex-m4]
+factor = 1.01
 @*/
 struct hil_signal_square_root {
     int32_t length; /* channels */
@@ -204,6 +214,8 @@ channel = "length"
 [cost.on.cortex-m3]
 call = 27.61
 channel = 37.77
+[cost.on.cortex-m4]
+factor = 1.0
 @*/
 struct hil_signal_log {
     int32_t length;       /* channels */
@@ -261,6 +273,8 @@ channel = "length"
 [cost.on.cortex-m3]
 call = 32.71
 channel = 37.26
+[cost.on.cortex-m4]
+factor = 1.03
 @*/
 struct hil_signal_pcan {
     int32_t length;       /* channels */

@@ -27,6 +27,8 @@ row = "rows"
 sample = "rows * (frame + delay)"
 [cost.on.cortex-m3]
 sample = 5.857
+[cost.on.cortex-m4]
+factor = 1.0
 @*/
 struct hil_signal_delay {
     int32_t rows;  /* of samples */
@@ -62,6 +64,8 @@ sample = "frame * size + rows * memory"
 [cost.on.cortex-m3]
 call = 22.41
 sample = 6.744
+[cost.on.cortex-m4]
+factor = 1.01
 @*/
 struct hil_signal_framer {
     int32_t rows;    /* of samples */
@@ -106,6 +110,8 @@ number = "size"
 [cost.on.cortex-m3]
 call = 34.56
 number = 11.81
+[cost.on.cortex-m4]
+factor = 1.0
 @*/
 struct hil_signal_stacker {
     int32_t channels; /* numbers of a row */
@@ -210,6 +216,8 @@ sum = "rows * (frames * step + size)"
 sample = "rows * frames * size"
 [cost.on.cortex-m3]
 sample = 27.11
+[cost.on.cortex-m4]
+factor = 1.08
 @*/
 struct hil_signal_overlap_s16 {
     HIL_OVERLAP_FIELDS;
@@ -239,6 +247,12 @@ sample = "rows * frames * size"
 call = 19.31
 sum = 2.376
 sample = 63.76
+[cost.on.cortex-m4]
+factor = 0.34
+[cost.on.cortex-m33]
+factor = 0.34
+[cost.on.cortex-m55]
+factor = 0.34
 @*/
 struct hil_signal_overlap_f32 {
     HIL_OVERLAP_FIELDS;
@@ -264,6 +278,8 @@ channel = "length"
 [cost.on.cortex-m3]
 call = 11.26
 channel = 32.8
+[cost.on.cortex-m4]
+factor = 1.0
 @*/
 struct hil_signal_subtract {
     int32_t length;                  /* channels */
