@@ -79,7 +79,7 @@ def _rows(form: MatrixProduct) -> Iterator[Parameters]:
     if sums is None:
         return
     if form.rows == 1:
-        yield _vector_s16(form, sums)
+        yield vector_s16(form, sums)
     elif columns := columns_s16(form, sums):
         yield HilMatmulS16Mve(rows=form.rows, depth=form.depth, mve_columns_s16=columns)
 
@@ -118,7 +118,7 @@ def columns_s16(form: LinearForm, sums: NarrowSums) -> HilMveColumnsS16 | None:
     )
 
 
-def _vector_s16(form: MatrixProduct, sums: NarrowSums) -> HilVectorS16Mve:
+def vector_s16(form: MatrixProduct, sums: NarrowSums) -> HilVectorS16Mve:
     """Return the columns in fours for single rows, which are split into bytes."""
     return HilVectorS16Mve(
         rows=form.rows,
