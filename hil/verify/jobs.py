@@ -35,7 +35,8 @@ from hil.verify.fidelity import FidelityMeter, exact_meter, float_meter
 from hil.verify.metrics import Metric
 from hil.verify.oracle import definition_of, expected_outputs, reference_of
 from hil.verify.prepare import Prepared, prepared, repeated_by
-from hil.verify.samples import first_sample, samples_of
+from hil.verify.provenance import Provenance, provenance
+from hil.verify.samples import first_sample, random_sample, samples_of
 from hilc.artifact.library import Module, TensorInfo
 from hilc.support.arguments import typed
 
@@ -94,7 +95,7 @@ def verify(
         given = samples_of(samples, job.inputs, seed, quantize=quantize)
         oracle = _oracle(job, reference, expect, given, source)
         with job.opened() as opened:
-            return compare(
+            report = compare(
                 opened,
                 given,
                 oracle,
@@ -104,6 +105,7 @@ def verify(
                 repeated=repeated or repeated_by(opened),
                 meters=_meters(opened, oracle, metrics, float_model),
             )
+            return replace(report, provenance=_made_from(job, opened, given))
 
 
 def _meters(
@@ -115,6 +117,25 @@ def _meters(
     if float_model is not None:
         meters.append(float_meter(float_model, model.inputs, model.outputs))
     return meters
+
+
+def _made_from(job: Prepared, model: RunnableModel, samples: Any) -> Provenance | None:
+    """Return what a result was made from; None for a device of the caller, who may know more, and
+    for samples that can be read once only.
+    """
+    if job.description is None or not isinstance(model, Model) or not isinstance(samples, Sequence):
+        return None
+    firmware = model.device.firmware
+    if firmware is None or job.library is None:
+        return None
+    return provenance(
+        firmware,
+        job.library,
+        model.module,
+        samples,
+        runner=job.runner,
+        options=job.options,
+    )
 
 
 def _oracle(
@@ -183,13 +204,15 @@ def bench(
             prepared(model, board, options, name=name, example=example, check=check_countable)
         )
         given = first_sample(sample, job.inputs, quantize=quantize)
+        given = given or random_sample(job.inputs, seed, 0)
         opened = stack.enter_context(job.opened())
         if not isinstance(opened, Model):
             raise InputError(
                 f"{job.name!r} does not run on a board, so nothing is counted", "give a board"
             )
         run = partial(measure, opened.device, opened.module, sample=given, **how)
-        return opened.device.repeated(run)
+        report = opened.device.repeated(run)
+        return replace(report, provenance=_made_from(job, opened, [given]))
 
 
 @typed

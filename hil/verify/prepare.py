@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from hil.errors import InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelObject, ModelOptions, load_sources, parse_sources
 from hil.lab.selector import parse_selector
-from hil.runners import Choice
+from hil.runners import Choice, runner_name
 from hil.verify.comparison import RunnableModel
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.support.suggest import listed, nearest
@@ -48,6 +48,9 @@ class Prepared:
     library: ModelLibrary | None = None
     #: Description of a board that is not open yet.
     description: Board | None = None
+    #: What starts that board, and the options of the compiler that were chosen.
+    runner: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -177,7 +180,19 @@ def _compiled(
         with open_device(board, library, **way) as device:
             yield device[module.name]
 
-    return Prepared(module.name, module.inputs, board.name, opened, module, library, board)
+    runner = runner_label(board, way.get("runner"), choice, way.get("lab"))
+    chosen = told.chosen
+    known = (module, library, board, runner, chosen)
+    return Prepared(module.name, module.inputs, board.name, opened, *known)
+
+
+def runner_label(board: Board, runner: str | None, choice: Choice, lab: Any = None) -> str:
+    """Return what starts a board, for the provenance of results."""
+    if lab is not None:
+        return f"lab:{lab.place}"
+    if choice.port is not None and runner is None and choice.probe is None:
+        return "port"
+    return runner_name(board, runner, choice)
 
 
 def _source(model: Any, name: str | None, example: Any) -> Any:

@@ -13,7 +13,8 @@ from hil.device import Device
 from hil.errors import InputError
 from hil.history import History, history_path
 from hil.history.store import Kind
-from hil.runners import Choice, runner_name
+from hil.runners import Choice
+from hil.verify.prepare import runner_label
 from hil.verify.provenance import Provenance, provenance
 from hil.verify.samples import Sample
 from hilc.artifact.library import ModelLibrary, Module
@@ -62,15 +63,9 @@ def provenance_of(
         library,
         module,
         samples,
-        runner=_runner(args, board),
+        runner=runner_label(
+            board, args.runner, Choice(args.probe, args.port, board.is_over_rtt), args.lab
+        ),
         options=compile_options(args, board, for_firmware=True).chosen,
         words=args.words,
     )
-
-
-def _runner(args: argparse.Namespace, board: Board) -> str:
-    if args.lab is not None:
-        return f"lab:{args.lab.place}"
-    if args.port is not None and args.runner is None and args.probe is None:
-        return "port"
-    return runner_name(board, args.runner, Choice(args.probe, args.port, board.is_over_rtt))
