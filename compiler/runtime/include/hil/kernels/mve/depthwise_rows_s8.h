@@ -64,6 +64,7 @@ struct hil_mve_row_tiles {
     uint16_t places[8];  /* 36: of the outputs of a column */
 };
 
+HIL_MVE_AT(hil_mve_row_tiles, channels, 0);
 HIL_MVE_AT(hil_mve_row_tiles, plane_bytes, 4);
 HIL_MVE_AT(hil_mve_row_tiles, columns, 8);
 HIL_MVE_AT(hil_mve_row_tiles, filter_w, 12);
