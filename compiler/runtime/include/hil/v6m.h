@@ -54,13 +54,14 @@ HIL_INLINE int8_t hil_v6m_output(const struct hil_v6m_scale *scale, int32_t sum,
     }
     int32_t product = (lower >> bits) + sum * scale->high + scale->bias;
     if (turns) {
-        product += scale->addend + ((product >> 31) & scale->turn);
+        product += scale->addend + (product < 0 ? scale->turn : 0);
     }
     /* Raised by 128: what an output may be at most is what a byte may be. */
     int32_t raised = product >> scale->shift;
     if (low == -128 && high == 127) {
         if ((uint32_t)raised > 255U) {
-            raised = ~(raised >> 31);
+            /* 0 below, 255 above. */
+            raised = (int32_t)((uint32_t)raised >> 31) - 1;
         }
     } else {
         raised = raised < low + 128 ? low + 128 : raised;
