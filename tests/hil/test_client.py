@@ -920,7 +920,8 @@ def test_what_the_firmware_lacks_is_not_sent(board: BoardProcess) -> None:
         assert "interface=packed" in caught.value.hint
         assert client.requests == before
         assert client.echo(b"still there") == b"still there"
-        assert client.hello.commands == frozenset(Command) - protocol.PACKED - protocol.OF_STATES
+        missing = protocol.PACKED | protocol.OF_STATES | protocol.TAPS
+        assert client.hello.commands == frozenset(Command) - missing
 
 
 def test_an_old_host_is_answered_as_ever(raw: Raw) -> None:

@@ -392,11 +392,10 @@ def _event(board: HostileBoard, seq: int, dice: random.Random) -> Frame:
         fields = {
             part.name: dice.choice(_EXTREMES) & ((1 << 8 * part.sizeof()) - 1)
             for part in protocol.EVENTS[Event(event)].subcons
-            if part.name not in ("text", "data")
+            if part.name not in ("text", "data", "name")
         }
-        data = protocol.EVENTS[Event(event)].build(
-            fields | {"text": dice.randbytes(20), "data": dice.randbytes(24)}
-        )
+        texts = {"text": dice.randbytes(20), "data": dice.randbytes(24), "name": b"kws"}
+        data = protocol.EVENTS[Event(event)].build(fields | texts)
     return board.event(event, data, dice.choice([0, seq, dice.randrange(1 << 16)]))
 
 

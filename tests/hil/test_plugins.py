@@ -312,7 +312,7 @@ def test_formats_are_told_apart(site: Site) -> None:
     words = ("bench", DIGITS, "--board", "microbit")
     told = site.hil(*words, "--format", "figure", code=2).stderr
     assert "unknown report format 'figure' (did you mean figures?)" in told
-    assert "choose text, json or figures" in told
+    assert "choose text, json, html or figures" in told
     told = site.hil(*words, "--format", "figures", "--json", code=2).stdout
     assert "--json and --format figures are both given" in json.loads(told)["error"]["message"]
     as_json = json.loads(site.hil(*words, "--format", "json").stdout)
