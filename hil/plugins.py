@@ -15,17 +15,19 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, distributions, entry_points
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from hil.errors import InputError
+
+T = TypeVar("T")
 
 GROUP = "hil.plugins"
 _NAME = re.compile(r"[\w.-]+")
@@ -127,6 +129,25 @@ def load_plugins() -> None:
             raise InputError(
                 f"the plugin {plugin.name!r} cannot be loaded: {told}", plugin.remedy
             ) from plugin.problem
+
+
+def registered(kind: str, name: str, known: Mapping[str, T]) -> T:
+    """Return the part of this name, such as a runner, from what is registered of its kind; plugins
+    are imported where none is known yet.
+
+    Raise :class:`~hilc.errors.InputError` for an unknown name.
+    """
+    if name not in known:
+        load_plugins()
+    if name not in known:
+        from hil.errors import InputError
+        from hilc.support.suggest import listed, nearest
+
+        raise InputError(
+            f"unknown {kind} {name!r}{nearest(name, known)}",
+            f"choose {listed(list(known), 'or')}; plugins may add others: hil doctor",
+        )
+    return known[name]
 
 
 def _imported(entry: EntryPoint) -> Plugin:

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from hil.errors import HilError, InputError
+from hil.errors import HilError
 from hil.firmware.build import Firmware
-from hil.plugins import fault_of, load_plugins
+from hil.plugins import fault_of, registered
 from hil.verify import Report
 from hil.verify.bench import BenchReport
 from hilc.support.registering import check_registered
-from hilc.support.suggest import listed, nearest
 
 
 @dataclass(frozen=True)
@@ -89,11 +88,4 @@ def register_report(report: ReportFormat) -> None:
 
 def format_named(name: str) -> ReportFormat:
     """Return the format; raise :class:`~hilc.errors.InputError` if there is none of this name."""
-    if name not in _FORMATS:
-        load_plugins()
-    if name not in _FORMATS:
-        raise InputError(
-            f"unknown report format {name!r}{nearest(name, _FORMATS)}",
-            f"choose {listed(list(_FORMATS), 'or')}; plugins may add others: hil doctor",
-        )
-    return _FORMATS[name]
+    return registered("report format", name, _FORMATS)

@@ -9,9 +9,9 @@ from typing import Protocol, runtime_checkable
 
 from hil.energy.recording import Recording
 from hil.errors import InputError
-from hil.plugins import blaming, fault_of, is_own, load_plugins
+from hil.plugins import blaming, fault_of, is_own, registered
 from hilc.support.registering import check_registered
-from hilc.support.suggest import listed, nearest
+from hilc.support.suggest import nearest
 
 
 @runtime_checkable
@@ -59,14 +59,7 @@ def register_meter(meter: Meter) -> None:
 def _meter_of(spec: str) -> tuple[Meter, str]:
     """Return the meter of ``NAME[:ARGUMENT]``, and the argument."""
     name, _, argument = spec.partition(":")
-    if name not in _METERS:
-        load_plugins()
-    if name not in _METERS:
-        raise InputError(
-            f"unknown meter {name!r}{nearest(name, _METERS)}",
-            f"choose {listed(list(_METERS), 'or')}; plugins may add others: hil doctor",
-        )
-    return _METERS[name], argument
+    return registered("meter", name, _METERS), argument
 
 
 def check_spec(spec: str, *, is_emulated: bool) -> None:

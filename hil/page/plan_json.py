@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from hilc.errors import InputError
 from hilc.memory.explain import ArenaSlot, Explanation, PlannedLayer, Saving, StepMemory
@@ -77,17 +77,6 @@ class _Layer:
 
 
 @dataclass(frozen=True)
-class _Slot:
-    name: str
-    what: Literal["input", "tensor", "output", "scratch", "state"]
-    nbytes: int
-    pool: int
-    offset: int
-    first: int
-    last: int
-
-
-@dataclass(frozen=True)
 class _Plan:
     model: str
     cpu: str
@@ -97,7 +86,7 @@ class _Plan:
     pools: tuple[_Pool, ...]
     peak_layer: int
     layers: tuple[_Layer, ...]
-    slots: tuple[_Slot, ...]
+    slots: tuple[ArenaSlot, ...]
     next_saving: Saving | None
 
 
@@ -109,7 +98,6 @@ def plan_from_json(data: Any, label: str) -> Explanation:
     given = {**data, "slots": data.get("tenants")} if isinstance(data, Mapping) else data
     read = decode(_Plan, given, label, exact=False)
     _check(read, label)
-    slots = tuple(ArenaSlot(**vars(slot)) for slot in read.slots)
     return Explanation(
         model=read.model,
         cpu=read.cpu,
@@ -117,15 +105,15 @@ def plan_from_json(data: Any, label: str) -> Explanation:
         pools=tuple((pool.name, pool.bytes) for pool in read.pools),
         workspace_bytes=read.workspace_bytes,
         state_bytes=read.state_bytes,
-        slots=slots,
-        steps=tuple(_step(layer, index, slots, read) for index, layer in enumerate(read.layers)),
+        slots=read.slots,
+        steps=tuple(_step(layer, index, read) for index, layer in enumerate(read.layers)),
         peak=read.peak_layer,
         saving=read.next_saving,
     )
 
 
-def _step(layer: _Layer, index: int, slots: tuple[ArenaSlot, ...], plan: _Plan) -> StepMemory:
-    living = [slot for slot in slots if slot.lives_at(index)]
+def _step(layer: _Layer, index: int, plan: _Plan) -> StepMemory:
+    living = [slot for slot in plan.slots if slot.lives_at(index)]
     return StepMemory(
         nodes=tuple(map(PlannedLayer, layer.names, layer.ops)),
         macs=layer.macs,

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hil.board.board import allow_runner
-from hil.errors import InputError
-from hil.plugins import fault_of, load_plugins
+from hil.plugins import fault_of, load_plugins, registered
 from hilc.support.counters import Counter
 from hilc.support.registering import check_registered
-from hilc.support.suggest import listed, nearest
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -138,14 +136,7 @@ def register_runner(runner: Runner) -> None:
 
 def runner_named(name: str) -> Runner:
     """Return the runner; raise :class:`~hilc.errors.InputError` if the name is unknown."""
-    if name not in _RUNNERS:
-        load_plugins()
-    if name not in _RUNNERS:
-        raise InputError(
-            f"unknown runner {name!r}{nearest(name, _RUNNERS)}",
-            f"choose {listed(list(_RUNNERS), 'or')}; plugins may add others: hil doctor",
-        )
-    return _RUNNERS[name]
+    return registered("runner", name, _RUNNERS)
 
 
 def need_of(runner: Runner, board: Board) -> Need | None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import file_size_limit
 
 from hil.cli import main
 from hil.errors import InputError
@@ -166,29 +165,19 @@ def test_a_failed_migration_leaves_the_file_as_it_was(
     assert history.record("bench", result()) == 2
 
 
-@contextmanager
-def full_disk(nbytes: int) -> Iterator[None]:
-    """No file grows beyond so many bytes."""
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, limit[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-        signal.signal(signal.SIGXFSZ, handler)
-
-
 def test_a_full_disk(history: History) -> None:
     history.record("bench", result())
-    with full_disk(40_000), pytest.raises(InputError, match="cannot be written: disk I/O error"):
+    with (
+        file_size_limit(40_000),
+        pytest.raises(InputError, match="cannot be written: disk I/O error"),
+    ):
         history.record("bench", result(padding="x" * 100_000))
     assert len(history.entries()) == 1
     assert history.record("bench", result(padding="x" * 100_000)) == 2
 
 
 def test_a_disk_that_is_full_from_the_start(history: History) -> None:
-    with full_disk(1000), pytest.raises(InputError, match="cannot be written"):
+    with file_size_limit(1000), pytest.raises(InputError, match="cannot be written"):
         history.check_writable()
 
 

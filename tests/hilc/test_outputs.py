@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import resource
-import signal
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from processes import file_size_limit
 
 from hilc.errors import InputError
 from hilc.support.outputs import (
@@ -34,19 +31,6 @@ def content(folder: Path) -> dict[str, bytes]:
     """All files below a folder but the list."""
     files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
     return {name: path.read_bytes() for name, path in files.items() if name != MANIFEST}
-
-
-@contextmanager
-def file_size_limit(nbytes: int) -> Iterator[None]:
-    """A disk that takes no more than so much of a file, for anybody."""
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, limit[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 # -- files -------------------------------------------------------------------------------------
