@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks transformers architectures evidence frontends bench costs noise faults report-look figures format clean distclean
+.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks transformers architectures evidence frontends bench costs noise faults torture report-look figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -36,6 +36,8 @@ help:
 	@echo 'make report-look  the HTML page of kws and vww on three boards, in headless Chromium:'
 	@echo '                layout, keyboard, axe-core; pictures in build/report_look'
 	@echo 'make faults     a hundred faults in compiled models: how many verify --per-layer names rightly'
+	@echo 'make torture    attack the line, parsers, front ends, files and the tests themselves for minutes;'
+	@echo '                TORTURE=hours with the counts of docs/reliability.md (ARGS=NAME for one)'
 	@echo 'make figures    write what make prove and make bench found into README.md and docs'
 	@echo 'make format     format Python and C'
 	@echo 'make setup      install what is missing, make .venv'
@@ -130,6 +132,9 @@ report-look: setup
 
 faults: setup
 	$(BIN)/python ci/faults.py $(ARGS)
+
+torture: setup
+	$(BIN)/python ci/torture.py $(ARGS)
 
 figures: setup
 	$(BIN)/python ci/figures.py

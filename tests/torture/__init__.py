@@ -1,0 +1,1 @@
+"""Attacks on the product, one module each; ``ci/torture.py`` runs them."""
