@@ -2,20 +2,23 @@
 """Attacks the product from every side it listens on, and writes what got through.
 
 ``make torture`` runs all campaigns for minutes, ``TORTURE=hours make torture`` with the counts that
-docs/reliability.md publishes. The campaigns are the modules of tests/torture; each run is kept in
-docs/reliability.json, from which the page is written with ``--write``.
+docs/reliability.md publishes. The campaigns are the modules of tests/torture. ``--write`` keeps the
+run of a campaign in docs/reliability/NAME.json and writes the page from all runs that are kept,
+``--page`` writes the page alone, after a change of a campaign's description or a merge.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
 import pkgutil
 import sys
 import tempfile
-from collections.abc import Mapping
+import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -25,93 +28,135 @@ import marked
 import torture
 from torture.campaign import Budget, Campaign, Run, run
 
-import hilc
 from hil.cli.console import table
 
 _DOCS = Path(__file__).resolve().parents[1] / "docs"
-KEPT = _DOCS / "reliability.json"
+KEPT = _DOCS / "reliability"
 PAGE = _DOCS / "reliability.md"
-#: Modules of the package that are no campaigns.
+#: Modules of the package that are no campaigns, besides those whose name begins with "_".
 _SHARED = {"campaign"}
+#: Exit codes, of which the greatest one of all campaigns is this script's.
+_FOUND, _BROKEN = 1, 3
 
 _HEAD = """# Reliability
 
 What was attacked, how often, and what got through. `make torture` repeats all of it in minutes with
-smaller counts, `TORTURE=hours make torture` with these; `python ci/torture.py NAME` runs one
+smaller counts, `TORTURE=hours make torture` with the greatest; `python ci/torture.py NAME` runs one
 campaign, and `--write` renews its part of this page. Whatever a campaign finds fails it. Who is
-trusted with what stands in [SECURITY.md](../SECURITY.md).
+trusted with what stands in [Security](../SECURITY.md).
 """
 
 
-def campaigns() -> dict[str, Campaign]:
-    """Return all campaigns by name."""
-    names = sorted(m.name for m in pkgutil.iter_modules(torture.__path__) if m.name not in _SHARED)
-    return {name: cast(Campaign, importlib.import_module(f"torture.{name}")) for name in names}
+def names() -> tuple[str, ...]:
+    """Return the names of all campaigns."""
+    found = (module.name for module in pkgutil.iter_modules(torture.__path__))
+    return tuple(sorted(n for n in found if n not in _SHARED and not n.startswith("_")))
 
 
-def main() -> int:
-    """Run the campaigns that are named; 1 when one has a finding."""
-    known = campaigns()
+def campaign(name: str) -> Campaign:
+    """Return a campaign. What only one needs is not imported for another."""
+    return cast(Campaign, importlib.import_module(f"torture.{name}"))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the campaigns that are named; 1 when one has a finding, 3 when one broke off."""
+    known = names()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
-    parser.add_argument("--write", action="store_true", help="renew the page's parts of these")
+    parser.add_argument("--write", action="store_true", help="keep these runs and write the page")
+    parser.add_argument("--page", action="store_true", help="write the page from the runs kept")
     parser.add_argument(
         "--keep",
         type=Path,
         metavar="DIR",
         help="keep inputs that got through here (default: a temporary folder, named when used)",
     )
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     unknown = sorted(set(args.names) - set(known))
     if unknown:
         parser.error(f"no campaign {', '.join(unknown)}; there are {', '.join(known)}")
     length = os.environ.get("TORTURE", "minutes")
     if length not in ("minutes", "hours"):
         parser.error(f"TORTURE is {length!r}; use minutes or hours")
+    if args.page:
+        if args.names or args.write:
+            parser.error("--page runs no campaign; leave out its name and --write")
+        PAGE.write_text(page(kept()), encoding="utf-8")
+        return 0
 
-    chosen = {name: known[name] for name in args.names or known}
     keep = args.keep or Path(tempfile.mkdtemp(prefix="torture-"))
-    runs: dict[str, Run] = {}
-    for name, campaign in chosen.items():
+    code = 0
+    for name in args.names or known:
         folder = keep / name
         folder.mkdir(parents=True, exist_ok=True)
-        runs[name] = run(campaign, Budget(length == "hours", args.seed, folder))
-        figures = runs[name].figures
-        print(f"\n{campaign.TITLE}\n\n{table(figures.rows, figures.heads)}")
-        for line in (*figures.notes, *(f"FOUND {one.what}: {one.how}" for one in figures.findings)):
-            print(line)
-        if args.write:
-            _write(known, {name: runs[name]})
-    return 1 if any(one.figures.findings for one in runs.values()) else 0
+        # A campaign that breaks off must not hide what the others find.
+        try:
+            code = max(code, _run(name, Budget(length == "hours", args.seed, folder), args.write))
+        except Exception:
+            traceback.print_exc()
+            print(f"BROKEN {name}", file=sys.stderr)
+            code = _BROKEN
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # unless something is kept in it
+    if any(keep.iterdir()):
+        print(f"what got through is kept in {keep}", file=sys.stderr)
+    else:
+        keep.rmdir()
+    return code
 
 
-def _write(known: Mapping[str, Campaign], new: Mapping[str, Run]) -> None:
-    """Put ``new`` among the runs that are kept, and write the page from them."""
-    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() else {}
-    kept |= {name: one.to_json() for name, one in new.items()}
-    kept = {name: kept[name] for name in known if name in kept}
-    KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    runs = {name: Run.from_json(one) for name, one in kept.items()}
-    PAGE.write_text(page({known[name].TITLE: (known[name], runs[name]) for name in runs}), "utf-8")
+def _run(name: str, budget: Budget, write: bool) -> int:
+    """Run a campaign, print its figures and keep them if asked to."""
+    one = campaign(name)
+    done = run(one, budget)
+    figures = done.figures
+    print(f"\n{one.TITLE}\n\n{table(figures.rows, figures.heads)}")
+    for line in (*figures.notes, *(f"FOUND {f.what}: {f.how}" for f in figures.findings)):
+        print(line)
+    sys.stdout.flush()
+    if write:
+        KEPT.mkdir(exist_ok=True)
+        _file(name).write_text(json.dumps(done.to_json(), indent=1) + "\n", encoding="utf-8")
+        PAGE.write_text(page(kept()), encoding="utf-8")
+    return _FOUND if figures.findings else 0
 
 
-def page(runs: Mapping[str, tuple[Campaign, Run]]) -> str:
+def _file(name: str) -> Path:
+    return KEPT / f"{name}.json"
+
+
+def kept() -> dict[str, Run]:
+    """Return the runs that are kept, by the name of their campaign."""
+    files = {name: _file(name) for name in names()}
+    return {
+        name: Run.from_json(json.loads(file.read_text(encoding="utf-8")))
+        for name, file in files.items()
+        if file.is_file()
+    }
+
+
+def page(runs: Mapping[str, Run]) -> str:
     """Return docs/reliability.md."""
     parts = [_HEAD]
-    for title, (campaign, one) in runs.items():
-        figures = one.figures
-        name = campaign.__name__.rpartition(".")[2]  # type: ignore[attr-defined]
-        parts += [f"## {title}\n", campaign.ABOUT.strip() + "\n"]
-        parts.append(marked.table(figures.heads, [list(row) for row in figures.rows]) + "\n")
+    for name, one in runs.items():
+        about, figures = campaign(name), one.figures
+        parts += [f"## {about.TITLE}\n", about.ABOUT.strip() + "\n"]
+        parts.append(marked.table(figures.heads, figures.rows) + "\n")
         parts += [f"{note}\n" for note in figures.notes]
         parts += [f"**Open**: {finding.what} ({finding.how})\n" for finding in figures.findings]
         size = "TORTURE=hours " if one.is_long else ""
         parts.append(
-            f"`{size}python ci/torture.py {name} --seed {one.seed}`: {one.seconds:.0f} s, "
-            f"Python {one.python}, version {hilc.__version__}.\n"
+            f"`{size}python ci/torture.py {name} --seed {one.seed}`: {_duration(one.seconds)} on "
+            f"{one.cores} cores, Python {one.python}, version {one.version}.\n"
         )
     return "\n".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 if __name__ == "__main__":

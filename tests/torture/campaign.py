@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 import time
@@ -9,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+import hilc
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Figures:
         for row in self.rows:
             if len(row) != len(self.heads):
                 raise ValueError(f"the row {row} has {len(row)} cells, the table {len(self.heads)}")
+            if bad := [cell for cell in row if "|" in cell or "\n" in cell]:
+                raise ValueError(f"the cell {bad[0]!r} would break the table")
 
 
 class Campaign(Protocol):
@@ -71,13 +76,15 @@ class Campaign(Protocol):
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a campaign, as docs/reliability.json keeps it."""
+    """One run of a campaign, as docs/reliability keeps it."""
 
     figures: Figures
     seed: int
     is_long: bool
     seconds: float
     python: str = field(default_factory=platform.python_version)
+    version: str = hilc.__version__
+    cores: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``from_json`` takes."""

@@ -1,0 +1,151 @@
+"""The campaigns' frame: what it runs, keeps, writes and returns. Campaigns themselves are no tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from torture.campaign import Budget, Figures, Finding, Run
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "ci"))
+
+
+def _script() -> Any:
+    """Return ``ci/torture.py``, whose name the campaigns' package has."""
+    spec = importlib.util.spec_from_file_location("torture_script", ROOT / "ci" / "torture.py")
+    assert spec is not None and spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Return ``ci/torture.py`` with a page and campaigns of this test."""
+    module = _script()
+    monkeypatch.setattr(module, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(module, "PAGE", tmp_path / "page.md")
+    monkeypatch.delenv("TORTURE", raising=False)
+    return module
+
+
+def _campaigns(
+    script: Any, monkeypatch: pytest.MonkeyPatch, **runs: Callable[[Budget], Figures]
+) -> None:
+    known = {
+        name: SimpleNamespace(TITLE=f"The {name}", ABOUT=f"About {name}.", run=run)
+        for name, run in runs.items()
+    }
+    monkeypatch.setattr(script, "names", lambda: tuple(sorted(known)))
+    monkeypatch.setattr(script, "campaign", known.__getitem__)
+
+
+def _clean(budget: Budget) -> Figures:
+    return Figures(
+        ["seed", "times"], [[str(budget.seed), str(budget.count(3, 900))]], notes=["Ok."]
+    )
+
+
+def _found(budget: Budget) -> Figures:
+    (budget.folder / "crash").write_bytes(b"x")
+    return Figures(["kind"], [["a"]], [Finding("one got through", "this file")])
+
+
+def _broken(budget: Budget) -> Figures:
+    raise RuntimeError("the campaign broke")
+
+
+def test_the_page_is_what_the_kept_runs_give() -> None:
+    module = _script()
+    assert module.PAGE.read_text(encoding="utf-8") == module.page(module.kept()), (
+        "run python ci/torture.py --page"
+    )
+    files = {file.stem for file in module.KEPT.iterdir()}
+    assert files <= set(module.names()), "a campaign was renamed or removed: remove its file"
+
+
+def test_a_run_is_kept_and_the_page_written(
+    script: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _campaigns(script, monkeypatch, left=_clean, right=_found)
+    monkeypatch.setenv("TORTURE", "hours")
+    assert script.main(["left", "--seed", "7", "--write"]) == 0
+    text = script.PAGE.read_text(encoding="utf-8")
+    assert "## The left\n\nAbout left.\n\n| seed | times |\n| --- | --- |\n| 7 | 900 |\n" in text
+    assert "Ok.\n\n`TORTURE=hours python ci/torture.py left --seed 7`: 0 s" in text
+    assert "kept in" not in capsys.readouterr().err  # nothing got through
+
+    monkeypatch.setenv("TORTURE", "minutes")
+    assert script.main(["right", "--write"]) == 1
+    text = script.PAGE.read_text(encoding="utf-8")
+    assert "| 7 | 900 |" in text
+    assert "**Open**: one got through (this file)" in text
+    kept = capsys.readouterr().err.rpartition("kept in ")[2].strip()
+    assert (Path(kept) / "right" / "crash").read_bytes() == b"x"
+    (Path(kept) / "right" / "crash").unlink()
+
+    script.PAGE.unlink()
+    assert script.main(["--page"]) == 0
+    assert script.PAGE.read_text(encoding="utf-8") == text
+
+
+def test_a_campaign_that_breaks_off_hides_no_other(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _campaigns(script, monkeypatch, a=_broken, b=_found, c=_clean)
+    assert script.main(["--write", "--keep", str(tmp_path / "found")]) == 3
+    captured = capsys.readouterr()
+    assert "RuntimeError: the campaign broke" in captured.err
+    assert "FOUND one got through: this file" in captured.out
+    assert sorted(script.kept()) == ["b", "c"]
+    assert sorted(path.name for path in (tmp_path / "found").iterdir()) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "length", "said"),
+    [
+        (["other"], "minutes", "no campaign other; there are a"),
+        ([], "days", "TORTURE is 'days'; use minutes or hours"),
+        (["--page", "a"], "minutes", "--page runs no campaign"),
+    ],
+)
+def test_usage(
+    script: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    length: str,
+    said: str,
+) -> None:
+    _campaigns(script, monkeypatch, a=_clean)
+    monkeypatch.setenv("TORTURE", length)
+    with pytest.raises(SystemExit) as ended:
+        script.main(argv)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_every_campaign_says_what_it_attacks(script: Any) -> None:
+    """Of the modules' text: an import would need what the campaign needs."""
+    folder = ROOT / "tests" / "torture"
+    for name in script.names():
+        text = (folder / f"{name}.py").read_text(encoding="utf-8")
+        assert all(part in text for part in ("\nTITLE = ", "\nABOUT = ", "\ndef run(")), name
+
+
+def test_a_run_is_the_same_when_it_was_kept() -> None:
+    one = Run(Figures(["a"], [["1"]], [Finding("x", "y")], ["note"]), 3, True, 1.5)
+    assert Run.from_json(json.loads(json.dumps(one.to_json()))) == one
+
+
+@pytest.mark.parametrize("row", [["1", "2"], ["a|b"], ["a\nb"]])
+def test_a_table_that_would_be_broken_is_refused(row: list[str]) -> None:
+    with pytest.raises(ValueError, match="cell"):
+        Figures(["one"], [row])
