@@ -1,4 +1,4 @@
-"""The campaigns' frame: what it runs, keeps, writes and returns. Campaigns themselves are no tests."""
+"""The frame of the campaigns: what it runs, keeps, writes and returns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ sys.path.insert(0, str(ROOT / "ci"))
 def _script() -> Any:
     """Return ``ci/torture.py``, whose name the campaigns' package has."""
     spec = importlib.util.spec_from_file_location("torture_script", ROOT / "ci" / "torture.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
