@@ -79,7 +79,7 @@ class _Direction:
     def _begin(self, data: bytes) -> None:
         at = max(time.monotonic(), self.on_way[-1][0] if self.on_way else 0.0) + self.delay()
         # A paced line hands over a piece when its last byte has come.
-        size = max(1, round(_PIECE_S / self.byte_s)) if self.byte_s else len(data)
+        size = max(1, round(_PIECE_S / self.byte_s) if self.byte_s else len(data))
         for start in range(0, len(data), size):
             piece = data[start : start + size]
             at += len(piece) * self.byte_s
