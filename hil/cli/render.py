@@ -137,8 +137,10 @@ def diagnosis_lines(found: Diagnosis) -> list[str]:
     return [*lines, table(rows, heads)]
 
 
-def bench_text(report: BenchReport, per_layer: bool) -> str:
-    """Return the measurements, with a table of the layers if ``per_layer``."""
+def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str:
+    """Return the measurements, with a table of the layers if ``per_layer``, and with their limits
+    if ``limit``.
+    """
     note = COUNTER_NOTES[report.counter]
     lines = [f"{report.model} on {report.board}: {report.per_inference:,} {note}, per inference"]
     about = [_runs_line(report), _latency_line(report)]
@@ -184,7 +186,9 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
                 ["instructions", "executed", "share"],
             )
         )
-    if per_layer:
+    if limit:
+        lines.append(_limit_line(report))
+    if per_layer or limit:
         lines.append(
             table(
                 [
@@ -194,14 +198,33 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
                         layer.macs,
                         layer.count,
                         layer.per_mac,
+                        *([layer.limit, layer.ratio] if limit else []),
                         shown_name(layer.name),
                     ]
                     for index, layer in enumerate(report.layers)
                 ],
-                ["layer", "operator", "MACs", report.counter, "per MAC", "name"],
+                [
+                    *("layer", "operator", "MACs", report.counter, "per MAC"),
+                    *(["limit", "ratio"] if limit else []),
+                    "name",
+                ],
             )
         )
     return "\n\n".join(lines)
+
+
+def _limit_line(report: BenchReport) -> str:
+    """Return the limit of the model, or that it is not known."""
+    if report.limit is None or report.ratio is None:
+        lacking = sum(layer.limit is None for layer in report.layers)
+        return (
+            f"no limit of the model: that of {lacking} of {counted(len(report.layers), 'layer')} "
+            "is not known, by the description of the core or of the library"
+        )
+    return (
+        f"limit {report.limit:,} instructions, the sum of the layers': the inference takes "
+        f"{report.ratio:.2f} times as many"
+    )
 
 
 def _runs_line(report: BenchReport) -> str:

@@ -30,6 +30,8 @@ class Outcome:
     error: HilError | None = None
     #: Whether the user asked for layers (``verify``, ``bench``) or sections (``build``).
     in_detail: bool = False
+    #: Whether they asked for the layers' limits (``bench``).
+    limit: bool = False
     #: In a matrix of several goals, or with ``--separate``: the goal, and the model's file.
     goal: str | None = None
     model: str | None = None

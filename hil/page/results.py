@@ -139,6 +139,23 @@ class MeasuredLayer:
 
 
 @dataclass(frozen=True)
+class LayerLimit:
+    """Instructions below which the core cannot do a layer, and how many times as many it took."""
+
+    instructions: int | None
+    ratio: float | None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The same of the model, and of each layer."""
+
+    instructions: int | None
+    ratio: float | None
+    layers: tuple[LayerLimit, ...]
+
+
+@dataclass(frozen=True)
 class Estimate:
     """Estimated cycles of a Cortex-M4: from and to."""
 
@@ -180,6 +197,7 @@ class Benched:
     latency_us: float | None = None
     stack_bytes: int | None = None
     flash_by_owner: Mapping[str, int] = field(default_factory=dict)
+    limit: Limit | None = None
     estimate: Estimate | None = None
     energy: Energy | None = None
     provenance: Provenance | None = None

@@ -57,6 +57,10 @@ def bin_text(error: Any) -> str:
     return _charts().bin_text(error)  # type: ignore[no-any-return]
 
 
+def _ratio(value: float | None) -> str:
+    return number(None) if value is None else f"{value:.2f}"
+
+
 def _charts() -> Any:
     # Not at the top: the plotting library takes a second to import.
     return import_module("hil.page.charts")
@@ -102,6 +106,7 @@ class _LayerRow:
     share: str
     macs: int | None
     per_mac: str
+    limit: str
     exact: str
     #: Class of the badge, None where nothing was compared; and its mark.
     status: Status | None
@@ -449,7 +454,15 @@ class _ResultView:
         if len(set(benched.counts)) > 1:
             spread = f" (median of {len(benched.counts)} runs"
             spread += f", {min(benched.counts):,} to {max(benched.counts):,})"
-        return f"{benched.per_inference:,} {benched.counter} for each inference{spread}"
+        limit = benched.limit
+        over = ""
+        if limit and limit.ratio is not None:
+            over = f", {_ratio(limit.ratio)} times the core's limit"
+        return f"{benched.per_inference:,} {benched.counter} for each inference{spread}{over}"
+
+    @property
+    def has_limits(self) -> bool:
+        return bool(self.result.benched and self.result.benched.limit)
 
     @cached_property
     def layers(self) -> list[_LayerRow]:
@@ -458,6 +471,7 @@ class _ResultView:
         compared = (verified.layers if verified else None) or ()
         total = sum(layer.count for layer in counts)
         most = max((layer.count for layer in counts), default=0)
+        limits = benched.limit.layers if benched and benched.limit else ()
         rows = []
         for index in range(max(len(counts), len(compared))):
             measured = counts[index] if index < len(counts) else None
@@ -479,6 +493,7 @@ class _ResultView:
                     f"{(count or 0) / max(1, total):.1%}",
                     macs,
                     f"{count / macs:.2f}" if count is not None and macs else number(None),
+                    _ratio(limits[index].ratio if index < len(limits) else None),
                     exact,
                     status,
                     _STATUSES[status][0] if status else "",

@@ -393,6 +393,18 @@ def test_energy_and_an_estimate_are_told() -> None:
     assert "2,000,000 to 2,500,000 cycles, by Arm's table" in text
 
 
+def test_limits_have_a_column() -> None:
+    layers = [{"instructions": 100_000 * (i + 1), "ratio": 5.376 - i} for i in range(2)]
+    given = {"instructions": 300_000, "ratio": 4.123, "layers": layers}
+    measured = result()
+    measured["bench"]["limit"] = given
+    text = parsed(page_of(measured)).text
+    assert "4.12 times the core's limit" in text
+    assert "Times limit" in text
+    assert "4.38" in text
+    assert "Times limit" not in parsed(page_of(result())).text
+
+
 def test_cycles_have_a_latency() -> None:
     cycles = result()
     cycles["bench"] |= {"counter": "cycles", "latency_us": 15432.1}

@@ -10,6 +10,7 @@ from hilc.artifact.library import Layer, ModelLibrary, Module, Pool, TensorInfo,
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded
 from hilc.artifact.metadata import write_metadata
 from hilc.artifact.shipped import shipped_files
+from hilc.artifact.work import work_of
 from hilc.codegen import llvm
 from hilc.codegen.arguments import Operator
 from hilc.codegen.dialects import INTERFACES
@@ -206,6 +207,7 @@ def _layer(program: Program, step: Step, operator: Operator) -> Layer:
         group=tuple(display_name(program, n.name) for n in step.nodes)
         if len(step.nodes) > 1
         else (),
+        work=work_of(program.graph, step),
     )
 
 

@@ -327,6 +327,11 @@ def _add_measuring_commands(commands: Any) -> None:
     _add_format(bench)
     _add_recording(bench)
     bench.add_argument("--per-layer", action="store_true", help="show each layer")
+    bench.add_argument(
+        "--limit",
+        action="store_true",
+        help="show each layer with the instructions that the core cannot go below, and the ratio",
+    )
     _add_measuring_options(bench)
     _add_device_options(bench, several=True)
 

@@ -230,7 +230,14 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     board, reports = measured(args, console)
     results = [report.to_json() for report in reports]
     console.outcome(
-        Outcome("bench", board.name, reports, several(results), in_detail=args.per_layer)
+        Outcome(
+            "bench",
+            board.name,
+            reports,
+            several(results),
+            in_detail=args.per_layer,
+            limit=args.limit,
+        )
     )
     record(history, "bench", results, console)
     return 0
