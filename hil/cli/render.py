@@ -10,6 +10,7 @@ from hil.board import Board, MemoryRegion
 from hil.cli.console import shown_name, table
 from hil.energy import Energy
 from hil.firmware.build import Firmware, Sizes
+from hil.support.fused import group_text
 from hil.verify import Difference, LayerReport, Report, TensorReport
 from hil.verify.bench import BenchReport
 from hil.verify.diagnosis import Diagnosis
@@ -194,7 +195,7 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
                 [
                     [
                         index,
-                        layer.op,
+                        group_text(layer.op, layer.ops),
                         layer.macs,
                         layer.count,
                         layer.per_mac,

@@ -18,6 +18,7 @@ from hil.energy import Energy, Recorder, energy_of
 from hil.errors import LinkError
 from hil.firmware.build import Sizes
 from hil.firmware.owners import OWNERS
+from hil.support.fused import group_text
 from hil.verify.cycles import Estimate
 from hil.verify.provenance import Provenance
 from hil.verify.samples import Sample, random_sample
@@ -44,6 +45,9 @@ class LayerCount:
     #: Instructions below which the core cannot do it (:mod:`hilc.artifact.work`); None where that
     #: is not known.
     limit: int | None = None
+    #: Operators of a fused group, in their order, of which ``op`` is the last; empty for a single
+    #: layer.
+    ops: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float | None:
@@ -177,7 +181,7 @@ class BenchReport:
         rows = [
             (
                 n.name,
-                n.op,
+                group_text(n.op, n.ops),
                 f"{n.macs:,}",
                 f"{n.count:,}",
                 "-" if n.limit is None else f"{n.limit:,}",
@@ -219,7 +223,13 @@ class BenchReport:
             "folded_channels": self.folded.channels,
             "folded_macs": self.folded.macs,
             "layers": [
-                {"name": layer.name, "op": layer.op, "macs": layer.macs, "count": layer.count}
+                {
+                    "name": layer.name,
+                    "op": layer.op,
+                    "macs": layer.macs,
+                    "count": layer.count,
+                    **({"ops": list(layer.ops)} if layer.ops else {}),
+                }
                 for layer in self.layers
             ],
         }
@@ -308,7 +318,9 @@ def bench(
         flash_by_owner=_flash_by_owner(sizes, module.name),
         energy=energy,
         layers=tuple(
-            LayerCount(layer.name, layer.op, layer.macs, count, _limit(layer, board))
+            LayerCount(
+                layer.name, layer.op, layer.macs, count, _limit(layer, board), layer.group_ops
+            )
             for layer, count in zip(module.layers, profile, strict=True)
         ),
     )

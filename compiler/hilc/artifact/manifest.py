@@ -98,6 +98,8 @@ class Layer:
     input_count: int
     #: Layers of a fused group: the names of all, this one's last. Empty for a single layer.
     group: tuple[str, ...] = ()
+    #: Their operators, in the same order; archives of older versions do not tell them.
+    group_ops: tuple[str, ...] = ()
     #: What it has to do at least; None in an archive that does not say.
     work: Work | None = None
 
