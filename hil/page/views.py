@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hil.page.results import (
+    FidelityOfTensor,
     Region,
     Result,
     Run,
@@ -19,6 +20,7 @@ from hil.page.results import (
     TensorResult,
     VerifiedLayer,
 )
+from hil.support.fused import group_text
 from hilc.memory.explain import ArenaSlot, Explanation
 from hilc.memory.liveness import BEFORE
 
@@ -111,6 +113,24 @@ class _LayerRow:
     #: Class of the badge, None where nothing was compared; and its mark.
     status: Status | None
     mark: str
+
+
+@dataclass(frozen=True)
+class _FidelityRow:
+    #: ``output``, or the layer's index.
+    place: str
+    name: str
+    #: In the order of the view's columns.
+    values: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _FidelityView:
+    #: Title of the table, and the rows of outputs and of layers.
+    told: str
+    key: str
+    outputs: Sequence[_FidelityRow]
+    layers: Sequence[_FidelityRow]
 
 
 @dataclass(frozen=True)
@@ -394,6 +414,27 @@ class _ResultView:
             )
         ]
 
+    # Fidelity
+
+    @property
+    def fidelity_columns(self) -> Sequence[str]:
+        """Titles of the figures of :attr:`fidelity`."""
+        return [title for title, _ in _FIDELITY]
+
+    @cached_property
+    def fidelity(self) -> list[_FidelityView]:
+        """How far the model is from others, in real numbers."""
+        verified = self.result.verified
+        return [
+            _FidelityView(
+                f"Compared with {metric.against}, in real numbers",
+                f"{self.key}-fidelity-{index}",
+                [_fidelity_row(tensor) for tensor in metric.outputs],
+                [_fidelity_row(tensor) for tensor in metric.layers],
+            )
+            for index, metric in enumerate(verified.metrics if verified else ())
+        ]
+
     # Figures
 
     @cached_property
@@ -486,7 +527,7 @@ class _ResultView:
             rows.append(
                 _LayerRow(
                     index,
-                    named.op,
+                    group_text(named.op, measured.ops if measured else ()),
                     named.name.partition(";")[0],
                     count,
                     100 * (count or 0) / max(1, most),
@@ -737,6 +778,27 @@ class _ResultView:
     def slots(self) -> list[_SlotRow]:
         plan = self.result.plan
         return [_slot_row(plan, slot) for slot in plan.slots] if plan else []
+
+
+#: Title and attribute of each figure of a tensor's fidelity.
+_FIDELITY = (
+    ("RMSE", "rmse"),
+    ("MAE", "mae"),
+    ("Largest", "max_abs_diff"),
+    ("L2r", "l2r"),
+    ("NSE", "nse"),
+    ("Cosine", "cos"),
+    ("SNR, dB", "snr_db"),
+    ("Top 1", "top1"),
+    ("Top 5", "top5"),
+)
+
+
+def _fidelity_row(tensor: FidelityOfTensor) -> _FidelityRow:
+    values = (getattr(tensor, name) for _, name in _FIDELITY)
+    shown = [number(None) if value is None else f"{value:.4g}" for value in values]
+    place = "output" if tensor.layer is None else str(tensor.layer)
+    return _FidelityRow(place, tensor.name.partition(";")[0], shown)
 
 
 def _slot_row(plan: Explanation, slot: ArenaSlot) -> _SlotRow:
