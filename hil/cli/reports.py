@@ -19,7 +19,7 @@ from hilc.support.registering import check_registered
 class Outcome:
     """The result of a command on one board, or its error."""
 
-    command: Literal["build", "verify", "bench"]
+    command: Literal["build", "verify", "bench", "report"]
     board: str
     #: One per model of the image; for ``build`` one firmware.
     reports: Sequence[Report | BenchReport | Firmware] = ()
@@ -39,6 +39,8 @@ class Outcome:
     skipped: str = ""
     #: Time of the whole combination, build included.
     seconds: float = 0.0
+    #: The place of a lab that it ran on; empty elsewhere.
+    place: str = ""
     #: What a combination that ran in a process of its own wrote to standard error.
     log: str = ""
 
