@@ -297,7 +297,13 @@ def test_a_history_has_what_is_compared(
     assert main(["gate", "--baseline", "HEAD~1", "--max-slower", "3%"]) == 1
     assert main(["gate", "2", "--baseline", "4", "--max-slower", "0"]) == 0
     capsys.readouterr()
+    # Digits of a commit that could be an id; an id that no database can hold.
+    digits = "98765432" * 5
+    history.record("bench", changed(provenance={**BENCH["provenance"], "commit": digits}))
+    assert main(["compare", "2", digits[:7]]) == 0
     for pair, message in (
+        (("2", digits[1:8]), "has no entry 8765432"),
+        (("2", "9" * 40), "has no entry 9"),
         (("1", "2"), "entry 1 of the history is of hil verify, which measures nothing"),
         (("9", "2"), "has no entry 9"),
         (("v1.0", "2"), "has no measurement of a commit of this name"),

@@ -24,6 +24,9 @@ from hilc.support.jsondata import parse_json
 #: The limits of `hil gate`: the option ``--max-NAME`` for each.
 LIMITS = ("slower", "ram", "flash", "workspace", "stack", "energy")
 
+#: Digits from which git takes a word for the beginning of a commit.
+_COMMIT_DIGITS = 4
+
 
 def compare_command(args: argparse.Namespace, console: Console) -> int:
     """Show two measurements layer by layer."""
@@ -66,7 +69,7 @@ def _measurements(
     if path.is_file() and path.suffix == ".json":
         return _from_file(path)
     if word.isdecimal() and not path.exists():
-        return [_of_entry(chosen_history(args).entry(int(word)))]
+        return _of_number(word, args)
     if path.exists() or "=" in word:
         if not is_measured:
             raise InputError(
@@ -98,6 +101,20 @@ def _run(word: str, args: argparse.Namespace, console: Console) -> list[Measurem
     results = [report.to_json() for report in reports]
     record(history, "bench", results, console)
     return [m for result in results for m in read_measurements(result, word)]
+
+
+def _of_number(word: str, args: argparse.Namespace) -> list[Measurement]:
+    """Return the measurement of this id; without such an entry, those of the commit whose first
+    digits are all decimal.
+    """
+    history = chosen_history(args)
+    try:
+        entry = history.entry(int(word))
+    except InputError:
+        if len(word) >= _COMMIT_DIGITS and history.entries(kind="bench", commit=word):
+            return _of_commit(word, args)
+        raise
+    return [_of_entry(entry)]
 
 
 def _of_commit(word: str, args: argparse.Namespace) -> list[Measurement]:
