@@ -572,7 +572,7 @@ def test_results_of_several_commands_come_together() -> None:
 
 def fidelity() -> Json:
     """What `hil verify --metrics --float-model` adds to its object."""
-    figures = {"rmse": 0.0123, "mae": 0.01, "max_abs_diff": 0.5, "l2r": 0.125, "nse": 0.9375}
+    figures: Json = {"rmse": 0.0123, "mae": 0.01, "max_abs_diff": 0.5, "l2r": 0.125, "nse": 0.9375}
     figures |= {"cos": 0.875, "snr_db": 31.52, "top1": 0.75, "top5": None}
     tensor = {"name": "logits;x", "layer": None, "elements": 10, **figures}
     outputs, layers = [tensor], [{**tensor, "name": HOSTILE, "layer": 1}]
