@@ -69,6 +69,8 @@ choose_python() {
 has_libc_headers() { gcc -E -x c - -o /dev/null <<<'#include <stdio.h>' 2>/dev/null; }
 has_newlib() { [ -f "$(arm-none-eabi-gcc -print-file-name=libc_nano.a 2>/dev/null)" ]; }
 has_picolibc() { [ -f "$(riscv64-unknown-elf-gcc -print-file-name=picolibc.specs 2>/dev/null)" ]; }
+has_libfuzzer() { compgen -G "$(clang --print-runtime-dir 2>/dev/null)/libclang_rt.fuzzer-*.a" >/dev/null; }
+libfuzzer_package() { local version; version=$(clang -dumpversion) && echo "libclang-rt-${version%%.*}-dev"; }
 has_venv() { [ -x "$VENV/bin/python" ] || "$python" -c 'import ensurepip, venv' 2>/dev/null; }
 
 # Sets `needed` and `optional`: Debian's names of the packages that are missing.
@@ -88,6 +90,8 @@ find_missing() {
     has_picolibc || optional+=(picolibc-riscv64-unknown-elf)
     has qemu-system-riscv32 || optional+=(qemu-system-misc)
     has ccache || optional+=(ccache)
+    # clang's version is part of the name: where clang is missing, the name is known once it is there.
+    ! has clang || has_libfuzzer || optional+=("$(libfuzzer_package)")
 }
 
 as_root() {
@@ -126,13 +130,17 @@ install_packages() {
             { [ ${#needed[@]} -gt 0 ] && apt_install "${needed[@]}"; } || true
     fi
     find_missing
+    if [[ ${optional[*]} == *libclang-rt-* && ${missing[*]} != *libclang-rt-* ]] && can_use_apt; then
+        apt_install "${optional[@]}" 2>/dev/null || true
+        find_missing
+    fi
     if [ ${#needed[@]} -gt 0 ]; then
         fail "these system packages are missing and could not be installed: ${needed[*]}" \
             "the names are Debian's and Ubuntu's ('sudo apt-get install ${needed[*]} ${optional[*]}');" \
             "elsewhere install what brings gcc and g++ with the C library, arm-none-eabi-gcc with" \
             "newlib, qemu-system-arm, clang and Python's venv module, then run this again"
     fi
-    [ ${#optional[@]} -eq 0 ] || say "going on without ${optional[*]}: 'make check', debugging or RISC-V boards may ask for them, tests take longer without ccache"
+    [ ${#optional[@]} -eq 0 ] || say "going on without ${optional[*]}: 'make check', debugging, fuzzing or RISC-V boards may ask for them, tests take longer without ccache"
 }
 
 # --- the virtual environment ------------------------------------------------------------------

@@ -8,19 +8,19 @@ import pty
 import subprocess
 import tempfile
 import tty
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from hil.compat.tvm.runtime import CRT as FIRMWARE_CRT
-from hilc.compat.tvm.crt import CRT, INCLUDE, crt_sources
 from hilc.support.resources import data_dir
 
 SOURCES = Path(__file__).parent / "hil" / "rpc_board"
 
+SANITIZERS = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _FLAGS = (
-    "-std=gnu11", "-g1", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
-    "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wstrict-prototypes", "-Werror",
+    "-std=gnu11", "-g1", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wstrict-prototypes",
+    "-Werror",
 )  # fmt: skip
 
 
@@ -30,6 +30,7 @@ def compile_program(
     defines: Mapping[str, object] | None = None,
     includes: Iterable[Path] = (),
     before: Iterable[Path] = (),
+    compiler: Sequence[str] = ("gcc", *SANITIZERS),
 ) -> Path:
     """The program ``output`` of sources of the firmware template or of ``tests/hil/rpc_board``.
 
@@ -41,22 +42,9 @@ def compile_program(
     macros = [f"-D{name}={value}" for name, value in (defines or {}).items()]
     folders = [f"-I{folder}" for folder in (SOURCES, template / "include", *includes)]
     first = [word for header in before for word in ("-include", str(header))]
-    command = ["gcc", *_FLAGS, *macros, *folders, *first, *map(str, paths), "-o", str(output)]
+    command = [*compiler, *_FLAGS, *macros, *folders, *first, *map(str, paths), "-o", str(output)]
     subprocess.run(command, check=True)
     return Path(output)
-
-
-def fuzz_program(output: Path, *, packed: bool) -> Path:
-    """``fuzz.c``: the server on a hostile line, with TVM's run time or without."""
-    template = data_dir("firmware_template")
-    sources: list[str | Path] = ["fuzz.c", "frame.c"]
-    defines: dict[str, object] = {"HIL_FUZZ_MAIN": 1, "HIL_FRAME_MAX": 512, "HIL_RX_MAX": 1024}
-    if packed:
-        crt = [CRT / name.removeprefix("src/runtime/crt/") for name in crt_sources()]
-        sources += ["rpc_packed.c", "platform.c", *crt]
-        defines |= {"HIL_HAS_PACKED": 1, "HIL_CALL_ARGUMENTS_MAX": 8}
-    includes = [template / "src", FIRMWARE_CRT, INCLUDE, CRT]
-    return compile_program(*sources, output=output, defines=defines, includes=includes)
 
 
 @functools.cache

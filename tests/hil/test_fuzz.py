@@ -1,7 +1,7 @@
 """The firmware's server on a line that says anything, from the first byte after a start.
 
 ``tests/hil/rpc_board/fuzz.c`` runs the real sources under the sanitizers and looks after every
-input whether a good HELLO is answered.
+input whether a good HELLO is answered. libFuzzer goes on from the inputs of the corpus.
 """
 
 from __future__ import annotations
@@ -11,15 +11,24 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rpc_board import fuzz_program
+from corpora import unpacked
+from fuzz_board import SERVERS, Server, coverage, fuzz, fuzz_program, has_libfuzzer, replay_program
+from uart_noise import attack
 
+from hil.compat.tvm.runtime import CRT as FIRMWARE_CRT
 from hil.link import protocol
 from hil.link.protocol import Command, Kind, Tensors
+from hilc.support.resources import data_dir
 
-RAW, FRAME = 0, 1
+RAW, FRAME, PAUSE = 0, 1, 2
+WHOLE = SERVERS[0]
+
+needs_libfuzzer = pytest.mark.skipif(
+    not has_libfuzzer(), reason="clang's libFuzzer is missing (Debian: libclang-rt-N-dev)"
+)
 
 
-def record(what: int, data: bytes) -> bytes:
+def record(what: int, data: bytes = b"") -> bytes:
     return bytes((what,)) + len(data).to_bytes(2, "little") + data
 
 
@@ -61,41 +70,128 @@ INPUTS = {
     "a run, then layers": hello(1, 512) + run(2) + request(Command.RUN_LAYERS, 3, **LAYERS),
     "layers, then a run": hello(1, 512) + request(Command.RUN_LAYERS, 2, **LAYERS) + run(3),
     "a fault": hello(1, 512) + run(2, model=2) + run(3) + read(4, 16),
+    "a run, a pause, a run": hello(1, 512) + run(2) + record(PAUSE) + run(3),
+    "pauses in a frame": record(RAW, b"\0\3") + record(PAUSE) * 99 + hello(1, 512) + run(2),
 }
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["packed", "plain"])
-def fuzz(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fuzz_program(tmp_path_factory.mktemp("fuzz") / "fuzz", packed=request.param)
+@pytest.fixture(scope="module", params=SERVERS, ids=str)
+def replay(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return replay_program(request.param, tmp_path_factory.mktemp("fuzz") / "replay")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    unpacked("device", folder)
+    return folder
 
 
 def check(program: Path, *arguments: str | Path) -> str:
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [program, *arguments], capture_output=True, text=True, errors="replace", timeout=300
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
 
 
-def test_what_once_broke_it(fuzz: Path, tmp_path: Path) -> None:
+def test_what_once_broke_it(replay: Path, tmp_path: Path) -> None:
     paths = []
     for name, data in INPUTS.items():
         paths.append(tmp_path / name)
         paths[-1].write_bytes(data)
-    assert check(fuzz, *paths) == f"{len(INPUTS)} inputs\n"
+    assert check(replay, *paths) == f"{len(INPUTS)} inputs\n"
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_lines(fuzz: Path, seed: int) -> None:
-    assert check(fuzz, str(seed), "20000") == "20000 inputs\n"
+def test_the_corpus(replay: Path, corpus: Path) -> None:
+    files = sorted(corpus.iterdir())
+    assert len(files) > 500
+    assert check(replay, *files) == f"{len(files)} inputs\n"
 
 
-def test_a_failure_leaves_the_input(fuzz: Path, tmp_path: Path) -> None:
+def test_a_silent_server_is_noticed(replay: Path, tmp_path: Path) -> None:
     """A host that says HELLO for ever takes longer than the program allows."""
-    crash = tmp_path / "crash"
-    environment = {**os.environ, "HIL_FUZZ_CRASH": str(crash), "HIL_FUZZ_LOOKS": "0"}
+    (tmp_path / "input").write_bytes(b"")
+    environment = {**os.environ, "HIL_FUZZ_LOOKS": "0"}
     done = subprocess.run(
-        [fuzz, "1", "1"], capture_output=True, text=True, timeout=60, env=environment
+        [replay, tmp_path / "input"], capture_output=True, timeout=60, env=environment
     )
-    assert done.returncode == 1
-    assert "a good HELLO is not answered" in done.stderr
-    data = crash.read_bytes()
-    assert data[0] in (RAW, FRAME)
+    assert done.returncode != 0
+    assert b"a good HELLO is not answered" in done.stderr
+
+
+def fuzz_for(server: Server, seconds: int, corpus: Path, place: Path) -> None:
+    found, keep = place / "found", place / "keep"
+    found.mkdir()
+    keep.mkdir()
+    program = fuzz_program(server, place / "fuzz")
+    done = fuzz(program, server, [found, corpus], keep, seconds=seconds, seed=1)
+    assert done.crash is None, done.output[-4000:]
+    assert done.executions > 1000 * seconds
+
+
+@needs_libfuzzer
+def test_libfuzzer_goes_on_from_the_corpus(corpus: Path, tmp_path: Path) -> None:
+    fuzz_for(WHOLE, 4, corpus, tmp_path)
+
+
+@pytest.mark.full
+@needs_libfuzzer
+@pytest.mark.parametrize("server", SERVERS, ids=str)
+def test_libfuzzer_for_a_minute_in_all(server: Server, corpus: Path, tmp_path: Path) -> None:
+    fuzz_for(server, 15, corpus, tmp_path)
+
+
+@pytest.mark.full
+def test_the_corpus_reaches_the_server(corpus: Path, tmp_path: Path) -> None:
+    reached = coverage(sorted(corpus.iterdir()), tmp_path)
+    for name, lines in (("frame.c", 1.0), ("rpc.c", 1.0), ("rpc_packed.c", 0.9)):
+        assert reached[name].lines >= lines * reached[name].of_lines, name
+
+
+#: Mistakes that one makes in such code, each in the file's own words.
+MISTAKES = {
+    "a range that is not checked": (
+        "rpc.c", "size <= tensor->nbytes - offset", "offset + size <= tensor->nbytes + 8U"),
+    "an index that is not checked": ("rpc.c", "index >= tensors.count", "index > tensors.count"),
+    "a layer beyond the last": ("rpc.c", "layer >= model->layer_count", "layer > 300U"),
+    "an echo that is too long": ("rpc.c", "size > payload_max - HIL_ECHO", "size > 600 - HIL_ECHO"),
+    "a frame longer than the buffer": (
+        "frame.c", "if (reader->size < reader->capacity)", "if (reader->size <= reader->capacity)"),
+    "a block beyond the end": ("frame.c", "code > size - from", "code > size"),
+    "a host that is never heard again": (
+        "rpc.c", "if (from_session != session) {", "if (session == 0) {"),
+    "a run that goes on for ever": (
+        "rpc.c", "if (i > 0 && is_interrupted())", "if (i == UINT32_MAX && is_interrupted())"),
+    "a string without an end": (
+        "rpc_packed.c", "memchr(reader->at, 0, reader->left)", "memchr(reader->at, 0, 4096)"),
+    "more arguments than there is room for": (
+        "rpc_packed.c", "count > HIL_CALL_ARGUMENTS_MAX)", "count > 64)"),
+    "a reply that is longer than the frame": (
+        "rpc_packed.c", "length < most ? length : most);", "length < 999 ? length : most);"),
+}  # fmt: skip
+
+
+@pytest.mark.full
+@needs_libfuzzer
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_libfuzzer_finds_mistakes(mistake: str, corpus: Path, tmp_path: Path) -> None:
+    """Without the corpus, which the right server has brought forth."""
+    name, right, wrong = MISTAKES[mistake]
+    places = (data_dir("firmware_template") / "src", FIRMWARE_CRT)
+    source = next(path for place in places if (path := place / name).is_file()).read_text()
+    assert right in source
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / name).write_text(source.replace(right, wrong))
+    for folder in ("found", "keep"):
+        (tmp_path / folder).mkdir()
+    program = fuzz_program(WHOLE, tmp_path / "fuzz", before=tmp_path / "src")
+    done = fuzz(program, WHOLE, [tmp_path / "found"], tmp_path / "keep", runs=2_000_000, seconds=60)
+    assert done.crash is not None
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("board", ["mps2-an386", "lm3s6965evb", "microbit", "netduinoplus2"])
+def test_garbage_on_an_emulated_uart(board: str) -> None:
+    heard = attack(board, 100, seed=7)
+    assert not heard.why, heard.why

@@ -12,7 +12,7 @@ REAL_COMMANDS += ["mktemp", "mv", "rm", "sed", "tail", "touch"]
 TOOLS = ["gcc", "g++", "qemu-system-arm", "clang", "cppcheck", "gdb-multiarch", "ccache"]
 TOOLS += ["qemu-system-riscv32"]
 #: Files that say that a library is installed.
-LIBRARIES = ("newlib", "picolibc")
+LIBRARIES = ("newlib", "picolibc", "libclang_rt.fuzzer-x86_64.a")
 
 # A Python whose venv module makes copies of it and whose pip does as the test says: each line of
 # the file `pip` is the message of an installation that fails.
@@ -49,6 +49,8 @@ for package in "$@"; do
         qemu-system-misc) touch "$MACHINE/bin/qemu-system-riscv32" ;;
         python3.11-venv) touch "$MACHINE/bin/ensurepip" ;;
         libnewlib-arm-none-eabi) touch "$MACHINE/newlib" ;;
+        libclang-rt-14-dev) touch "$MACHINE/libclang_rt.fuzzer-x86_64.a" ;;
+        clang) cp "$MACHINE/clang" "$MACHINE/bin" ;;
         -* | *=*) continue ;;
         *) touch "$MACHINE/bin/$package" ;;
     esac
@@ -57,6 +59,7 @@ chmod +x "$MACHINE"/bin/*
 """
 TOOL = "#!/usr/bin/env bash\n"
 ARM_GCC = '#!/usr/bin/env bash\n[ -e "$MACHINE/newlib" ] && echo "$MACHINE/newlib" || echo libc.a\n'
+CLANG = '#!/usr/bin/env bash\n[ "$1" = -dumpversion ] && echo 14.0.6 || echo "$MACHINE"\n'
 RISCV_GCC = ARM_GCC.replace("newlib", "picolibc").replace("libc.a", "picolibc.specs")
 
 
@@ -79,6 +82,8 @@ class Machine:
             self.put(name, TOOL)
         self.put("arm-none-eabi-gcc", ARM_GCC)
         self.put("riscv64-unknown-elf-gcc", RISCV_GCC)
+        self.put("clang", CLANG)
+        shutil.copy(self.bin / "clang", folder / "clang")
         self.put("python3", PYTHON)
         self.put("ensurepip", TOOL)
         self.put("sleep", TOOL)
@@ -192,6 +197,17 @@ def test_apt_installs_what_riscv_boards_need(machine: Machine) -> None:
     assert machine.setup().returncode == 0
     packages = "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc"
     assert machine.count(packages) == 1
+    assert machine.setup().returncode == 0
+    assert machine.count("apt-get") == 0
+
+
+@pytest.mark.parametrize("missing", [["libclang_rt.fuzzer-x86_64.a"], ["clang"], []])
+def test_apt_installs_libfuzzer_of_clangs_version(machine: Machine, missing: list[str]) -> None:
+    machine.remove(*missing or ("clang", "libclang_rt.fuzzer-x86_64.a"))
+    machine.put("apt-get", APT)
+    done = machine.setup()
+    assert (done.returncode, "going on without" in done.stderr) == (0, False)
+    assert machine.count("libclang-rt-14-dev") == ("clang" not in missing)
     assert machine.setup().returncode == 0
     assert machine.count("apt-get") == 0
 

@@ -2,9 +2,7 @@
 
 from hilc.target.cores import (
     FEATURES,
-    MULTIPLIED,
     Cpu,
-    Limit,
     add_core,
     add_cores,
     core_file,
@@ -17,9 +15,7 @@ from hilc.target.toolchains import Toolchain, toolchain_names, toolchains
 
 __all__ = [
     "FEATURES",
-    "MULTIPLIED",
     "Cpu",
-    "Limit",
     "Toolchain",
     "add_core",
     "add_cores",

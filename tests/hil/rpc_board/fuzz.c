@@ -1,22 +1,23 @@
-/* A hostile line in front of the real server, from the first byte after a start.
+/* A hostile line in front of the real server, from the first byte after a start, for libFuzzer.
  *
  * An input is what comes over the line, as records: a byte that says what, two for the size, data.
  *   0   bytes as they are
  *   1   header and payload of a frame; the checksum and the coding are added here
+ *   2   a pause: the board finds nothing to read once, wherever it is; the data are ignored
  * When the input is used up, a host says a good HELLO in a session that is not open, again and
  * again, and it must be answered; so must whatever the board had begun, however long it is. Every
  * frame of the board must be one, and no longer than the host said that it takes.
  *
- * LLVMFuzzerTestOneInput is what libFuzzer calls. Without it (HIL_FUZZ_MAIN) the program makes
- * inputs itself: fuzz SEED COUNT, or runs files: fuzz FILE... A failure says which input it was. */
+ * fuzz_mutator.c makes inputs for libFuzzer, fuzz_replay.c runs files without it. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* The server with its variables, which a start has to set back. */
 #include "rpc.c"
+
+#include "fuzz.h"
 
 #ifdef HIL_HAS_PACKED
 #include "hil_crt.h"
@@ -27,21 +28,36 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { RECORD_RAW, RECORD_FRAME, RECORDS, RECORD_HEAD = 3 };
 /* Of the host that comes at the end. */
-enum { LAST_SESSION = 0x7A57, LAST_SEQ = 0x0101 };
+enum { LAST_SEQ = 0x0101 };
+static uint16_t last_session; /* one that is not open; 0: that host has said nothing yet */
+enum { MOST_UNHEARD = 100 };
 /* Looks at the line that a board may take until it has served what was on it. */
 static size_t most_looks = 1000;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* HIL_FUZZ_LOOKS: for the test of what a failure leaves behind. */
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    const char *given = getenv("HIL_FUZZ_LOOKS");
+
+    (void)argc;
+    (void)argv;
+    if (given != NULL) {
+        most_looks = strtoul(given, NULL, 10);
+    }
+    return 0;
+}
 
 /* -- the line -------------------------------------------------------------------------------- */
 
 static uint8_t line[256 * 1024]; /* what the board still has to receive */
 static size_t line_size;
 static size_t line_at;
+static size_t pauses[64]; /* places on the line, in order, at which nothing has come yet */
+static size_t pause_count;
+static size_t pause_at;       /* the next one */
 static size_t looks;          /* since the line was used up */
 static uint32_t command_mask; /* of the last HELLO of this version's; 0: none yet */
+static size_t unheard;        /* inferences since the board has looked at the line */
 static bool is_answered;      /* the last HELLO */
 static size_t frame_limit;    /* of the host that the board last answered a HELLO of */
 static uint8_t sent[HIL_FRAME_MAX];
@@ -64,7 +80,10 @@ static void say_last_hello(void) {
     uint8_t body[HIL_HEADER_BYTES + HIL_HELLO_REQUEST_BYTES];
     uint8_t *hello = body + HIL_HEADER_BYTES;
 
-    hil_put_u16(body + HIL_HEADER_SESSION, LAST_SESSION);
+    if (last_session == 0) {
+        last_session = session == 1 ? 2 : 1;
+    }
+    hil_put_u16(body + HIL_HEADER_SESSION, last_session);
     hil_put_u16(body + HIL_HEADER_SEQ, LAST_SEQ);
     body[HIL_HEADER_KIND] = HIL_KIND_REQUEST;
     body[HIL_HEADER_CODE] = HIL_COMMAND_HELLO;
@@ -73,9 +92,20 @@ static void say_last_hello(void) {
     hil_put_u16(hello + HIL_HELLO_REQUEST_FRAME_MAX, HIL_FRAME_LIMIT);
     line_at = 0;
     line_size = put_frame(line, body, sizeof body);
+    pause_count = 0;
 }
 
 size_t hil_uart_read(uint8_t *data, size_t max) {
+    size_t end = line_size;
+
+    unheard = 0;
+    if (pause_at < pause_count) {
+        end = pauses[pause_at];
+        if (line_at == end) {
+            ++pause_at;
+            return 0;
+        }
+    }
     if (line_at == line_size) {
         if (++looks > most_looks) {
             fail("a good HELLO is not answered");
@@ -83,7 +113,7 @@ size_t hil_uart_read(uint8_t *data, size_t max) {
         say_last_hello();
         return 0;
     }
-    const size_t size = line_size - line_at < max ? line_size - line_at : max;
+    const size_t size = end - line_at < max ? end - line_at : max;
     memcpy(data, line + line_at, size);
     line_at += size;
     return size;
@@ -121,7 +151,8 @@ static void on_sent_frame(const uint8_t *body, size_t size) {
         if (payload[HIL_HELLO_REPLY_VERSION] == HIL_PROTOCOL_VERSION) {
             command_mask = hil_get_u32(payload + HIL_HELLO_REPLY_COMMANDS);
         }
-        is_answered |= hil_get_u16(body + HIL_HEADER_SESSION) == LAST_SESSION &&
+        is_answered |= last_session != 0 &&
+                       hil_get_u16(body + HIL_HEADER_SESSION) == last_session &&
                        hil_get_u16(body + HIL_HEADER_SEQ) == LAST_SEQ;
     }
     check_mask(body[HIL_HEADER_CODE], payload[0]);
@@ -155,7 +186,12 @@ uint64_t hil_ticks(void) {
     return now += HIL_CLOCK_HZ / 3; /* so that BUSY comes now and then */
 }
 
-uint64_t hil_ticks_align(void) { return hil_ticks(); }
+uint64_t hil_ticks_align(void) {
+    if (++unheard > MOST_UNHEARD) {
+        fail("the board does not look at the line while it runs a model");
+    }
+    return hil_ticks();
+}
 
 uint32_t hil_ticks_hz(void) { return HIL_CLOCK_HZ; }
 
@@ -236,6 +272,20 @@ static const struct hil_model dead = {"dead", tensors, results, NULL, fault_at_o
 const struct hil_model *const hil_models[] = {&adder, &bad, &dead};
 const uint8_t hil_model_count = COUNT(hil_models);
 
+#ifdef HIL_HAS_STATE
+static int32_t kept[4];
+static const struct hil_tensor states[] = {{LONG_NAME, shape, kept, sizeof kept, 2, HIL_INT32},
+                                           {"", NULL, kept, 1, 0, HIL_INT8}};
+
+static int32_t reset_kept(void) {
+    memset(kept, 0, sizeof kept);
+    return x[2];
+}
+
+static const struct hil_states adder_states = {states, reset_kept, COUNT(states)};
+const struct hil_states *const hil_model_states[] = {&adder_states, NULL, NULL};
+#endif
+
 /* -- packed functions, on TVM's run time ----------------------------------------------------- */
 
 #ifdef HIL_HAS_PACKED
@@ -255,6 +305,7 @@ static const struct hil_packed_layer packed_layers[COUNT(layers)] = {
     [0 ... COUNT(layers) - 1] = {places, COUNT(places)}};
 
 /* Returns what its first argument is, as a text when there are two. */
+/* cppcheck-suppress constParameter ; the signature is microTVM's */
 static int32_t describe(TVMValue *args, int *codes, int count, TVMValue *result, int *result_code,
                         void *resource) {
     (void)resource;
@@ -313,20 +364,24 @@ const TVMModule *TVMSystemLibEntryPoint(void) { return &module; }
 static void fill_line(const uint8_t *data, size_t size) {
     line_at = 0;
     line_size = 0;
-    while (size >= RECORD_HEAD) {
-        const uint8_t what = data[0] % RECORDS;
+    pause_at = 0;
+    pause_count = 0;
+    while (size >= FUZZ_RECORD_HEAD) {
+        const uint8_t what = data[0] % FUZZ_RECORDS;
         const size_t said = hil_get_u16(data + 1);
-        data += RECORD_HEAD;
-        size -= RECORD_HEAD;
+        data += FUZZ_RECORD_HEAD;
+        size -= FUZZ_RECORD_HEAD;
         const size_t part = said < size ? said : size;
         if (line_size + part + part / 200 + 16 > sizeof line) {
             return;
         }
-        if (what == RECORD_RAW) {
+        if (what == FUZZ_FRAME) {
+            line_size += put_frame(line + line_size, data, part);
+        } else if (what == FUZZ_RAW) {
             memcpy(line + line_size, data, part);
             line_size += part;
-        } else {
-            line_size += put_frame(line + line_size, data, part);
+        } else if (pause_count < COUNT(pauses)) {
+            pauses[pause_count++] = line_size;
         }
         data += part;
         size -= part;
@@ -360,7 +415,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(y, 0, sizeof y);
     host.size = 0;
     is_answered = false;
+    last_session = 0;
     looks = 0;
+    unheard = 0;
     fill_line(data, size);
     if (setjmp(restart) != 2) {
         start_board();
@@ -370,160 +427,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     return 0;
 }
-
-/* -- inputs made here ------------------------------------------------------------------------ */
-
-#ifdef HIL_FUZZ_MAIN
-static uint64_t dice_state;
-
-/* Knuth's linear congruential generator: the same on every machine. */
-static uint32_t dice(uint32_t below) {
-    dice_state = dice_state * 6364136223846793005U + 1442695040888963407U;
-    return (uint32_t)(dice_state >> 33) % below;
-}
-
-/* Mostly zeros and other small numbers, so that a request names something that exists. */
-static uint8_t *put_random(uint8_t *at, size_t size) {
-    for (size_t i = 0; i < size; ++i) {
-        const uint32_t kind = dice(16);
-        at[i] = (uint8_t)(kind < 11 ? 0 : kind < 14 ? dice(6) : kind < 15 ? 0xFF : dice(256));
-    }
-    return at + size;
-}
-
-static uint16_t any_limit(void) {
-    static const uint16_t limits[] = {0, 1, 127, 128, 129, 511, 512, 513, 0x7FFF, 0xFFFF};
-    return limits[dice(COUNT(limits))];
-}
-
-/* A request's payload: mostly of the size that its command has, with numbers near the limits. */
-static uint8_t *put_payload(uint8_t *at, uint8_t code) {
-    if (code == HIL_COMMAND_HELLO && dice(8) != 0) {
-        memcpy(at, HIL_PROTOCOL_MAGIC, HIL_PROTOCOL_MAGIC_BYTES);
-        at[HIL_HELLO_REQUEST_VERSION] = (uint8_t)(dice(8) != 0 ? HIL_PROTOCOL_VERSION : dice(4));
-        hil_put_u16(at + HIL_HELLO_REQUEST_FRAME_MAX, any_limit());
-        return at + HIL_HELLO_REQUEST_BYTES + dice(2) * dice(3);
-    }
-    if (code == HIL_COMMAND_CALL && dice(4) != 0) {
-        static const uint8_t kinds[] = {0, 2, 3, 4, 7, 7, 7, 9, 10, 11, 11, 1, 13};
-        static const uint8_t sizes[] = {8, 8, 8, 0, 5, 5, 5, 8, 8, 1, 20, 0, 8};
-        static const char *const names[] = {
-            "describe",
-            "describe",
-            "get_metadata",
-            "runtime.SystemLib",
-            "tvm.rpc.server.ModuleGetFunction",
-            "tvm.rpc.server.GetCRTMaxPacketSize",
-            "tvm.contrib.random.random_fill",
-        };
-        const uint32_t count = dice(4);
-        *at++ = (uint8_t)(dice(8) != 0 ? count : dice(256));
-        const char *name = names[dice(COUNT(names))];
-        const size_t length = strlen(name) + 1;
-        memcpy(at, name, length);
-        at += dice(8) != 0 ? length : dice((uint32_t)length);
-        for (uint32_t i = 0; i < count; ++i) {
-            const uint32_t kind = dice(COUNT(kinds));
-            *at++ = kinds[kind];
-            at = put_random(at, dice(8) != 0 ? sizes[kind] : dice(10));
-        }
-        return at;
-    }
-    const bool is_known = code < COUNT(commands) && commands[code].handle != NULL;
-    size_t size = is_known && dice(8) != 0 ? commands[code].size : dice(24);
-    if (is_known && commands[code].has_data) {
-        size += dice(4) != 0 ? dice(16) : dice(HIL_FRAME_MAX);
-    }
-    return put_random(at, size);
-}
-
-static uint8_t *put_request(uint8_t *at) {
-    static const uint16_t sessions[] = {0x1111, 0x1111, 0x1111, 0x2222, 0, LAST_SESSION - 1};
-    static uint16_t seq;
-    const bool is_odd = dice(16) == 0;
-    const uint8_t code = (uint8_t)(is_odd ? dice(256) : dice(6) == 0 ? 1 : 1 + dice(16));
-
-    seq = (uint16_t)(seq + (is_odd ? dice(65536) : dice(6) == 0 ? 0 : 1));
-    hil_put_u16(at + HIL_HEADER_SESSION, sessions[dice(4) != 0 ? 0 : dice(COUNT(sessions))]);
-    hil_put_u16(at + HIL_HEADER_SEQ, seq);
-    at[HIL_HEADER_KIND] = (uint8_t)(dice(16) != 0 ? HIL_KIND_REQUEST : dice(256));
-    at[HIL_HEADER_CODE] = code;
-    return put_payload(at + HIL_HEADER_BYTES, code);
-}
-
-static uint8_t *put_record(uint8_t *at) {
-    uint8_t *data = at + RECORD_HEAD;
-    const bool is_frame = dice(6) != 0;
-
-    uint8_t *end = is_frame ? put_request(data) : put_random(data, dice(600));
-    at[0] = is_frame ? RECORD_FRAME : RECORD_RAW;
-    hil_put_u16(at + 1, (uint16_t)(end - data));
-    return end;
-}
-
-static uint8_t input[64 * 1024];
-static size_t input_size;
-
-/* However it ends: what it ended at, to be run again. */
-static void save_input(void) {
-    const char *path = getenv("HIL_FUZZ_CRASH");
-    FILE *file = path != NULL ? fopen(path, "wb") : NULL;
-
-    if (file != NULL) {
-        fwrite(input, 1, input_size, file);
-        fclose(file);
-    }
-}
-
-void __asan_set_death_callback(void (*callback)(void));
-
-static void on_signal(int number) {
-    save_input();
-    fprintf(stderr, "fuzz: signal %d\n", number);
-    _exit(1);
-}
-
-static void run_file(const char *path) {
-    FILE *file = fopen(path, "rb");
-
-    if (file == NULL) {
-        perror(path);
-        exit(2);
-    }
-    input_size = fread(input, 1, sizeof input, file);
-    fclose(file);
-    LLVMFuzzerTestOneInput(input, input_size);
-}
-
-int main(int argc, char **argv) {
-    /* For the test of what a failure leaves behind. */
-    if (getenv("HIL_FUZZ_LOOKS") != NULL) {
-        most_looks = strtoul(getenv("HIL_FUZZ_LOOKS"), NULL, 10);
-    }
-    __asan_set_death_callback(save_input);
-    (void)signal(SIGABRT, on_signal);
-    (void)signal(SIGALRM, on_signal);
-    if (argc == 3 && strspn(argv[1], "0123456789") == strlen(argv[1])) {
-        const uint32_t seed = (uint32_t)strtoul(argv[1], NULL, 10);
-        const uint32_t count = (uint32_t)strtoul(argv[2], NULL, 10);
-        for (uint32_t i = 0; i < count; ++i) {
-            dice_state = (uint64_t)seed << 32 | i;
-            uint8_t *end = input;
-            for (uint32_t records = 2 + dice(16); records > 0; --records) {
-                end = put_record(end);
-            }
-            input_size = (size_t)(end - input);
-            (void)alarm(20);
-            LLVMFuzzerTestOneInput(input, input_size);
-        }
-        printf("%u inputs\n", count);
-        return 0;
-    }
-    for (int i = 1; i < argc; ++i) {
-        (void)alarm(20);
-        run_file(argv[i]);
-    }
-    printf("%d inputs\n", argc - 1);
-    return 0;
-}
-#endif
