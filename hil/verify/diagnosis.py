@@ -537,8 +537,10 @@ def _scaled(seen: _Seen) -> _Found:
         tolerance = 1e-4 * float(np.abs(got).max())
         # In the unit of integers' steps, of which two are asked for.
         effect = abs(factor - 1) * 1e3
-    # Values of a few steps, or one that outweighs all others, would fit any factor.
-    if effect < 2 or tolerance > _COARSE * float(np.median(np.abs(got))):
+    # Values of a few steps, or one that outweighs all others, would fit any factor. Of those that
+    # are the same whatever the factor, as zeros behind an activation, there may be any number.
+    moved = np.abs(got[got != expected])
+    if effect < 2 or len(moved) < 2 * _SUPPORT or tolerance > _COARSE * float(np.median(moved)):
         return None
     if np.abs(got - factor * expected).max() > tolerance:
         return None

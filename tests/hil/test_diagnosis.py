@@ -125,6 +125,15 @@ def test_a_vector_has_channels_only() -> None:
 def test_floats() -> None:
     assert of(lambda v: v * 1.5, dtype="float32").kind is Kind.SCALED
     assert of(lambda v: np.where(v > 100, np.nan, v), dtype="float32").kind is Kind.NOT_A_NUMBER
+    # Most values are small, and the same when they are halved: the others tell the factor.
+    sparse = of(lambda v: np.round((np.where(np.abs(v) < 60, 3, v) - 3) * 0.5) + 3)
+    assert sparse.kind is not Kind.SCALED, "values that were set to zero have no factor"
+    steps = np.r_[np.zeros(200), np.arange(-40, 40)].reshape(1, 7, 5, 8).astype(np.int8)
+    halved = np.round(steps * 0.5).astype(np.int8)
+    pair = Pair(0, steps + 3, halved + 3, steps != halved)
+    layer = Layer("conv", "CONV_2D", "f", (), (info((1, 7, 5, 8)),), macs=0, input_count=0)
+    found = diagnose(0, layer, layer.outputs[0], [pair], Evidence())
+    assert (found.kind, "0.49" in found.sentence) == (Kind.SCALED, True)
     # One value that is far off is none of the others' factor.
     assert of(at((0, 2, 1, 3), 90), dtype="float32", samples=1).kind is Kind.ONE_CHANNEL
     found = of(at((..., 3), 40), dtype="float32")
