@@ -43,30 +43,41 @@ HIL_INLINE int32_t hil_softmax_s8_exponential(const struct hil_softmax_s8 *p, in
     return distance < p->near ? p->exponentials[distance] : 0;
 }
 
+/* One over the sum of a row, in Q0.31, and the shift to the right of a product with it. The sum has
+ * 12 integer bits; the maximum's own exponential alone makes it 2^19. */
+HIL_INLINE int32_t hil_softmax_s8_scale(uint32_t sum, int *shift) {
+    *shift = 31 - 8 + 12;
+    while (sum < UINT32_C(1) << 31) {
+        sum *= 2;
+        --*shift;
+    }
+    return hil_reciprocal((int32_t)(sum - (UINT32_C(1) << 31)));
+}
+
+/* The output of an exponential. */
+HIL_INLINE int8_t hil_softmax_s8_output(int32_t power, int32_t scale, int shift) {
+    const int32_t share = hil_doubling_high_mul(power, scale);
+    /* A shift beyond 31 leaves nothing of a 31-bit number. */
+    const int32_t steps = shift > 31 ? 0 : hil_rounding_divide_by_pot(share, shift);
+    return hil_clamp_s8(steps + INT8_MIN, INT8_MIN, INT8_MAX);
+}
+
 HIL_INLINE void hil_softmax_s8(const struct hil_softmax_s8 *p, const int8_t *in, int8_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         int8_t max = INT8_MIN;
         for (int32_t i = 0; i < p->depth; i++) {
             max = in[i] > max ? in[i] : max;
         }
-        /* With 12 integer bits; the maximum's own exponential alone makes it 2^19. */
         uint32_t sum = 0;
         for (int32_t i = 0; i < p->depth; i++) {
             const int32_t power = hil_softmax_s8_exponential(p, max - in[i]);
             sum += (uint32_t)hil_rounding_divide_by_pot(power, 12);
         }
-        int shift = 31 - 8 + 12;
-        while (sum < UINT32_C(1) << 31) {
-            sum *= 2;
-            shift--;
-        }
-        const int32_t scale = hil_reciprocal((int32_t)(sum - (UINT32_C(1) << 31)));
+        int shift;
+        const int32_t scale = hil_softmax_s8_scale(sum, &shift);
         for (int32_t i = 0; i < p->depth; i++) {
             const int32_t power = hil_softmax_s8_exponential(p, max - in[i]);
-            const int32_t share = hil_doubling_high_mul(power, scale);
-            /* A shift beyond 31 leaves nothing of a 31-bit number. */
-            const int32_t steps = shift > 31 ? 0 : hil_rounding_divide_by_pot(share, shift);
-            out[i] = hil_clamp_s8(steps + INT8_MIN, INT8_MIN, INT8_MAX);
+            out[i] = hil_softmax_s8_output(power, scale, shift);
         }
         in += p->depth;
         out += p->depth;
