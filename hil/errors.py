@@ -19,6 +19,7 @@ __all__ = [
     "Mend",
     "NumericError",
     "ProbeError",
+    "StackError",
     "UsageError",
 ]
 
@@ -76,6 +77,10 @@ class HangError(DeviceError):
     def is_like(self, other: DeviceError) -> bool:
         """Return whether ``other`` is a hang too: a job that hangs twice in a row always hangs."""
         return isinstance(other, HangError)
+
+
+class StackError(DeviceError):
+    """The stack went deeper than the image's code can take it."""
 
 
 class ProbeError(DeviceError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from hil.device.held import Held
 from hil.device.recovery import Recovery
-from hil.errors import DeviceError, InputError, LinkError, Mend
+from hil.errors import DeviceError, InputError, LinkError, Mend, StackError
 from hil.link.calls import board_calls
 from hil.link.client import Client
 from hil.link.protocol import Tensors
@@ -466,8 +467,29 @@ class Device:
         return self._client.echo(data)
 
     def memory(self) -> Memory:
-        """Return the peak of stack use and the statistics of the serial link."""
-        return self._client.memory()
+        """Return the peak of stack use and the statistics of the serial link.
+
+        Raise :class:`~hil.errors.StackError` for a peak above the bound that the build found
+        (:mod:`hil.firmware.stack`).
+        """
+        memory = self._client.memory()
+        bound = self.firmware.sizes.stack_bound_bytes if self.firmware else None
+        if bound is not None and memory.stack_peak_bytes > bound:
+            raise StackError(
+                f"the stack of {self.board!r} was {memory.stack_peak_bytes} bytes deep, and its "
+                f"code takes {bound} at most",
+                "something wrote below the stack, or functions that are called through pointers "
+                "call themselves: look for both in code that is not of the compiler",
+            )
+        return memory
+
+    def check_stack(self) -> None:
+        """Raise as :meth:`memory` does; nothing of a board whose last request failed."""
+        if self.firmware is None or self.firmware.sizes.stack_bound_bytes is None:
+            return
+        if not self._client.has_failed:
+            with suppress(LinkError):
+                self.memory()
 
     def repeated(self, job: Callable[[], _Item]) -> _Item:
         """Return the result of ``job()``, which is repeated from its start after each recovery of

@@ -78,7 +78,8 @@ def open(
     whether models use the same memory one after the other. ``board`` may select a board of a lab
     (``lab:PLACE``, ``cpu=cortex-m4``: :mod:`hil.lab`), which is acquired for the time of the
     context; ``lab`` is one that was acquired before. Leaving the context, also by an exception,
-    closes the link and ends everything that was started.
+    closes the link and ends everything that was started. Without one, the board is asked first how
+    deep its stack was: beyond the bound of the build it is a :class:`~hil.errors.StackError`.
 
     A run without a sign of life for ``run_timeout_s`` counts as hanging. With ``recover`` a board
     that does not answer is reset, programmed again and switched off and on, as far as possible
@@ -212,6 +213,8 @@ def _device(
         assert way.client is not None, "start and each recovery step create a client"
         way.device = Device(way.client, libraries, way.running, firmware, ticks_are, recovery)
         yield way.device
+        # What a model did to the stack is known only now.
+        way.device.check_stack()
 
 
 class _Way:

@@ -2,8 +2,10 @@
 
 The bound adds up frames along the deepest chain of calls from the reset handler. The target of an
 indirect call is not in the code, so it may be every function whose address is anywhere in the
-image; functions are assumed not to be recursive, which holds for all code here. The registers that
-an interrupt saves before it switches to its own stack are added.
+image. Functions that call themselves, or each other in a circle, have no bound; circles through
+pointers are assumed not to close, which holds for all code here. The registers that an interrupt
+saves before it switches to its own stack are added. :meth:`hil.device.Device.memory` compares the
+bound with what a board's stack really held.
 """
 
 from __future__ import annotations
@@ -34,15 +36,29 @@ _LARGEST_CIRCLE, _MOST_VISITS = 400, 100_000
 def stack_bound(elf: Path, cpu: Cpu) -> int | None:
     """Bytes of the main stack that ``elf`` takes at most; None where the code does not tell.
 
-    That is so for frames of more than half a KB on Armv6-M and for arrays of variable length.
+    That is so for frames of more than half a KB on Armv6-M, for arrays of variable length, and for
+    functions that call themselves.
     """
     isa = ISAS[cpu.isa]
     try:
         functions = _functions(elf, cpu.toolchain.program("objdump"), isa)
     except Unbounded:
         return None
+    if is_recursive(functions, _ROOT):
+        return None
     taken = _taken_addresses(elf).union(*(code.addresses for code in functions.values()))
     return deepest(functions, sorted(taken & set(functions)), _ROOT) + isa.exception_bytes
+
+
+def is_recursive(functions: Mapping[str, Code], root: str) -> bool:
+    """Return whether functions that ``root`` reaches by direct calls call themselves or each other
+    in a circle.
+    """
+    calls = {name: sorted(code.calls & functions.keys()) for name, code in functions.items()}
+    return any(
+        len(circle) > 1 or any(name in calls[name] for name in circle)
+        for circle in _circles(calls, root)
+    )
 
 
 def deepest(functions: Mapping[str, Code], taken: Sequence[str], root: str) -> int:

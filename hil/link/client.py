@@ -135,6 +135,8 @@ class Client:
         #: The current operation and its thread.
         self._operation: _Operation | None = None
         self._owner = 0
+        #: Whether the last operation failed: no other one may be answered.
+        self.has_failed = False
         #: Whether frames are awaited: a callback must not send requests then.
         self._is_exchanging = False
         #: Whether a run was abandoned before its answer: the board may still execute it.
@@ -173,7 +175,9 @@ class Client:
             if self._left_run and not is_fresh:
                 # The handshake waits for the end of the abandoned run.
                 self.hello = self._shake_hands()
+            self.has_failed = True
             yield operation
+            self.has_failed = False
         finally:
             self._operation = None
             self._owner = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import pytest
 import hil
 import hilc
 from hil.board import load_board
+from hil.errors import StackError
+from hil.firmware.build import Firmware, build
 from hil.firmware.isa import ISAS, Code, Unbounded
-from hil.firmware.stack import deepest
+from hil.firmware.stack import deepest, is_recursive, stack_bound
 from hil.verify.samples import random_sample
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
@@ -33,6 +37,39 @@ def test_no_run_goes_deeper(name: str) -> None:
         model.profile()
         # A bound that is far from the truth would be of no use.
         assert bound / 2 < device.memory().stack_peak_bytes <= bound <= board.stack_bytes
+
+
+def test_a_stack_beyond_its_bound_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound that lies, as every run on a board would find out."""
+    board = load_board("mps2-an386")
+    library = hilc.compile(DIGITS, cpu=board.cpu.name, name="digits")
+    bound = build([library], board).sizes.stack_bound_bytes
+    assert bound is not None
+
+    def opened(bound: int) -> None:
+        def lying(*args: Any, **options: Any) -> Firmware:
+            firmware = build(*args, **options)
+            return replace(firmware, sizes=replace(firmware.sizes, stack_bound_bytes=bound))
+
+        monkeypatch.setattr("hil.device.session.build", lying)
+        with hil.open(board, library) as device:
+            device["digits"].run()
+
+    opened(bound)
+    with pytest.raises(StackError, match=r"was \d+ bytes deep, and its code takes 200 at most"):
+        opened(200)
+
+
+@pytest.mark.parametrize("name", ["mps2-an386", "microbit", "riscv-virt"])
+def test_functions_that_call_themselves_have_no_bound(name: str, tmp_path: Path) -> None:
+    board = load_board(name)
+    code = "int hil_reset_handler(int n) { volatile int x[9]; x[n] = n; return %s + x[0]; }"
+    for call, bounded in (("n", True), ("hil_reset_handler(n - 1) * 3", False)):
+        (tmp_path / "a.c").write_text(code % call)
+        command = [board.cpu.toolchain.program("gcc"), *board.cpu.cflags, "-O0", "-nostdlib", "a.c"]
+        flags = ["-Wl,--entry=hil_reset_handler", "-o", "a.elf"]
+        subprocess.run([*command, *flags], cwd=tmp_path, check=True, timeout=60)
+        assert (stack_bound(tmp_path / "a.elf", board.cpu) is not None) == bounded
 
 
 @pytest.mark.parametrize(
@@ -96,6 +133,16 @@ def test_a_circle_is_gone_round_once() -> None:
     frames = {"a": 1, "b": 2, "c": 4, "d": 8, "e": 16}
     image = _image(frames, {"a": "b", "b": "c e", "c": "d", "d": "b"})
     assert deepest(image, [], "a") == max(1 + 2 + 16, 1 + 2 + 4 + 8)
+
+
+def test_circles_of_direct_calls() -> None:
+    frames = {"a": 1, "b": 2, "c": 4, "d": 8}
+    assert not is_recursive(_image(frames, {"a": "b c", "b": "d", "c": "d"}), "a")
+    assert is_recursive(_image(frames, {"a": "b", "b": "c", "c": "b"}), "a")
+    assert is_recursive(_image(frames, {"a": "a"}), "a")
+    # Nothing reaches it, or only a pointer might.
+    assert not is_recursive(_image(frames, {"a": "b", "d": "d"}), "a")
+    assert not is_recursive(_image(frames, {"a": "b"}, pointers="b"), "a")
 
 
 def test_a_pointer_reaches_what_has_an_address() -> None:

@@ -42,8 +42,10 @@ def _take(name: str, code: Code, mnemonic: str, operands: str, remark: str) -> N
         code.frame += int(match[1])
     elif base in ("blx", "bx") and operands != "lr" and not _CALL.match(operands):
         code.is_indirect = True
-    elif base.startswith("b") and (match := _CALL.match(operands)) and match[1] != name:
-        code.calls.add(match[1])
+    elif base.startswith("b") and (match := _CALL.match(operands)):
+        # A branch to its own start is a loop.
+        is_loop = match[1] == name and base != "bl"
+        code.calls |= set() if is_loop else {match[1]}
 
 
 def _register_bytes(operands: str) -> Iterator[int]:

@@ -75,7 +75,9 @@ def _take(name: str, code: Code, mnemonic: str, operands: str, remark: str) -> N
         if target:
             if target[2].startswith(_MILLICODE):
                 raise Unbounded(name)
-            code.calls |= {target[2]} - {name}
+            # A jump to its own start is a loop.
+            if target[2] != name or mnemonic in ("jal", "jalr", "call"):
+                code.calls.add(target[2])
         elif mnemonic in ("jalr", "jr") and words != ["ra"]:
             code.is_indirect = True
     elif target := _TARGET.search(remark):
