@@ -24,6 +24,7 @@ PLACES = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
     "ARCHITECTURE.md": "explanation/architecture.md",
+    "SOUNDNESS.md": "explanation/soundness.md",
     "examples/byoc/README.md": "examples/byoc.md",
     "examples/digits/README.md": "examples/digits.md",
     "examples/networks/README.md": "examples/networks.md",

@@ -43,7 +43,8 @@ _HEAD = """# Reliability
 What was attacked, how often, and what got through. `make torture` repeats all of it in minutes with
 smaller counts, `TORTURE=hours make torture` with the greatest; `python ci/torture.py NAME` runs one
 campaign, and `--write` renews its part of this page. Whatever a campaign finds fails it. Who is
-trusted with what stands in [Security](../SECURITY.md).
+trusted with what stands in [Security](../SECURITY.md), what is proven of the generated code in
+[Soundness](../SOUNDNESS.md).
 """
 
 

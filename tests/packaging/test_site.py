@@ -113,7 +113,13 @@ def test_the_readme_is_short() -> None:
 
 def test_only_these_documents_are_at_the_root() -> None:
     names = {path.name for path in ROOT.glob("*.md")}
-    assert names == {"README.md", "CHANGELOG.md", "SECURITY.md", "ARCHITECTURE.md"}
+    assert names == {
+        "README.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "ARCHITECTURE.md",
+        "SOUNDNESS.md",
+    }
 
 
 def test_the_index_names_every_decision() -> None:
