@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from hil.board.description import read_description, to_toml
 from hil.board.ports import ROLES, port_names
 from hil.board.pyocd_targets import Chip, read_chip
 from hil.errors import BoardError, InputError
+from hilc.support.temporary import TemporaryFolder
 from hilc.target import cpu_names, get_cpu, load_cpu
 
 T = TypeVar("T")
@@ -331,7 +331,7 @@ def _fill_runners(values: dict[str, Any], answers: Answers, chip: Chip | None) -
 
 def _checked(name: str, text: str) -> Board:
     """Return the loaded board of ``text``, as if it were in its file."""
-    with tempfile.TemporaryDirectory(prefix="hil-board-") as folder:
+    with TemporaryFolder("board") as folder:
         path = Path(folder) / f"{name}.toml"
         path.write_text(text, encoding="utf-8")
         try:

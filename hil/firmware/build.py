@@ -13,7 +13,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,8 +70,11 @@ _TOLD = logging.getLogger("hil.build")
 _ELF = "build/firmware.elf"
 #: Part of every key: increment it when this module builds the same project differently.
 _KEY_VERSION = b"5"
+#: In the folder ``build``: where compilers work, so that a killed one leaves nothing elsewhere.
+_TEMPORARY = ".hil-tmp"
 #: Files of CMake and Ninja in the folder ``build``; all others are the user's.
 _CMAKE_ENTRIES = (
+    _TEMPORARY,
     "CMakeCache.txt",
     "CMakeFiles",
     "build.ninja",
@@ -482,21 +484,27 @@ def _run_cmake(
         [cmake, "--build", "--preset", "firmware"],
     )
     text, code = "", 0
-    for command in commands:
-        try:
-            done = run(
-                command, folder, limit_s=_BUILD_LIMIT_S, environment=environment, errors_apart=False
-            )
-        except subprocess.TimeoutExpired:
-            raise BuildError(
-                f"the firmware for {board.name} was not built within {_BUILD_LIMIT_S:.0f} s",
-                f"see what hangs with `{' '.join(command)}` in {folder}",
-            ) from None
-        text, code = text + done.stdout, done.returncode
-        if code < 0:
-            text += f"{Path(cmake).name} was ended: {signal.strsignal(-code)}\n"
-        if code != 0:
-            break
+    with _temporary(folder / "build" / _TEMPORARY) as temporary:
+        for command in commands:
+            try:
+                done = run(
+                    command,
+                    folder,
+                    limit_s=_BUILD_LIMIT_S,
+                    environment=environment,
+                    errors_apart=False,
+                    temporary=temporary,
+                )
+            except subprocess.TimeoutExpired:
+                raise BuildError(
+                    f"the firmware for {board.name} was not built within {_BUILD_LIMIT_S:.0f} s",
+                    f"see what hangs with `{' '.join(command)}` in {folder}",
+                ) from None
+            text, code = text + done.stdout, done.returncode
+            if code < 0:
+                text += f"{Path(cmake).name} was ended: {signal.strsignal(-code)}\n"
+            if code != 0:
+                break
     log = folder / _LOG
     # A full disk is the reason of the failed build.
     with suppress(OutputError):
@@ -515,6 +523,15 @@ def _run_cmake(
     )
 
 
+@contextmanager
+def _temporary(folder: Path) -> Iterator[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    finally:
+        remove(folder)
+
+
 def _remedy(log: str) -> str:
     """Return the remedy for missing external code, if the build lacks it."""
     if header := _MISSING_HEADER.search(log):
@@ -528,14 +545,12 @@ def _remedy(log: str) -> str:
 def _check_room(folder: Path, text: str, *, is_cached: bool) -> None:
     """Raise if the disk is full, which tools report imprecisely or not at all."""
     place = next((line.strip() for line in text.splitlines() if _NO_ROOM.search(line)), None)
-    for path in (folder, Path(tempfile.gettempdir())):
-        if place is None and shutil.disk_usage(path).free < _LEAST_ROOM:
-            place = f"{path} has {shutil.disk_usage(path).free} bytes left"
+    if place is None and (free := shutil.disk_usage(folder).free) < _LEAST_ROOM:
+        place = f"{free} bytes are left"
     if place is not None:
         raise BuildError(
             f"there is no room to build in {folder}: {place}",
-            f"free some space there and in {tempfile.gettempdir()}, where compilers work, or "
-            f"{_other_place(is_cached)} (and TMPDIR)",
+            f"free some space there, or {_other_place(is_cached)}",
         )
 
 

@@ -22,7 +22,6 @@ import json
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -40,6 +39,7 @@ from hil.lab.place import USER_HEADER
 from hil.link.line import Line, open_line
 from hil.probe.flash import Flashed
 from hil.runners import Choice, Running, is_machine, start
+from hilc.support.temporary import TemporaryFolder
 
 _ELF_MAX_BYTES = 64 << 20
 _BAUDRATE = 115200
@@ -93,7 +93,7 @@ class BoardServer:
                 "serve it on 127.0.0.1, or serve an emulated board",
             )
         self._stack = contextlib.ExitStack()
-        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="hil-")))
+        self._folder = Path(self._stack.enter_context(TemporaryFolder("served")))
         #: Held while the firmware changes.
         self._change = threading.Lock()
         self._firmware = contextlib.ExitStack()

@@ -13,7 +13,6 @@ import re
 import secrets
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from hil.errors import DeviceError, InputError
 from hil.lab.board_server import BoardServer
 from hil.lab.place import Keeper
 from hil.support.process import ChildProcess
+from hilc.support.temporary import TemporaryFolder
 
 _READY_LIMIT_S = 30.0
 _POLL_S = 0.05
@@ -63,7 +63,7 @@ def served(
     """
     with contextlib.ExitStack() as stack:
         if folder is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hil-lab-")))
+            folder = Path(stack.enter_context(TemporaryFolder("lab")))
         processes = []
         address = coordinator
         if address is None:

@@ -10,7 +10,6 @@ import contextlib
 import re
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from hil.errors import DeviceError, InputError
 from hil.runners.renode_monitor import Monitor
 from hil.support.process import ChildProcess
+from hilc.support.temporary import TemporaryFolder
 from hilc.target import cpu_names, get_cpu
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def start(board: Board, firmware: Image) -> Iterator[RenodeBoard]:
             f"board {board.name!r} has no [renode] table", "add one, or use another runner"
         )
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hil-renode-")))
+        folder = Path(stack.enter_context(TemporaryFolder("renode")))
         (folder / "board.repl").write_text(platform(board), encoding="utf-8")
         (folder / "board.resc").write_text(script(board), encoding="utf-8")
         (folder / "firmware.elf").symlink_to(firmware.elf.resolve())

@@ -15,7 +15,6 @@ import contextlib
 import os
 import re
 import select
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +29,7 @@ from hil.device.session import open as open_device
 from hil.errors import InputError, LinkError
 from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import ModelLibrary, Module
+from hilc.support.temporary import TemporaryFolder
 
 #: The core of these costs.
 CORE = "cortex-m4"
@@ -336,7 +336,7 @@ def traced(board: Board) -> Iterator[tuple[Board, Trace]]:
     """Open a trace; yield ``board`` with a QEMU that writes the trace, and its reader."""
     assert board.qemu is not None
     trace, ended = Trace(), threading.Event()
-    with tempfile.TemporaryDirectory(prefix="hil-trace-") as folder:
+    with TemporaryFolder("trace") as folder:
         # A pipe: the text is large, and is read while it is written.
         path = Path(folder) / "qemu.log"
         os.mkfifo(path)

@@ -12,7 +12,6 @@ import json
 import os
 import secrets
 import socket
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from hil.support.cache import cache_folder
 from hil.support.process import ChildProcess
 from hil.support.qemu import install_hint, program
 from hilc.support.outputs import write_file
+from hilc.support.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -92,7 +92,7 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
             "use the runner qemu, which needs no probe",
         )
     with contextlib.ExitStack() as stack:
-        sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hil-probe-")))
+        sockets = Path(stack.enter_context(TemporaryFolder("probe")))
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         control = "server=on,wait=off"
         command = [

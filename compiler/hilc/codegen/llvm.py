@@ -12,7 +12,6 @@ import functools
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from hilc.codegen.function_table import function_table
 from hilc.codegen.headers import include_dirs
 from hilc.errors import HilError
 from hilc.support.process import run
+from hilc.support.temporary import TemporaryFolder
 from hilc.target import Cpu
 
 #: First release that reads LLVM modules with opaque pointers, there with a switch.
@@ -82,7 +82,7 @@ def to_objects(
     taken = re.compile(rf"{_OBJECTS}/{re.escape(module)}_lib(\d+)\.o")
     result = dict(files)
     numbers = [int(found[1]) for path in files if (found := taken.fullmatch(path))]
-    with tempfile.TemporaryDirectory(prefix="hilc-llvm-") as name:
+    with TemporaryFolder("llvm") as name:
         folder = Path(name)
         _write(folder, {path: data for path, data in files.items() if path.startswith("codegen/")})
         for path in sorted(files):
@@ -241,7 +241,7 @@ def _strip(path: Path, cpu: Cpu) -> None:
 def _call(command: Sequence[str], folder: Path, source: str) -> None:
     """Run a tool in ``folder`` with relative paths only, so that no path gets into the object."""
     try:
-        done = run(command, folder, limit_s=_BUILD_LIMIT_S)
+        done = run(command, folder, limit_s=_BUILD_LIMIT_S, temporary=folder)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LlvmError(f"{source} could not be compiled: {error}") from None
     if done.returncode:

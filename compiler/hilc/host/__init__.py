@@ -22,7 +22,6 @@ from __future__ import annotations
 import shutil
 import struct
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -48,6 +47,7 @@ from hilc.ir import Array
 from hilc.support.arguments import typed
 from hilc.support.inputs import check_regular
 from hilc.support.outputs import cannot_write, replacing
+from hilc.support.temporary import TemporaryFolder
 
 __all__ = [
     "AotExecutorFactory",
@@ -77,7 +77,7 @@ def load(
     module runs on; the others get a null pointer.
     """
     module = _module(library.modules, name)
-    folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
+    folder = TemporaryFolder("host")
     try:
         shared_object = build_shared_object(library, Path(folder.name))
         return HostModel(module, Code(shared_object, folder), devices)
@@ -299,7 +299,7 @@ class AotExecutorFactory:
         # folder while its caller copies from it.
         with self._building:
             if self._build is None:
-                folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
+                folder = TemporaryFolder("host")
                 try:
                     made = build_shared_object(self._source, Path(folder.name), self._description())
                 except BaseException:
@@ -313,14 +313,14 @@ class AotExecutorFactory:
 class _Build:
     path: Path
     #: Deleted with this object.
-    folder: tempfile.TemporaryDirectory[str] = field(repr=False)
+    folder: TemporaryFolder = field(repr=False)
 
 
 def _copy_in(path: Path) -> Code:
     """Return the code of a shared object loaded from a copy: one path is loaded only once, with one
     workspace.
     """
-    folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
+    folder = TemporaryFolder("host")
     try:
         copy = Path(folder.name) / "library.so"
         shutil.copyfile(path, copy)

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,6 +29,7 @@ from hilc.host.runtime import HostRuntime, host_runtime, needs_runtime
 from hilc.ir import Array
 from hilc.support.jsondata import decode, parse_json
 from hilc.support.process import run
+from hilc.support.temporary import TemporaryFolder
 from hilc.target import get_cpu
 from hilc.target.objects import require_fits
 
@@ -202,7 +202,7 @@ def _hint(library: ModelLibrary) -> str:
 
 def _run(command: Sequence[str], folder: Path, what: str, hint: str) -> None:
     try:
-        done = run(command, folder, limit_s=_BUILD_LIMIT_S)
+        done = run(command, folder, limit_s=_BUILD_LIMIT_S, temporary=folder)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise HostBuildError(f"building {what} for this machine failed: {error}") from None
     if done.returncode == 0:
@@ -247,13 +247,11 @@ def _escape(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def _runtime(
-    compiler: str, runtime: HostRuntime
-) -> tuple[tempfile.TemporaryDirectory[str], tuple[Path, ...]]:
+def _runtime(compiler: str, runtime: HostRuntime) -> tuple[TemporaryFolder, tuple[Path, ...]]:
     """Return the C runtime, compiled once for all models of this process, and the folder that holds
     it.
     """
-    folder = tempfile.TemporaryDirectory(prefix="hilc-crt-")
+    folder = TemporaryFolder("crt")
     includes = [f"-I{path}" for path in include_dirs()]
     command = [compiler, *_FLAGS, *includes, "-c", *map(str, runtime.sources())]
     _run(command, Path(folder.name), "the C run time", "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _ctypes
 import ctypes
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,13 @@ import numpy as np
 
 from hilc.errors import InputError
 from hilc.ir import Array
+from hilc.support.temporary import TemporaryFolder
 
 
 class Code:
     """A loaded shared object; ``folder``, which holds it, is deleted when it is closed."""
 
-    def __init__(self, path: Path, folder: tempfile.TemporaryDirectory[str]) -> None:
+    def __init__(self, path: Path, folder: TemporaryFolder) -> None:
         self._library: ctypes.CDLL | None = ctypes.CDLL(str(path))
         self._folder = folder
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -25,6 +24,7 @@ from hilc.quantization.samples import Sample
 from hilc.quantization.settings import ACTIVATIONS, Settings
 from hilc.quantization.source import Quantized, Source
 from hilc.support.suggest import nearest
+from hilc.support.temporary import TemporaryFolder
 
 #: Calibrators by onnxruntime's names.
 CALIBRATORS = {"minmax": "MinMax", "entropy": "Entropy", "percentile": "Percentile"}
@@ -233,7 +233,7 @@ def _ranges(
     if settings.calibrator == "entropy":
         # With as many bins as levels, its default, there is only one range to choose.
         options.update(num_bins=_BINS, num_quantized_bins=_LEVELS)
-    with tempfile.TemporaryDirectory(prefix="hil-") as folder:
+    with TemporaryFolder("quantize") as folder:
         path = Path(folder) / "model.onnx"
         onnx.save(model, path)
         calibrator = tools.create_calibrator(

@@ -13,13 +13,13 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from hilc.errors import InputError
+from hilc.support.temporary import beside, partial_file, remove_abandoned_files
 
 #: List of the files in a folder that were written, as opposed to added or edited later.
 MANIFEST = "hil-files.json"
@@ -68,7 +68,6 @@ def replacing(path: str | Path) -> Iterator[Path]:
     the block count as failures to write ``path``.
     """
     path = Path(path)
-    partial: Path | None = None
     try:
         # Replace the target of a link, not the link.
         target = Path(os.path.realpath(path))
@@ -78,17 +77,13 @@ def replacing(path: str | Path) -> Iterator[Path]:
             yield target
             return
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = _beside(target)
-        yield partial
-        if target.exists():
-            partial.chmod(stat.S_IMODE(target.stat().st_mode))
-        partial.replace(target)
+        with partial_file(target) as partial:
+            yield partial
+            if target.exists():
+                partial.chmod(stat.S_IMODE(target.stat().st_mode))
+            partial.replace(target)
     except OSError as error:
         raise cannot_write(path, error) from None
-    finally:
-        if partial is not None:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
 
 
 def write_file(path: str | Path, data: bytes | str) -> None:
@@ -142,16 +137,14 @@ def check_place(path: Path, *, is_folder: bool, remedy: str = "") -> None:
         folder = target if is_folder else target.parent
         while not folder.exists():
             folder = folder.parent
+        # A killed process left them; they are not the user's.
+        remove_abandoned_files(folder)
         # Some systems report only on creation whether a file can be created.
-        probe = _beside(folder / "probe")
+        probe = beside(folder / "probe")
         os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         probe.unlink()
     except OSError as error:
         raise cannot_write(path, error, remedy) from None
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".hil-{os.getpid()}-{secrets.token_hex(4)}")
 
 
 # -- folders -----------------------------------------------------------------------------------

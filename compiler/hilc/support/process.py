@@ -44,12 +44,17 @@ def run(
     limit_s: float,
     environment: Mapping[str, str] | None = None,
     errors_apart: bool = True,
+    temporary: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program in ``folder`` to its end, without input, and capture its output.
 
-    Without ``errors_apart`` its stderr is merged into its stdout. Raise OSError if it cannot be
-    started and :class:`subprocess.TimeoutExpired` if it takes longer than ``limit_s``.
+    ``temporary`` is the folder of its temporary files, which a killed compiler leaves. Without
+    ``errors_apart`` its stderr is merged into its stdout. Raise OSError if it cannot be started and
+    :class:`subprocess.TimeoutExpired` if it takes longer than ``limit_s``.
     """
+    if temporary is not None:
+        given = os.environ if environment is None else environment
+        environment = {**given, "TMPDIR": str(temporary.resolve())}
     options = {
         "cwd": folder,
         "env": environment,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,6 +42,7 @@ from hilc.ir import Array
 from hilc.options import CompileOptions
 from hilc.support.outputs import changed_files, check_file, edited_files, write_file
 from hilc.support.suggest import nearest
+from hilc.support.temporary import TemporaryFolder
 
 #: A dump begins each file with its path.
 _DUMP_START = b"/* codegen/"
@@ -169,7 +169,7 @@ def _check_shapes(text: str | None, module: Module) -> None:
 
 def _save_shared_object(library: ModelLibrary, output: Path) -> None:
     """Write a shared object, regardless of the suffix of its name."""
-    with tempfile.TemporaryDirectory(prefix="hil-tvmc-") as folder:
+    with TemporaryFolder("tvmc") as folder:
         made = host.export_library(library, Path(folder) / "module.so")
         write_file(output, made.read_bytes())
 
