@@ -200,18 +200,23 @@ def _device(
 ) -> Iterator[Device]:
     with contextlib.closing(_Way(board, firmware, runner, choice, run_timeout_s)) as way:
         recovery = Recovery(board.name, way.steps) if recover else None
+        # The native board's time base is this machine's clock.
+        ticks_are: Counter = "nanoseconds" if board.is_host else "cycles"
+
+        def opened() -> Device:
+            assert way.client is not None, "start and each recovery step create a client"
+            return Device(way.client, libraries, way.running, firmware, ticks_are, recovery)
+
         try:
             way.start()
+            way.device = opened()
         except DeviceError as error:
             if recovery is None:
                 raise
             recovery.recover(error)
+            way.device = opened()
         if recovery is not None:
             recovery.over()
-        # The native board's time base is this machine's clock.
-        ticks_are: Counter = "nanoseconds" if board.is_host else "cycles"
-        assert way.client is not None, "start and each recovery step create a client"
-        way.device = Device(way.client, libraries, way.running, firmware, ticks_are, recovery)
         yield way.device
         # What a model did to the stack is known only now.
         way.device.check_stack()
