@@ -50,6 +50,7 @@ def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator
     from pyocd.core.exceptions import Error
     from pyocd.core.helpers import ConnectHelper
 
+    _use_monotonic_deadlines()
     # pyOCD logs the errors that it also raises.
     logging.getLogger("pyocd").setLevel(logging.CRITICAL)
     options = {
@@ -64,18 +65,32 @@ def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator
     from pyocd.core.session import Session
 
     check_target(board)
-    with _as_probe_error(f"cannot connect to {board.name} through the probe {uid}"):
+    unconnected = f"cannot connect to {board.name} through the probe {uid}"
+    with _as_probe_error(unconnected):
         session = Session(probes[0], options=options)
-        session.open()
     try:
+        with _as_probe_error(unconnected):
+            session.open()
         check_core(board, session.target.selected_core.core_type, uid)
         yield session
     except Error as error:
         raise _probe_error(f"the probe {uid} on {board.name} failed", error) from None
     finally:
-        # The board may be disconnected: ignore errors while closing.
+        # Also after an attempt that failed amid connecting, which holds the probe. The board may
+        # be disconnected: ignore errors while closing.
         with contextlib.suppress(Error, OSError):
             session.close()
+
+
+def _use_monotonic_deadlines() -> None:
+    """Let pyOCD's deadlines not depend on the wall clock, which is set while machines work.
+
+    pyOCD 0.46 compares wall-clock times: where the clock is set forward, an erase that goes on
+    counts as timed out; where it is set back by an hour, a dead one is waited for as long.
+    """
+    from pyocd.utility import timeout
+
+    vars(timeout)["time"] = time.monotonic
 
 
 def check_core(board: Board, part_number: int, uid: str) -> None:
