@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from hil.errors import DeviceError, InputError
-from hil.support.cache import cache_folder
+from hil.support.cache import REMEDY, cache_folder
 from hil.support.process import ChildProcess
 from hil.support.qemu import install_hint, program
-from hilc.support.outputs import write_file
+from hilc.support.outputs import OutputError, write_file
 from hilc.support.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
@@ -129,7 +129,10 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
 @contextlib.contextmanager
 def _announced(board: VirtualBoard) -> Iterator[None]:
     path = _folder() / f"{board.uid}.json"
-    write_file(path, json.dumps(asdict(board)) + "\n")
+    try:
+        write_file(path, json.dumps(asdict(board)) + "\n")
+    except OutputError as error:
+        raise OutputError(error.fact, REMEDY) from None
     try:
         yield
     finally:
