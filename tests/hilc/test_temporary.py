@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import stat
@@ -11,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,7 @@ from hilc.support.temporary import TemporaryFolder, partial_file
 _KILLED = """
 import sys, time
 from pathlib import Path
+from typing import Any
 from hilc.support.temporary import TemporaryFolder, partial_file
 folder = TemporaryFolder("test")
 Path(folder.name, "inner").mkdir()
@@ -114,15 +117,16 @@ def test_files_that_a_sweep_takes_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between its creation and its lock a new file looks abandoned."""
-    real, taken = temporary.fcntl.flock, []
+    real = fcntl.flock
+    taken: list[int] = []
 
-    def flock(file: object, operation: int) -> None:
+    def flock(file: Any, operation: int) -> None:
         if not taken:
             taken.append(1)
             temporary._remove_if_abandoned(*[next((tmp_path / "out").glob(".hil-*"))] * 2)
-        real(file, operation)  # type: ignore[arg-type]
+        real(file, operation)
 
-    monkeypatch.setattr(temporary.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
     with partial_file(tmp_path / "out" / "x") as path:
         assert path.exists()
         path.rename(tmp_path / "out" / "x")

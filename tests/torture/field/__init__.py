@@ -1,0 +1,68 @@
+"""Power, disks, signals, clocks and neighbours, as they are in the field."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torture.campaign import Budget, Figures
+from torture.field.disk import full, read_only
+from torture.field.forked import Forked
+from torture.field.killed import jumping, killed
+from torture.field.power import lost
+from torture.field.resets import resets
+from torture.field.shared import shared
+from torture.field.tally import HEADS, Tally
+from torture.field.world import JOBS, world
+
+TITLE = "In the field"
+ABOUT = """What laboratories and desks do to a harness: a board loses power at a transfer of its
+debug probe while pyOCD programs it, or restarts at a frame of a session; a disk is full from the
+n-th write of a command on, or for one write, in any of its processes; the cache is read-only; the
+harness gets SIGKILL at a random moment; the clock jumps by hours, weeks and decades twenty times a
+second; two harnesses want one serial port or one probe. A finding is a wrong or half result that
+counts as one, a message without the reason, a traceback, a command without an end, and whatever is
+left after it: a process, a held lock or probe, a temporary or half-written file. After each attack
+the same job runs undisturbed and must be right. (A board, not the machine, loses power: files are
+replaced by renaming and are not forced to the disk, and what the cache holds is checked by its
+digest.)"""
+
+
+def run(budget: Budget) -> Figures:
+    """Attack in all these ways."""
+    with _quiet():
+        tallies = list(_attacks(budget))
+    findings = [finding for tally in tallies for finding in tally.findings]
+    return Figures(HEADS, [tally.row() for tally in tallies], findings)
+
+
+def _attacks(budget: Budget) -> Iterator[Tally]:
+    start = time.monotonic()
+    for tally in _all(budget):
+        print(f"{time.monotonic() - start:6.0f} s  {', '.join(tally.row())}", flush=True)
+        yield tally
+
+
+def _all(budget: Budget) -> Iterator[Tally]:
+    yield from lost(budget)
+    yield from resets(budget)
+    with world() as made, Forked(made.environment) as one, Forked(made.environment) as other:
+        made.prepare(one, JOBS)
+        yield from full(made, one, budget)
+        yield from read_only(made, one)
+        yield from killed(made, one, budget)
+        yield from jumping(made, one, budget)
+        yield from shared(made, (one, other), budget)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Log nothing: recovery tells each of its steps."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
