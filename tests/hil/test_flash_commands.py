@@ -43,6 +43,8 @@ Run = Callable[[str], Any]
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
+    # Other tests have virtual boards, too, whose probes could be taken for one that is meant here.
+    monkeypatch.setattr("hil.virtual_probe.machine._folder", lambda: tmp_path / "probes")
     monkeypatch.chdir(tmp_path)
 
 
