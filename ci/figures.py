@@ -2,7 +2,8 @@
 """Writes what ``make prove`` and ``make bench`` found into docs/reference/figures.md and README.md.
 
 ``make figures`` runs it. README.md has one table of it. Nothing between the marks is written by
-hand; what others need is in ``ci/baselines.toml``, with its source.
+hand; what others need is in ``ci/baselines.toml``, with its source. Where only one of the two has
+run, the parts of the other stay as they are.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from hilc.support.toml import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, README = ROOT / "docs" / "reference" / "figures.md", ROOT / "README.md"
-#: The marks of what is written in both.
-MARK = "figures"
+#: The marks of what ``make bench`` found, in both, and of what ``make prove`` did.
+MARK, EQUALITY = "figures", "equality"
+#: The goals whose ratios to the limit are shown, and of which the farthest layer is named.
+LIMITED, FASTEST = ("balanced", "speed"), "speed"
 #: The board whose memory figures are shown beside those of others.
 MEMORY_BOARD = "mps2-an386"
 
@@ -44,10 +47,8 @@ def baselines() -> Mapping[str, Any]:
     return tomllib.loads((ROOT / "ci" / "baselines.toml").read_text(encoding="utf-8"))
 
 
-def section(proofs: Mapping[str, Result], counts: Mapping[str, Result]) -> str:
-    """Return the section's text, from the results of ``ci/prove.py`` and ``ci/bench.py`` by
-    step.
-    """
+def proof_section(proofs: Mapping[str, Result]) -> str:
+    """Return the text about equality, from the results of ``ci/prove.py`` by step."""
     return "\n\n".join(
         (
             "**Equality with the reference**, at the outputs and at every layer; layers that run "
@@ -56,7 +57,6 @@ def section(proofs: Mapping[str, Result], counts: Mapping[str, Result]) -> str:
                 ["model", "boards", "inputs on each", "layers", "largest difference"],
                 _equality(proofs),
             ),
-            bench_section(counts, baselines()),
         )
     )
 
@@ -84,6 +84,14 @@ def bench_section(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str
     ]
     if any(model.endswith("_folded") for model in models):
         tables.insert(1, FOLDED)
+    limits = _limits(reports, models)
+    if limits:
+        tables += [
+            "**Instructions over the limit of the core** ([what that is]"
+            "(../how-to/measure.md#what-the-limit-is)), and of the layers with products the one "
+            "that is farthest from its own:",
+            figures_table(["core", "", *models], limits),
+        ]
     if memory:
         tables += [
             f"**Bytes** on `{MEMORY_BOARD}`; flash is code, constants and glue, the workspace "
@@ -145,6 +153,39 @@ def _instructions(
         ]
         rows += _under(board, mine + theirs)
     return rows
+
+
+def _limits(reports: Reports, models: Sequence[str]) -> list[list[str]]:
+    """For each core the limits, the ratios to them, and the layer with the largest."""
+    rows = []
+    for board in _distinct(reports, 2):
+        lines: list[list[str]] = []
+        for goal in LIMITED:
+            found = [reports.get((model, goal, board)) for model in models]
+            # Where it has no room on every board nothing is known of a goal.
+            if not any(report and "limit" in report for report in found):
+                continue
+            if goal == FASTEST:
+                shown = [_limit(report, "instructions", ",") for report in found]
+                lines.insert(0, ["limit, instructions", *shown])
+            lines.append([goal, *(_limit(report, "ratio", ".2f") for report in found)])
+            if goal == FASTEST:
+                lines.append([f"{goal}, farthest layer", *map(_farthest, found)])
+        rows += _under(board, lines)
+    return rows
+
+
+def _limit(report: Result | None, key: str, style: str) -> str:
+    value = report["limit"][key] if report and "limit" in report else None
+    return "-" if value is None else format(value, style)
+
+
+def _farthest(report: Result | None) -> str:
+    if not report or "limit" not in report:
+        return "-"
+    layers = zip(report["layers"], report["limit"]["layers"], strict=True)
+    ratios = [(its["ratio"], n["op"]) for n, its in layers if n["macs"] and its["ratio"]]
+    return f"{max(ratios)[1]} {max(ratios)[0]:.2f}" if ratios else "-"
 
 
 def _bytes(
@@ -233,23 +274,34 @@ def _number(value: int | None) -> str:
 
 
 def main() -> int:
-    """Rewrite both documents; 1 when a step has failed, which is nothing to publish."""
+    """Rewrite what has results in both documents; 1 when a step has failed, which is nothing to
+    publish, or nothing has any.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("prove", "bench"):
         parser.add_argument(f"--{name}", type=Path, default=ROOT / "build" / f"{name}.json")
     args = parser.parse_args()
-    results = []
+    results = {}
     for name, path in (("prove", args.prove), ("bench", args.bench)):
-        if not path.is_file():
-            print(f"error: there is no {path}\n\nhint: `make {name}` writes it", file=sys.stderr)
-            return 1
-        results.append(json.loads(path.read_text())["steps"])
-    failed = [name for steps in results for name, result in steps.items() if not result["ok"]]
+        if path.is_file():
+            results[name] = json.loads(path.read_text())["steps"]
+        else:
+            print(f"there is no {path}: what `make {name}` finds stays as it is", file=sys.stderr)
+    if not results:
+        print("error: nothing to write\n\nhint: run `make prove bench`", file=sys.stderr)
+        return 1
+    failed = [name for s in results.values() for name, result in s.items() if not result["ok"]]
     if failed:
         print(f"error: these steps failed: {', '.join(failed)}", file=sys.stderr)
         return 1
-    for path, text in ((PAGE, section(*results)), (README, summary(results[1], baselines()))):
-        path.write_text(replaced(path.read_text("utf-8"), MARK, text), encoding="utf-8")
+    written = []
+    if "prove" in results:
+        written.append((PAGE, EQUALITY, proof_section(results["prove"])))
+    if "bench" in results:
+        written.append((PAGE, MARK, bench_section(results["bench"], baselines())))
+        written.append((README, MARK, summary(results["bench"], baselines())))
+    for path, mark, text in written:
+        path.write_text(replaced(path.read_text("utf-8"), mark, text), encoding="utf-8")
     return 0
 
 

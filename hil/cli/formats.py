@@ -17,7 +17,7 @@ from hil.verify.bench import BenchReport
 
 def _text(outcomes: Sequence[Outcome]) -> str:
     return "\n\n".join(
-        _report_text(report, outcome.in_detail) + _goal_line(outcome)
+        _report_text(report, outcome) + _goal_line(outcome)
         for outcome in outcomes
         for report in outcome.reports
     )
@@ -27,14 +27,14 @@ def _goal_line(outcome: Outcome) -> str:
     return f"\ngoal {outcome.goal}" if outcome.goal else ""
 
 
-def _report_text(report: Report | BenchReport | Firmware, in_detail: bool) -> str:
+def _report_text(report: Report | BenchReport | Firmware, outcome: Outcome) -> str:
     match report:
         case Report():
             return verify_text(report, _verdict)
         case BenchReport():
-            return bench_text(report, per_layer=in_detail)
+            return bench_text(report, per_layer=outcome.in_detail, limit=outcome.limit)
         case Firmware():
-            return build_text(report, by_section=in_detail)
+            return build_text(report, by_section=outcome.in_detail)
 
 
 def _verdict(text: str, good: bool) -> str:

@@ -53,7 +53,7 @@ def verdict(outcome: Outcome) -> str:
     reports = [report for report in outcome.reports if isinstance(report, Report)]
     if reports:
         return "match" if all(report.match for report in reports) else "DIFFER"
-    return "done"
+    return "DIFFER" if outcome.exit_code == 1 else "done"
 
 
 def _rows(outcomes: Sequence[Outcome]) -> Iterator[list[Any]]:

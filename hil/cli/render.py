@@ -10,6 +10,7 @@ from hil.board import Board, MemoryRegion
 from hil.cli.console import shown_name, table
 from hil.energy import Energy
 from hil.firmware.build import Firmware, Sizes
+from hil.support.fused import group_text
 from hil.verify import Difference, LayerReport, Report, TensorReport
 from hil.verify.bench import BenchReport
 from hil.verify.diagnosis import Diagnosis
@@ -137,8 +138,10 @@ def diagnosis_lines(found: Diagnosis) -> list[str]:
     return [*lines, table(rows, heads)]
 
 
-def bench_text(report: BenchReport, per_layer: bool) -> str:
-    """Return the measurements, with a table of the layers if ``per_layer``."""
+def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str:
+    """Return the measurements, with a table of the layers if ``per_layer``, and with their limits
+    if ``limit``.
+    """
     note = COUNTER_NOTES[report.counter]
     lines = [f"{report.model} on {report.board}: {report.per_inference:,} {note}, per inference"]
     about = [_runs_line(report), _latency_line(report)]
@@ -184,24 +187,45 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
                 ["instructions", "executed", "share"],
             )
         )
-    if per_layer:
+    if limit:
+        lines.append(_limit_line(report))
+    if per_layer or limit:
         lines.append(
             table(
                 [
                     [
                         index,
-                        layer.op,
+                        group_text(layer.op, layer.ops),
                         layer.macs,
                         layer.count,
                         layer.per_mac,
+                        *([layer.limit, layer.ratio] if limit else []),
                         shown_name(layer.name),
                     ]
                     for index, layer in enumerate(report.layers)
                 ],
-                ["layer", "operator", "MACs", report.counter, "per MAC", "name"],
+                [
+                    *("layer", "operator", "MACs", report.counter, "per MAC"),
+                    *(["limit", "ratio"] if limit else []),
+                    "name",
+                ],
             )
         )
     return "\n\n".join(lines)
+
+
+def _limit_line(report: BenchReport) -> str:
+    """Return the limit of the model, or that it is not known."""
+    if report.limit is None or report.ratio is None:
+        lacking = sum(layer.limit is None for layer in report.layers)
+        return (
+            f"no limit of the model: that of {lacking} of {counted(len(report.layers), 'layer')} "
+            "is not known, by the description of the core or of the library"
+        )
+    return (
+        f"limit {report.limit:,} instructions, the sum of the layers': the inference takes "
+        f"{report.ratio:.2f} times as many"
+    )
 
 
 def _runs_line(report: BenchReport) -> str:

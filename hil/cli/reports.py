@@ -19,7 +19,7 @@ from hilc.support.registering import check_registered
 class Outcome:
     """The result of a command on one board, or its error."""
 
-    command: Literal["build", "verify", "bench"]
+    command: Literal["build", "verify", "bench", "report"]
     board: str
     #: One per model of the image; for ``build`` one firmware.
     reports: Sequence[Report | BenchReport | Firmware] = ()
@@ -30,6 +30,8 @@ class Outcome:
     error: HilError | None = None
     #: Whether the user asked for layers (``verify``, ``bench``) or sections (``build``).
     in_detail: bool = False
+    #: Whether they asked for the layers' limits (``bench``).
+    limit: bool = False
     #: In a matrix of several goals, or with ``--separate``: the goal, and the model's file.
     goal: str | None = None
     model: str | None = None
@@ -37,6 +39,8 @@ class Outcome:
     skipped: str = ""
     #: Time of the whole combination, build included.
     seconds: float = 0.0
+    #: The place of a lab that it ran on; empty elsewhere.
+    place: str = ""
     #: What a combination that ran in a process of its own wrote to standard error.
     log: str = ""
 

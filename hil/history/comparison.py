@@ -71,7 +71,8 @@ class LayerChange:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {**self.change.to_json(), "op": self.layer.op}
+        ops = {"ops": list(self.layer.ops)} if self.layer.ops else {}
+        return {**self.change.to_json(), "op": self.layer.op, **ops}
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def compare(before: Measurement, after: Measurement) -> Comparison:
     ]
     if before.energy_uj is not None or after.energy_uj is not None:
         figures.append(Change("energy in uJ", before.energy_uj, after.energy_uj))
-    count = Change(f"{after.counter}, per inference", before.per_inference, after.per_inference)
+    count = Change(f"{after.counter} per inference", before.per_inference, after.per_inference)
     layers = _paired(before.layers, after.layers)
     return Comparison(before, after, count, tuple(figures), layers)
 

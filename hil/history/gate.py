@@ -119,7 +119,7 @@ def gate(
                 Excess(
                     change,
                     limit,
-                    f"{layer.layer.op} {layer.layer.name}" if layer else "",
+                    f"{layer.layer.shown_op} {layer.layer.name}" if layer else "",
                     layer.change if layer else None,
                 )
             )

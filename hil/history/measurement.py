@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hil.errors import InputError
+from hil.support.fused import group_text
 
 #: No count, number of bytes or energy comes near it.
 _MOST = 1 << 62
@@ -42,8 +43,15 @@ class MeasuredLayer:
     """A layer's name, operator and count."""
 
     name: str
+    #: Of a fused group the last one's operator.
     op: str
     count: int
+    #: Operators of a fused group; empty for a single layer, and in older files.
+    ops: tuple[str, ...] = ()
+
+    @property
+    def shown_op(self) -> str:
+        return group_text(self.op, self.ops)
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,15 @@ def _layer(data: Any, source: str) -> MeasuredLayer:
         _value(data, "name", str, source),
         _value(data, "op", str, source),
         _value(data, "count", int, source),
+        tuple(_texts(data, "ops", source)) if "ops" in data else (),
     )
+
+
+def _texts(data: Mapping[str, Any], key: str, source: str) -> list[str]:
+    values = _list(data, key, source)
+    if not all(isinstance(value, str) for value in values):
+        raise InputError(f"{source}: {key} is {values!r:.60}, not a list of texts", _REMEDY)
+    return values
 
 
 def _list(data: Mapping[str, Any], key: str, source: str) -> list[Any]:

@@ -168,7 +168,9 @@ class History:
         """Return the entry of this id; raise :class:`~hil.errors.InputError` if there is none."""
         with self._reading() as database:
             query = f"SELECT {_COLUMNS} FROM entry WHERE id = ?"
-            row = database.execute(query, (number,)).fetchone()
+            # SQLite has no larger numbers.
+            is_id = 0 <= number < 1 << 63
+            row = database.execute(query, (number,)).fetchone() if is_id else None
         if row is None:
             raise InputError(f"{self.path} has no entry {number}", "see `hil history`")
         return self._entry(row)

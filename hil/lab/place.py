@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ from hil.runners.qemu import QemuBoard
 DEFAULT_ADDRESS = "127.0.0.1:20408"
 #: Time to wait for a board that others use.
 ACQUIRE_LIMIT_S = 600.0
+#: Time to wait for another board after a failure.
+OTHER_LIMIT_S = 30.0
 _START_LIMIT_S = 30.0
 _ANSWER_LIMIT_S = 30.0
 _END_LIMIT_S = 10.0
@@ -328,6 +330,41 @@ def acquire(keeper: Keeper, selector: Selector, limit_s: float = ACQUIRE_LIMIT_S
         raise
 
 
+def acquire_other(
+    keeper: Keeper, selector: Selector, avoid: Collection[str], limit_s: float = ACQUIRE_LIMIT_S
+) -> LabBoard:
+    """Return a matching board that becomes free: one of none of the places ``avoid``, if another
+    becomes free within ``OTHER_LIMIT_S``, else one of these.
+    """
+    held = [acquire(keeper, selector, limit_s)]
+    try:
+        places = _matching(keeper, selector) if held[0].place in avoid else ()
+        # Acquired before the first is released: the lab could give the same one again.
+        while held[-1].place in avoid and not set(places) <= {*avoid, *(b.place for b in held)}:
+            held.append(acquire(keeper, selector, OTHER_LIMIT_S))
+    except HilError:
+        pass  # the others are in use, or the lab has none
+    except BaseException:
+        for board in held:
+            board.release()
+        raise
+    chosen = held[-1] if held[-1].place not in avoid else held[0]
+    for board in held:
+        if board is not chosen:
+            board.release()
+    return chosen
+
+
+def _matching(keeper: Keeper, selector: Selector) -> list[str]:
+    """Return the names of the places that match and have their resources."""
+    places = keeper.ask("list")["places"]
+    return [
+        place["name"]
+        for place in places
+        if selector.fits(place["name"], place["tags"]) and place["resources"]
+    ]
+
+
 def check_known(selector: Selector) -> None:
     """Raise if there is no coordinator or none of its places matches."""
     with contextlib.closing(Keeper()) as keeper:
@@ -335,13 +372,17 @@ def check_known(selector: Selector) -> None:
 
 
 @contextlib.contextmanager
-def leased(spec: str | Selector, limit_s: float = ACQUIRE_LIMIT_S) -> Iterator[LabBoard]:
-    """Acquire a board of the lab until the context or this process ends."""
+def leased(
+    spec: str | Selector, limit_s: float = ACQUIRE_LIMIT_S, avoid: Collection[str] = ()
+) -> Iterator[LabBoard]:
+    """Acquire a board of the lab until the context or this process ends; rather none of the places
+    ``avoid``.
+    """
     selector = parse_selector(spec) if isinstance(spec, str) else spec
     if selector is None:
         raise InputError(f"{spec!r} is not a lab selector", "write lab:PLACE or TAG=VALUE")
     keeper = Keeper()
     try:
-        yield acquire(keeper, selector, limit_s)
+        yield acquire_other(keeper, selector, avoid, limit_s)
     finally:
         keeper.close()

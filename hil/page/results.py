@@ -112,6 +112,32 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
+class FidelityOfTensor:
+    """How far a tensor is from that of another model, in real numbers; None: not defined."""
+
+    name: str
+    layer: int | None = None
+    rmse: float | None = None
+    mae: float | None = None
+    max_abs_diff: float | None = None
+    l2r: float | None = None
+    nse: float | None = None
+    cos: float | None = None
+    snr_db: float | None = None
+    top1: float | None = None
+    top5: float | None = None
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """How far a model is from a reference or a model in floats, of ``hil verify --metrics``."""
+
+    against: str
+    outputs: tuple[FidelityOfTensor, ...]
+    layers: tuple[FidelityOfTensor, ...] = ()
+
+
+@dataclass(frozen=True)
 class Verified:
     """Result of ``hil verify``."""
 
@@ -125,6 +151,7 @@ class Verified:
     first_difference: DifferentElement | None = None
     first_different_layer: DifferentElement | None = None
     diagnosis: Diagnosis | None = None
+    metrics: tuple[Fidelity, ...] = ()
     provenance: Provenance | None = None
 
 
@@ -136,6 +163,25 @@ class MeasuredLayer:
     op: str
     macs: int
     count: int
+    #: Operators of a fused group; empty for a single layer.
+    ops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LayerLimit:
+    """Instructions below which the core cannot do a layer, and how many times as many it took."""
+
+    instructions: int | None
+    ratio: float | None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The same of the model, and of each layer."""
+
+    instructions: int | None
+    ratio: float | None
+    layers: tuple[LayerLimit, ...]
 
 
 @dataclass(frozen=True)
@@ -180,6 +226,7 @@ class Benched:
     latency_us: float | None = None
     stack_bytes: int | None = None
     flash_by_owner: Mapping[str, int] = field(default_factory=dict)
+    limit: Limit | None = None
     estimate: Estimate | None = None
     energy: Energy | None = None
     provenance: Provenance | None = None
@@ -459,11 +506,12 @@ def _read(data: Mapping[str, Any], label: str, board: str) -> Iterator[Result]:
     elif "tenants" in data:
         plan = plan_from_json(data, label)
         yield Result(plan.model, "", plan=plan)
+    elif "match" in data and "outputs" in data:
+        # These may have metrics, too: of tensors, where those of an evaluation are of labels.
+        yield Result(_name(data.get("model"), label), board, _part(Verified, data, label))
     elif "metrics" in data and "samples" in data:
         evaluated = _evaluated(data, label)
         yield Result(_name(data.get("model"), label), board, evaluated=evaluated)
-    elif "match" in data and "outputs" in data:
-        yield Result(_name(data.get("model"), label), board, _part(Verified, data, label))
     elif "per_inference" in data:
         benched = _part(Benched, data, label)
         yield Result(_name(data.get("model"), label), board, benched=benched)

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hil.page.results import (
+    FidelityOfTensor,
     Region,
     Result,
     Run,
@@ -19,6 +20,7 @@ from hil.page.results import (
     TensorResult,
     VerifiedLayer,
 )
+from hil.support.fused import group_text
 from hilc.memory.explain import ArenaSlot, Explanation
 from hilc.memory.liveness import BEFORE
 
@@ -55,6 +57,10 @@ def number(value: float | int | None) -> str:
 
 def bin_text(error: Any) -> str:
     return _charts().bin_text(error)  # type: ignore[no-any-return]
+
+
+def _ratio(value: float | None) -> str:
+    return number(None) if value is None else f"{value:.2f}"
 
 
 def _charts() -> Any:
@@ -102,10 +108,29 @@ class _LayerRow:
     share: str
     macs: int | None
     per_mac: str
+    limit: str
     exact: str
     #: Class of the badge, None where nothing was compared; and its mark.
     status: Status | None
     mark: str
+
+
+@dataclass(frozen=True)
+class _FidelityRow:
+    #: ``output``, or the layer's index.
+    place: str
+    name: str
+    #: In the order of the view's columns.
+    values: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _FidelityView:
+    #: Title of the table, and the rows of outputs and of layers.
+    told: str
+    key: str
+    outputs: Sequence[_FidelityRow]
+    layers: Sequence[_FidelityRow]
 
 
 @dataclass(frozen=True)
@@ -389,6 +414,27 @@ class _ResultView:
             )
         ]
 
+    # Fidelity
+
+    @property
+    def fidelity_columns(self) -> Sequence[str]:
+        """Titles of the figures of :attr:`fidelity`."""
+        return [title for title, _ in _FIDELITY]
+
+    @cached_property
+    def fidelity(self) -> list[_FidelityView]:
+        """How far the model is from others, in real numbers."""
+        verified = self.result.verified
+        return [
+            _FidelityView(
+                f"Compared with {metric.against}, in real numbers",
+                f"{self.key}-fidelity-{index}",
+                [_fidelity_row(tensor) for tensor in metric.outputs],
+                [_fidelity_row(tensor) for tensor in metric.layers],
+            )
+            for index, metric in enumerate(verified.metrics if verified else ())
+        ]
+
     # Figures
 
     @cached_property
@@ -449,7 +495,15 @@ class _ResultView:
         if len(set(benched.counts)) > 1:
             spread = f" (median of {len(benched.counts)} runs"
             spread += f", {min(benched.counts):,} to {max(benched.counts):,})"
-        return f"{benched.per_inference:,} {benched.counter} for each inference{spread}"
+        limit = benched.limit
+        over = ""
+        if limit and limit.ratio is not None:
+            over = f", {_ratio(limit.ratio)} times the core's limit"
+        return f"{benched.per_inference:,} {benched.counter} for each inference{spread}{over}"
+
+    @property
+    def has_limits(self) -> bool:
+        return bool(self.result.benched and self.result.benched.limit)
 
     @cached_property
     def layers(self) -> list[_LayerRow]:
@@ -458,6 +512,7 @@ class _ResultView:
         compared = (verified.layers if verified else None) or ()
         total = sum(layer.count for layer in counts)
         most = max((layer.count for layer in counts), default=0)
+        limits = benched.limit.layers if benched and benched.limit else ()
         rows = []
         for index in range(max(len(counts), len(compared))):
             measured = counts[index] if index < len(counts) else None
@@ -472,13 +527,14 @@ class _ResultView:
             rows.append(
                 _LayerRow(
                     index,
-                    named.op,
+                    group_text(named.op, measured.ops if measured else ()),
                     named.name.partition(";")[0],
                     count,
                     100 * (count or 0) / max(1, most),
                     f"{(count or 0) / max(1, total):.1%}",
                     macs,
                     f"{count / macs:.2f}" if count is not None and macs else number(None),
+                    _ratio(limits[index].ratio if index < len(limits) else None),
                     exact,
                     status,
                     _STATUSES[status][0] if status else "",
@@ -722,6 +778,27 @@ class _ResultView:
     def slots(self) -> list[_SlotRow]:
         plan = self.result.plan
         return [_slot_row(plan, slot) for slot in plan.slots] if plan else []
+
+
+#: Title and attribute of each figure of a tensor's fidelity.
+_FIDELITY = (
+    ("RMSE", "rmse"),
+    ("MAE", "mae"),
+    ("Largest", "max_abs_diff"),
+    ("L2r", "l2r"),
+    ("NSE", "nse"),
+    ("Cosine", "cos"),
+    ("SNR, dB", "snr_db"),
+    ("Top 1", "top1"),
+    ("Top 5", "top5"),
+)
+
+
+def _fidelity_row(tensor: FidelityOfTensor) -> _FidelityRow:
+    values = (getattr(tensor, name) for _, name in _FIDELITY)
+    shown = [number(None) if value is None else f"{value:.4g}" for value in values]
+    place = "output" if tensor.layer is None else str(tensor.layer)
+    return _FidelityRow(place, tensor.name.partition(";")[0], shown)
 
 
 def _slot_row(plan: Explanation, slot: ArenaSlot) -> _SlotRow:

@@ -352,7 +352,8 @@ def hil_evaluate(request: pytest.FixtureRequest, hil_device: Device) -> Callable
 
     It takes what ``hil.evaluate`` takes after the model (``hil_evaluate("test.npz", "labels")``),
     and ``model=NAME`` if the library has several. It returns the evaluation; a missed limit
-    (``at_least=0.9``, or ``min_accuracy`` of the marker) fails the test.
+    (``at_least=0.9``, or ``min_accuracy`` of the marker) and a sample that differs from the
+    reference fail the test.
     """
     import hil
 

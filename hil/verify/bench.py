@@ -18,12 +18,14 @@ from hil.energy import Energy, Recorder, energy_of
 from hil.errors import LinkError
 from hil.firmware.build import Sizes
 from hil.firmware.owners import OWNERS
+from hil.support.fused import group_text
 from hil.verify.cycles import Estimate
 from hil.verify.provenance import Provenance
 from hil.verify.samples import Sample, random_sample
-from hilc.artifact.library import Module
+from hilc.artifact.library import Layer, Module
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded
 from hilc.artifact.notebook import html_table
+from hilc.artifact.work import limit
 from hilc.errors import InputError
 from hilc.support.arguments import check
 
@@ -40,6 +42,17 @@ class LayerCount:
     op: str
     macs: int
     count: int
+    #: Instructions below which the core cannot do it (:mod:`hilc.artifact.work`); None where that
+    #: is not known.
+    limit: int | None = None
+    #: Operators of a fused group, in their order, of which ``op`` is the last; empty for a single
+    #: layer.
+    ops: tuple[str, ...] = ()
+
+    @property
+    def ratio(self) -> float | None:
+        """The count over the limit."""
+        return self.count / self.limit if self.limit else None
 
     @property
     def per_mac(self) -> float | None:
@@ -115,6 +128,17 @@ class BenchReport:
         return sum(layer.macs for layer in self.layers)
 
     @property
+    def limit(self) -> int | None:
+        """Sum of the layers' limits; None where that of a layer is not known, or no layer is."""
+        limits = [layer.limit for layer in self.layers if layer.limit is not None]
+        return sum(limits) if limits and len(limits) == len(self.layers) else None
+
+    @property
+    def ratio(self) -> float | None:
+        """An inference over the limit."""
+        return self.per_inference / self.limit if self.limit else None
+
+    @property
     def spread(self) -> Spread:
         """How far ``counts`` are apart."""
         return Spread.of(self.counts)
@@ -153,8 +177,18 @@ class BenchReport:
             "static RAM": f"{self.ram_bytes:,} bytes",
             "peak of the stack": f"{self.stack_peak_bytes:,} bytes",
         }
-        header = ("layer", "operator", "MACs", self.counter)
-        rows = [(n.name, n.op, f"{n.macs:,}", f"{n.count:,}") for n in self.layers]
+        header = ("layer", "operator", "MACs", self.counter, "limit", "times the limit")
+        rows = [
+            (
+                n.name,
+                group_text(n.op, n.ops),
+                f"{n.macs:,}",
+                f"{n.count:,}",
+                "-" if n.limit is None else f"{n.limit:,}",
+                "-" if n.ratio is None else f"{n.ratio:.2f}",
+            )
+            for n in self.layers
+        ]
         title = f"<h4>{html.escape(self.model)}</h4>"
         return title + html_table(facts.items()) + html_table(rows, header)
 
@@ -189,10 +223,24 @@ class BenchReport:
             "folded_channels": self.folded.channels,
             "folded_macs": self.folded.macs,
             "layers": [
-                {"name": layer.name, "op": layer.op, "macs": layer.macs, "count": layer.count}
+                {
+                    "name": layer.name,
+                    "op": layer.op,
+                    "macs": layer.macs,
+                    "count": layer.count,
+                    **({"ops": list(layer.ops)} if layer.ops else {}),
+                }
                 for layer in self.layers
             ],
         }
+        if any(layer.limit is not None for layer in self.layers):
+            report["limit"] = {
+                "instructions": self.limit,
+                "ratio": self.ratio,
+                "layers": [
+                    {"instructions": layer.limit, "ratio": layer.ratio} for layer in self.layers
+                ],
+            }
         if self.estimate is not None:
             report["estimate"] = self.estimate.json()
         if self.energy is not None:
@@ -270,10 +318,16 @@ def bench(
         flash_by_owner=_flash_by_owner(sizes, module.name),
         energy=energy,
         layers=tuple(
-            LayerCount(layer.name, layer.op, layer.macs, count)
+            LayerCount(
+                layer.name, layer.op, layer.macs, count, _limit(layer, board), layer.group_ops
+            )
             for layer, count in zip(module.layers, profile, strict=True)
         ),
     )
+
+
+def _limit(layer: Layer, board: Board) -> int | None:
+    return None if layer.work is None else limit(layer.work, board.cpu)
 
 
 def _flash_by_owner(sizes: Sizes, model: str) -> dict[str, int]:

@@ -145,6 +145,11 @@ class Evaluation:
         """Whether every limit of a metric is kept."""
         return all(metric.is_met for metric in self.metrics)
 
+    @property
+    def match(self) -> bool:
+        """Whether every sample's output is that of the reference."""
+        return self.mismatches == 0
+
     def __getitem__(self, name: str) -> MetricReport:
         for metric in self.metrics:
             if metric.name == name:
@@ -184,7 +189,9 @@ class Evaluation:
         return self.classes or [str(number) for number in range(len(self.confusion))]
 
     def check(self) -> Evaluation:
-        """Return the evaluation; raise :class:`~hil.errors.NumericError` if a limit is missed."""
+        """Return the evaluation; raise :class:`~hil.errors.NumericError` if a limit is missed, or a
+        sample differs from the reference.
+        """
         for metric in self.metrics:
             if not metric.is_met:
                 low = metric.minimum is not None and not metric.device.value >= metric.minimum
@@ -195,6 +202,13 @@ class Evaluation:
                     f"{limit}",
                     f"the reference {self.reference} has {metric.reference.value:.6g}",
                 )
+        if not self.match:
+            first = self.first_mismatches[0]
+            raise NumericError(
+                f"{self.mismatches} of {self.samples} samples of {self.model} on {self.board} "
+                f"differ from {self.reference}, the first is {first.source}",
+                "hil verify --per-layer finds the layer",
+            )
         return self
 
     def to_json(self) -> dict[str, Any]:
@@ -208,6 +222,7 @@ class Evaluation:
             "reference": self.reference,
             "reference_description": self.reference_description,
             "reference_fallback": asdict(self.fallback) if self.fallback else None,
+            "match": self.match,
             "mismatches": self.mismatches,
             "first_mismatches": [mismatch.to_json() for mismatch in self.first_mismatches],
             "classes": list(self.class_names) if self.confusion is not None else None,
@@ -292,38 +307,37 @@ def evaluate_model(
         _compute(model, data, oracle, kept, tensor, progress, repeated)
         device = np.stack([kept.device(i, tensor) for i in range(len(data))])
         reference = np.stack([kept.reference(i, tensor) for i in range(len(data))])
-    seconds = time.monotonic() - start
-    is_other = [differs(r, d) for d, r in zip(device, reference, strict=True)]
-    results = {
-        "device": _results(model, data, device, score),
-        "reference": _results(model, data, reference, score),
-    }
-    new = len(data) - resumed
-    inputs = sum(info.nbytes for info in model.inputs)
-    report = Evaluation(
-        model=model.name,
-        board=board,
-        samples=len(data),
-        metrics=_scores(metrics, limits, data.labels, results["device"], results["reference"]),
-        reference=oracle.name,
-        reference_description=oracle.description,
-        mismatches=sum(is_other),
-        first_mismatches=tuple(
-            _mismatch(i, data, device[i], reference[i], results)
-            for i in [i for i, other in enumerate(is_other) if other][:_MOST_MISMATCHES]
-        ),
-        confusion=_confusion(data, results["device"]),
-        classes=data.classes,
-        transport="",
-        seconds=seconds,
-        resumed=resumed,
-        nbytes=new * (inputs + tensor.nbytes),
-        fallback=oracle.fallback,
-    )
-    if journal is not None:
-        # Only now: what fails above can be done again from it.
-        with contextlib.suppress(OSError):
-            journal.unlink(missing_ok=True)
+        is_other = [differs(r, d) for d, r in zip(device, reference, strict=True)]
+        results = {
+            "device": _results(model, data, device, score),
+            "reference": _results(model, data, reference, score),
+        }
+        inputs = sum(info.nbytes for info in model.inputs)
+        report = Evaluation(
+            model=model.name,
+            board=board,
+            samples=len(data),
+            metrics=_scores(metrics, limits, data.labels, results["device"], results["reference"]),
+            reference=oracle.name,
+            reference_description=oracle.description,
+            mismatches=sum(is_other),
+            first_mismatches=tuple(
+                _mismatch(i, data, device[i], reference[i], results)
+                for i in [i for i, other in enumerate(is_other) if other][:_MOST_MISMATCHES]
+            ),
+            confusion=_confusion(data, results["device"]),
+            classes=data.classes,
+            transport="",
+            seconds=time.monotonic() - start,
+            resumed=resumed,
+            nbytes=(len(data) - resumed) * (inputs + tensor.nbytes),
+            fallback=oracle.fallback,
+        )
+        if journal is not None:
+            # Only now, since what fails above can be done again from it; and while it is locked,
+            # since another evaluation could have begun to write to it afterwards.
+            with contextlib.suppress(OSError):
+                journal.unlink(missing_ok=True)
     return report
 
 
@@ -600,18 +614,21 @@ def _open_journal(path: Path | None, key: Mapping[str, str], restart: bool) -> I
         yield _Journal(None, {})
         return
     head = {"format": _JOURNAL, **key}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a+b") as file:
+    # Only failures of this file: samples that cannot be read, and devices, tell their own.
+    with contextlib.ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(path.open("a+b"))
             _lock(file, path)
             file.seek(0)
             entries, size = ({}, 0) if restart else _read_journal(file, path, head)
             file.truncate(size)
             if not size:
                 file.write(_line(head))
-            yield _Journal(file, entries)
-    except OSError as error:
-        raise cannot_write(path, error) from None
+                file.flush()
+        except OSError as error:
+            raise cannot_write(path, error) from None
+        yield _Journal(file, entries)
 
 
 def _lock(file: IO[bytes], path: Path) -> None:

@@ -22,6 +22,7 @@ from hil.errors import InputError
 from hil.verify.bench import BenchReport, check_countable
 from hil.verify.bench import bench as measure
 from hil.verify.comparison import Oracle, Report, RunnableModel, compare
+from hil.verify.cycles import check_estimable, estimate_cycles
 from hil.verify.datasets import DataSet, Scaling, array_data, load_data
 from hil.verify.evaluation import (
     Evaluation,
@@ -35,8 +36,8 @@ from hil.verify.fidelity import FidelityMeter, exact_meter, float_meter
 from hil.verify.metrics import Metric
 from hil.verify.oracle import definition_of, expected_outputs, reference_of
 from hil.verify.prepare import Prepared, prepared, repeated_by
-from hil.verify.provenance import Provenance, provenance
-from hil.verify.samples import first_sample, random_sample, samples_of
+from hil.verify.provenance import Provenance, call_text, provenance
+from hil.verify.samples import Sample, first_sample, random_sample, samples_of
 from hilc.artifact.library import Module, TensorInfo
 from hilc.support.arguments import typed
 
@@ -88,6 +89,7 @@ def verify(
     A mismatch raises nothing: it is in the report, and :meth:`Report.check` raises it. If the board
     fails it is recovered and the sample computed again, by ``repeated`` where that is given.
     """
+    call = call_text(verify, locals())
     definition = definition_of(reference) if isinstance(reference, str) else None
     with prepared(
         model, board, options, name=name, example=example, compared_with=definition
@@ -105,7 +107,7 @@ def verify(
                 repeated=repeated or repeated_by(opened),
                 meters=_meters(opened, oracle, metrics, float_model),
             )
-            return replace(report, provenance=_made_from(job, opened, given))
+            return replace(report, provenance=_made_from(job, opened, given, call))
 
 
 def _meters(
@@ -119,7 +121,7 @@ def _meters(
     return meters
 
 
-def _made_from(job: Prepared, model: RunnableModel, samples: Any) -> Provenance | None:
+def _made_from(job: Prepared, model: RunnableModel, samples: Any, call: str) -> Provenance | None:
     """Return what a result was made from; None for a device of the caller, who may know more, and
     for samples that can be read once only.
     """
@@ -135,6 +137,7 @@ def _made_from(job: Prepared, model: RunnableModel, samples: Any) -> Provenance 
         samples,
         runner=job.runner,
         options=job.options,
+        call=call,
     )
 
 
@@ -177,6 +180,7 @@ def bench(
     sample: Any = None,
     quantize: bool = False,
     energy: str | Recorder | None = None,
+    cycles: bool = False,
     name: str | None = None,
     example: Any = None,
     **options: Any,
@@ -191,17 +195,29 @@ def bench(
     floats become the inputs' integers. ``energy`` is a meter in the words of ``hil bench
     --energy``, or an open one, which records as many inferences again.
 
+    With ``cycles`` the report has an ``estimate`` too: the executed instructions by kind, and the
+    cycles that a Cortex-M4 would take for them, from another run of the firmware in QEMU.
+
     ``bench(device, module)`` measures a module of an open device.
     """
+    call = call_text(bench, locals())
     with ExitStack() as stack:
         # A meter that supplies the board is there before the board is.
         recorder = stack.enter_context(opened_meter(energy)) if isinstance(energy, str) else energy
         how: dict[str, Any] = {"runs": runs, "warmup": warmup, "seed": seed, "recorder": recorder}
         if module is not None:
             given = first_sample(sample, module.inputs, quantize=quantize)
-            return measure(model, module, sample=given, **how)
+            report = measure(model, module, sample=given, **how)
+            return _with_cycles(report, model, module, given, seed) if cycles else report
         job = stack.enter_context(
-            prepared(model, board, options, name=name, example=example, check=check_countable)
+            prepared(
+                model,
+                board,
+                options,
+                name=name,
+                example=example,
+                check=_check_estimable if cycles else check_countable,
+            )
         )
         given = first_sample(sample, job.inputs, quantize=quantize)
         given = given or random_sample(job.inputs, seed, 0)
@@ -212,7 +228,36 @@ def bench(
             )
         run = partial(measure, opened.device, opened.module, sample=given, **how)
         report = opened.device.repeated(run)
-        return replace(report, provenance=_made_from(job, opened, [given]))
+        if cycles:
+            workspace = options.get("workspace", "own")
+            report = _with_cycles(report, opened.device, opened.module, given, seed, workspace)
+        return replace(report, provenance=_made_from(job, opened, [given], call))
+
+
+def _check_estimable(board: Board) -> None:
+    check_countable(board)
+    check_estimable(board)
+
+
+def _with_cycles(
+    report: BenchReport,
+    device: Device,
+    module: Module,
+    sample: Sample | None,
+    seed: int,
+    workspace: str = "own",
+) -> BenchReport:
+    """Return the report with the estimated cycles of a run of its own."""
+    assert device.firmware is not None, "what was measured has a firmware"
+    estimate = estimate_cycles(
+        device.firmware.board,
+        device.libraries,
+        module,
+        seed=seed,
+        workspace=workspace,
+        sample=sample,
+    )
+    return replace(report, estimate=estimate)
 
 
 @typed
@@ -249,13 +294,14 @@ def evaluate(
 
     ``metric`` is one or several of ``accuracy``, ``topK``, ``auc``, ``f1``, ``mae``, ``rmse``, over
     the model's first output; with ``score="reconstruction"`` over how far it is from the input.
-    ``at_least`` and ``at_most`` are limits, of the first metric or by name: a missed one raises
-    nothing here, but :meth:`Evaluation.check` does.
+    ``at_least`` and ``at_most`` are limits, of the first metric or by name. A missed limit and a
+    sample that differs raise nothing here, but :meth:`Evaluation.check` does.
 
     With ``journal`` every result is kept in this file, and an evaluation that was interrupted goes
     on there; ``restart`` begins anew. It is removed at the end. ``progress`` is told how many of
     the samples are done.
     """
+    call = call_text(evaluate, locals())
     names = [metric] if isinstance(metric, str) else list(metric)
     limits = [*_limits(at_least, names, "min"), *_limits(at_most, names, "max")]
     metrics = checked_metrics(names, limits)
@@ -288,7 +334,21 @@ def evaluate(
                 repeated=repeated_by(opened),
             )
             transport = opened.device.transport if isinstance(opened, Model) else ""
-    return replace(report, transport=transport)
+            made_from = _made_from(job, opened, _Labelled(given), call)
+    return replace(report, transport=transport, provenance=made_from)
+
+
+class _Labelled(Sequence[Sample]):
+    """Samples with their labels, under a name that no tensor has."""
+
+    def __init__(self, data: DataSet) -> None:
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, index: Any) -> Any:
+        return {**self._data.samples[index], "": self._data.labels[index]}
 
 
 def _limits(

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import json
+import os
 import platform
 import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +38,9 @@ from hilc.support.process import run
 
 #: Time limit of git, whose answer is worth a moment only.
 _GIT_LIMIT_S = 5.0
+#: Elements of a list that are shown of a call, and arguments that change no result.
+_MOST_SHOWN = 16
+_UNSAID = ("progress", "repeated", "journal", "restart")
 #: Compiler flags that depend on where the project lies, and the files that they name.
 _PLACED = re.compile(r"-I|-ffile-prefix-map=|-D")
 
@@ -64,7 +69,7 @@ class Provenance:
     c_flags: Sequence[str]
     #: Versions of the programs that took part, by name.
     versions: Mapping[str, str]
-    #: The command line that gives the result again; empty for a call from Python.
+    #: The command line that gives the result again, or the call from Python.
     command: str
 
     def to_json(self) -> dict[str, Any]:
@@ -91,10 +96,12 @@ def provenance(
     runner: str,
     options: Mapping[str, Any],
     words: Sequence[str] = (),
+    call: str = "",
 ) -> Provenance:
     """Return what a result of ``module`` on a firmware was made from.
 
-    ``options`` are the compiler's that the user chose, ``words`` those of the command line.
+    ``options`` are the compiler's that the user chose, ``words`` those of the command line, or
+    ``call`` what was called (:func:`call_text`).
     """
     commit, is_dirty = checked_out(Path.cwd())
     inputs_sha256, count = _hashed(samples)
@@ -110,8 +117,43 @@ def provenance(
         options=options,
         c_flags=_c_flags(firmware, module),
         versions=_versions(firmware.board, runner),
-        command=shlex.join(["hil", *words]) if words else "",
+        command=shlex.join(["hil", *words]) if words else call,
     )
+
+
+def call_text(function: Callable[..., Any], given: Mapping[str, Any]) -> str:
+    """Return the call of a function of ``hil`` with the arguments ``given``, but for defaults.
+
+    ``**options`` are given as a mapping of this name. What no text can give again (arrays, modules,
+    functions) stands in angle brackets.
+    """
+    words = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            words += [f"{key}={_argument(value)}" for key, value in given[name].items()]
+        elif parameter.default is parameter.empty:
+            words.append(_argument(given[name]))
+        elif name not in _UNSAID and _argument(given[name]) != _argument(parameter.default):
+            words.append(f"{name}={_argument(given[name])}")
+    return f"hil.{function.__name__}({', '.join(words)})"
+
+
+def _argument(value: Any) -> str:
+    match value:
+        case None | bool() | int() | float() | str():
+            return repr(value)
+        case os.PathLike():
+            return repr(os.fspath(value))
+        case Board():
+            return repr(value.name)
+        case dict() if all(isinstance(key, str) for key in value):
+            return f"{{{', '.join(f'{key!r}: {_argument(v)}' for key, v in value.items())}}}"
+        case list() | tuple() if len(value) <= _MOST_SHOWN:
+            inside = ", ".join(map(_argument, value))
+            return f"[{inside}]"
+        case np.ndarray():
+            return f"<{value.dtype}{list(value.shape)}>"
+    return f"<{type(value).__name__}>"
 
 
 def checked_out(folder: Path) -> tuple[str | None, bool | None]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hil.bench import bench
+from hil.bench import BenchReport, bench
 from hil.board import Board, load_board
 from hil.cli.render import bench_text
 from hil.device import RunResult
@@ -18,6 +19,7 @@ from hil.firmware.build import Firmware, ModelSizes, Sizes
 from hil.link.replies import Memory
 from hilc.artifact.library import Layer, Module, TensorInfo
 from hilc.artifact.manifest import Folded
+from hilc.artifact.work import Work
 
 X = TensorInfo("x", "x", (2,), "int8", 1.0, 0, 2, 0)
 MODULE = Module(
@@ -91,8 +93,8 @@ class GivenDevice:
         return Memory(256, 99, 0, 0)
 
 
-def measure(ticks: list[int], **options: Any) -> Any:
-    return bench(GivenDevice(ticks), MODULE, **options)
+def measure(ticks: list[int], module: Module = MODULE, **options: Any) -> Any:
+    return bench(GivenDevice(ticks), module, **options)
 
 
 def test_json_is_the_contract() -> None:
@@ -173,3 +175,45 @@ def test_what_cannot_be_counted() -> None:
     unknown.firmware = None
     with pytest.raises(InputError, match="sizes of a firmware that runs already"):
         bench(unknown, MODULE)
+
+
+def limited() -> BenchReport:
+    """A report of layers of 100 MACs and none, whose work is known, on a Cortex-M4."""
+    works = (Work({"int8": 100}, 40, 10), Work({}, 8, 2))
+    layers = [replace(one, work=w) for one, w in zip(MODULE.layers, works, strict=True)]
+    report: BenchReport = measure([70, 50, 40], module=replace(MODULE, layers=tuple(layers)))
+    return report
+
+
+def test_limits() -> None:
+    report = limited()
+    # 100 / 2 + 40 / 4 + 3 * 10, and 8 / 4 + 3 * 2.
+    assert [layer.limit for layer in report.layers] == [90, 8]
+    assert (report.limit, report.ratio) == (98, 500 / 98)
+    assert report.to_json()["limit"] == {
+        "instructions": 98,
+        "ratio": 500 / 98,
+        "layers": [
+            {"instructions": 90, "ratio": 400 / 90},
+            {"instructions": 8, "ratio": 30 / 8},
+        ],
+    }
+    text = bench_text(report, per_layer=False, limit=True)
+    assert "limit 98 instructions, the sum of the layers': the inference takes 5.10 times" in text
+    layers = text.splitlines()[-3:]
+    assert layers[0].split()[-3:] == ["limit", "ratio", "name"]
+    assert layers[1].split() == ["0", "CONV_2D", "100", "400", "4.00", "90", "4.44", "conv"]
+    assert layers[2].split() == ["1", "SOFTMAX", "0", "30", "-", "8", "3.75", "soft"]
+    assert "limit" not in bench_text(report, per_layer=True)
+    assert "90" in report._repr_html_()
+
+
+def test_a_limit_that_is_not_known() -> None:
+    report = limited()
+    partial = replace(report, layers=(report.layers[0], replace(report.layers[1], limit=None)))
+    assert (partial.limit, partial.ratio) == (None, None)
+    assert partial.to_json()["limit"]["layers"][1] == {"instructions": None, "ratio": None}
+    text = bench_text(partial, per_layer=False, limit=True)
+    assert "no limit of the model: that of 1 of 2 layers is not known" in text
+    unknown = measure([70, 50, 40])
+    assert "limit" not in unknown.to_json()

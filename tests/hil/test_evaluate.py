@@ -96,6 +96,9 @@ def test_mismatches_are_listed(model: Any, oracle: Oracle) -> None:
     )
     assert [m.sample for m in report.first_mismatches] == [3, 7]
     assert report.mismatches == 2
+    assert not report.match
+    with pytest.raises(NumericError, match="2 of 40 samples of net .* the first is sample 3"):
+        report.check()
     first = report.first_mismatches[0]
     assert first.device_class is not None
     assert first.reference_class == (first.device_class + 1) % CLASSES

@@ -99,21 +99,40 @@ def test_the_offending_layer_is_named(folder: Folder) -> None:
     slower = changed({"a": 590, "b": 345}, per_inference=1035)
     text = folder.gate(slower, "--max-slower", "2%", "--max-ram", "0", code=1)
     assert text == (
-        "kws on mps2-an386: 1,035 instructions, per inference (+3.50 %), 1,000 before; the limit "
-        "is 2% more\n  most of it in CONV_2D b: 345 (+15.00 %), 300 before\n"
+        "kws on mps2-an386: 1,035 instructions (QEMU), not cycles, per inference: 35 more than "
+        "1,000 (+3.50 %); the limit is 2% more\n"
+        "  most of it in CONV_2D b: 345, 45 more than 300 (+15.00 %)\n"
     )
     data = json.loads(folder.gate(slower, "--max-slower", "2%", "--json", code=1))
     (excess,) = data["gates"][0]["excesses"]
     assert not data["passed"]
     assert (excess["layer"], excess["percent"], excess["limit"]) == ("CONV_2D b", 3.5, "2%")
-    assert "within the limits (slower 2%)" in folder.gate(BENCH, "--max-slower", "2%")
+    assert folder.gate(BENCH, "--max-slower", "2%", "--max-ram", "1K", "--max-flash", "0") == (
+        "kws on mps2-an386: within the limits (slower 2%, ram 1,024 bytes, flash 0); 1,000 "
+        "instructions (QEMU), not cycles, per inference: unchanged\n"
+    )
+
+
+def test_excesses_have_their_units(folder: Folder) -> None:
+    more = changed(ram_bytes=712, energy={"per_inference_uj": 3.25})
+    base = changed(energy={"per_inference_uj": 3.0})
+    words = ("--max-ram", "4", "--max-energy", "0", "--max-slower", "7")
+    assert folder.gate(more, *words, baseline=base, code=1) == (
+        "kws on mps2-an386: static RAM of the firmware 712 bytes: 12 more than 700 (+1.71 %); the "
+        "limit is 4 bytes more\n"
+        "kws on mps2-an386: energy 3.25 uJ: 0.25 more than 3 (+8.33 %); the limit is 0 more\n"
+    )
+    # A counter of a later version, or of somebody else's file.
+    other = changed(counter="ticks", per_inference=1008)
+    text = folder.gate(other, *words[4:], baseline=changed(counter="ticks"), code=1)
+    assert "1,008 ticks, per inference: 8 more than 1,000 (+0.80 %); the limit is 7 ticks" in text
 
 
 def test_a_layer_that_was_added_is_named(folder: Folder) -> None:
     more = changed(per_inference=1100)
     more["layers"].insert(1, {"name": "pad", "op": "PAD", "macs": 0, "count": 100})
     text = folder.gate(more, "--max-slower", "2%", code=1)
-    assert "most of it in PAD pad: 100, none before" in text
+    assert "most of it in PAD pad: 100, not in the baseline" in text
 
 
 _OTHER = {"model": {"sha256": "ef" * 32}}
@@ -232,7 +251,8 @@ def test_compare_goes_layer_by_layer(folder: Folder, capsys: pytest.CaptureFixtu
     assert main(["compare", folder.file("a", BENCH), folder.file("b", after)]) == 0
     text = capsys.readouterr().out
     rows = [line.split() for line in text.splitlines()]
-    assert ["instructions,", "per", "inference", "1,000", "840", "-160", "-16.00", "%"] in rows
+    counted = "instructions (QEMU), not cycles, per inference 1,000 840 -160 -16.00 %"
+    assert counted.split() in rows
     assert ["CONV_2D", "600", "-", "-", "a"] in rows
     assert ["PAD", "-", "590", "-", "pad"] in rows
     assert ["CONV_2D", "300", "150", "-150", "-50.00", "%", "b"] in rows
@@ -277,7 +297,13 @@ def test_a_history_has_what_is_compared(
     assert main(["gate", "--baseline", "HEAD~1", "--max-slower", "3%"]) == 1
     assert main(["gate", "2", "--baseline", "4", "--max-slower", "0"]) == 0
     capsys.readouterr()
+    # Digits of a commit that could be an id; an id that no database can hold.
+    digits = "98765432" * 5
+    history.record("bench", changed(provenance={**BENCH["provenance"], "commit": digits}))
+    assert main(["compare", "2", digits[:7]]) == 0
     for pair, message in (
+        (("2", digits[1:8]), "has no entry 8765432"),
+        (("2", "9" * 40), "has no entry 9"),
         (("1", "2"), "entry 1 of the history is of hil verify, which measures nothing"),
         (("9", "2"), "has no entry 9"),
         (("v1.0", "2"), "has no measurement of a commit of this name"),

@@ -58,10 +58,32 @@ def command(*words: str) -> dict[str, Any]:
 
 
 def comparable(report: Report | BenchReport) -> dict[str, Any]:
-    """The report's object; only the words of the command line are not in it."""
+    """The report's object; it has the call in place of the words of the command line."""
     found = report.to_json()
-    assert found["provenance"].pop("command") == ""
+    assert found["provenance"].pop("command").startswith("hil.")
     return found
+
+
+def test_a_call_is_told_as_it_was_made(model: Path) -> None:
+    """And the words give the same result again; what has no words stands in angle brackets."""
+    report = hil.verify(model, 2, board="native", seed=7, optimize="ram", repeated=None)
+    made = report.provenance
+    assert made is not None
+    assert made.command == (
+        f"hil.verify({str(model)!r}, samples=2, board='native', seed=7, optimize='ram')"
+    )
+    again = eval(made.command, {"hil": hil})
+    assert again.provenance == made
+    labels = np.zeros(2, int)
+    data = np.zeros((2, 8), np.int8)
+    found = hil.evaluate(dense(), data, labels, board="native", name="d", at_most={"f1": 1.0},
+                         metric=["f1"], journal=model.with_suffix(".journal"))  # fmt: skip
+    assert found.provenance is not None
+    assert found.provenance.inputs_sha256
+    assert found.provenance.command == (
+        "hil.evaluate(<bytes>, <int8[2, 8]>, labels=<int64[2]>, board='native', metric=['f1'], "
+        "at_most={'f1': 1.0}, name='d')"
+    )
 
 
 def test_a_file_on_a_board(model: Path) -> None:
@@ -76,8 +98,12 @@ def test_a_file_on_a_board(model: Path) -> None:
 
 
 def test_what_it_costs(model: Path) -> None:
-    report: BenchReport = hil.bench(model, board=BOARD)
-    assert comparable(report) == command("bench", str(model), "--board", BOARD)
+    report: BenchReport = hil.bench(model, board=BOARD, cycles=True)
+    assert comparable(report) == command("bench", str(model), "--board", BOARD, "--cycles")
+    assert report.estimate is not None
+    assert report.estimate.cycles[0] > 0
+    with pytest.raises(InputError, match="cycles are estimated for a cortex-m4"):
+        hil.bench(model, board="microbit", cycles=True)
     assert repr(report).startswith(f"<BenchReport dense on {BOARD}: {report.per_inference:,} ins")
     assert "<td>FULLY_CONNECTED</td>" in report._repr_html_()
     assert pickle.loads(pickle.dumps(report)) == report

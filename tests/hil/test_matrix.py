@@ -212,6 +212,31 @@ def test_errors_go_from_process_to_process(error: HilError) -> None:
     assert str(again) == "fact\n\nhint: hint"
 
 
+def command_of(index: int, *words: str) -> str:
+    """The command line of one combination of another."""
+    args = build_parser().parse_args(words)
+    args.words = words
+    return " ".join(combinations(args)[index].words(args))
+
+
+def test_a_combination_has_a_command_of_its_own(models: Path) -> None:
+    """Without what is of the whole matrix, and with what is of every combination."""
+    one, folder = str(models / "one.tflite"), str(models)
+    words = ("verify", one, "--board=native", "--board", "microbit", "--optimize", "ram")
+    matrix = ("--optimize=speed", "--jobs", "2", "--junit=j.xml", "--summary", "s.md")
+    kept = ("--name", "microbit", "--samples=3", "--json", "-v")
+    assert command_of(3, *words, *matrix, *kept) == (
+        f"verify {one} --name microbit --samples=3 --json -v --board microbit --optimize speed"
+    )
+    two = str(models / "more" / "two.tflite")
+    first = planned(one, "--board=emulated")[0][0]
+    words = ("-q", "bench", folder, "--separate", "--board=emulated", "--seed", "1")
+    assert command_of(0, *words) == f"-q bench --seed 1 {two} --board {first}"
+    assert command_of(1, "bench", one, two, "--separate", "--board=native") == (
+        f"bench {two} --board native"
+    )
+
+
 def test_what_is_repeated() -> None:
     """Failures of the board, and nothing else; as often as is asked for."""
     args = argparse.Namespace(retries=2)
@@ -241,6 +266,54 @@ def test_a_board_that_fails_is_tried_again(
     assert main([*words, "--retries=1"]) == 0
     assert len(calls) == 3
     assert "no answer" not in capsys.readouterr().err
+
+
+def test_the_only_combination_is_repeated_and_skipped_too(
+    models: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from hil.cli.commands import running
+
+    errors: list[BaseException] = []
+    places: list[Any] = []
+
+    def fails(args: argparse.Namespace, console: Any) -> Any:
+        places.append(args.failed_places)
+        args.lab = argparse.Namespace(place=f"place-{len(errors)}")
+        if errors:
+            raise errors.pop()
+        args.lab = None
+        return verify(args, console)
+
+    verify = running.verify_command
+    monkeypatch.setattr(running, "verify_command", fails)
+    junit = tmp_path / "junit.xml"
+    words = ["verify", str(models / "one.tflite"), "--board=native", "--samples=1"]
+    words += ["--junit", str(junit)]
+    errors[:] = [LinkError("no answer"), LinkError("no answer")]
+    assert main([*words, "--retries=2"]) == 0
+    assert places == [(), ("place-2",), ("place-2", "place-1")]
+    assert capsys.readouterr().err.count("failed and runs again: no answer") == 2
+    assert 'failures="0" errors="0"' in junit.read_text()
+    errors[:] = [LinkError("no answer"), LinkError("no answer")]
+    assert main([*words, "--retries=1"]) == 4
+    assert 'failures="0" errors="1"' in junit.read_text()
+    too_large = FitError("no room", "hint", [Demand("flash", 3, 2)])
+    capsys.readouterr()
+    for output, told in (([], "native: skipped: no room"), (["--json"], '"skipped": "no room"')):
+        errors[:] = [too_large]
+        assert main([*words, "--skip-too-large", *output]) == 0
+        assert told in capsys.readouterr().out
+        assert 'skipped="1"' in junit.read_text()
+    errors[:] = [too_large]
+    assert main(words) == 3
+    junit.unlink()
+    # What was interrupted has no result.
+    errors[:] = [KeyboardInterrupt()]
+    assert main(words) == 130
+    assert not junit.exists()
 
 
 @pytest.mark.parametrize(

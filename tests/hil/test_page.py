@@ -393,6 +393,18 @@ def test_energy_and_an_estimate_are_told() -> None:
     assert "2,000,000 to 2,500,000 cycles, by Arm's table" in text
 
 
+def test_limits_have_a_column() -> None:
+    layers = [{"instructions": 100_000 * (i + 1), "ratio": 5.376 - i} for i in range(2)]
+    given = {"instructions": 300_000, "ratio": 4.123, "layers": layers}
+    measured = result()
+    measured["bench"]["limit"] = given
+    text = parsed(page_of(measured)).text
+    assert "4.12 times the core's limit" in text
+    assert "Times limit" in text
+    assert "4.38" in text
+    assert "Times limit" not in parsed(page_of(result())).text
+
+
 def test_cycles_have_a_latency() -> None:
     cycles = result()
     cycles["bench"] |= {"counter": "cycles", "latency_us": 15432.1}
@@ -556,6 +568,31 @@ def test_results_of_several_commands_come_together() -> None:
     # The board of the other plan has another core.
     other = [*results_in({**stored["bench"], "board": "mps3-an547"}, "it"), *results_in(PLAN, "it")]
     assert merged(other)[0].plan is None
+
+
+def fidelity() -> Json:
+    """What `hil verify --metrics --float-model` adds to its object."""
+    figures: Json = {"rmse": 0.0123, "mae": 0.01, "max_abs_diff": 0.5, "l2r": 0.125, "nse": 0.9375}
+    figures |= {"cos": 0.875, "snr_db": 31.52, "top1": 0.75, "top5": None}
+    tensor = {"name": "logits;x", "layer": None, "elements": 10, **figures}
+    outputs, layers = [tensor], [{**tensor, "name": HOSTILE, "layer": 1}]
+    return {"against": "net_f32.tflite", "outputs": outputs, "layers": layers}
+
+
+def test_a_comparison_with_floats_is_shown() -> None:
+    """Of results of verify by themselves, which an evaluation's metrics must not be taken for."""
+    verify = {**result()["verify"], "metrics": [fidelity()]}
+    (alone,) = results_in(verify, "it")
+    assert alone.status == "match"
+    for results in ([alone], results_in(result(verify=verify), "it")):
+        document = parsed(make_page(results))
+        text = " ".join(document.text.split())
+        assert "Compared with net_f32.tflite, in real numbers" in text
+        figures = ["0.0123", "0.01", "0.5", "0.125", "0.9375", "0.875", "31.52", "0.75", "–"]
+        assert f"outputlogits{''.join(figures)}" in text
+        assert "Tensors of layers: 1" in text
+    with pytest.raises(InputError, match="it: metrics"):
+        results_in({**verify, "metrics": [{"against": 5}]}, "it")
 
 
 def test_a_matrix_has_a_result_for_each_goal() -> None:

@@ -154,11 +154,48 @@ def test_the_command_line(
     assert (code, report["match"]) == (1, False)
     assert report["diagnosis"]["kind"] == "one channel"
     assert report["diagnosis"]["tensor"] == "second"
-    for option in ("--board=native", "--keep-state", "--inputs=x.npz"):
+    for option in (
+        *("--board=native", "--keep-state", "--inputs=x.npz", "--metrics", "--float-model=f"),
+        *("--seed=3", "--jobs=2", "--optimize=ram", "--history=h", "--junit=j", "--no-bulk"),
+    ):
         assert main(["verify", str(model), "--against", "/dev/null", option]) == 2
-        assert "does not apply to --against" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert f"{option.partition('=')[0]} does not apply to --against" in said
+    for option in ("--baud=9600", "--checksums"):
+        assert main(["verify", str(model), "--board=native", option]) == 2
+        assert "is given without --against" in capsys.readouterr().err
     assert main(["verify", str(model)]) == 2
     assert "neither --board nor --against is given" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "told", "code"),
+    [
+        ("mps2-an386", "mps2-an386 is emulated, and hil emulates it with firmware of hil only", 2),
+        ("lab:cpu=cortex-m4", "a board of a lab runs firmware of hil only", 2),
+        ("mps2-an368", "is no serial port, no URL and no board", 2),
+        ("ttyACM9", "is no serial port, no URL and no board", 2),
+        ("/dev/ttyACM99", "there is no port /dev/ttyACM99", 4),
+        ("sock://localhost:1", "is not a serial port: the forms are", 2),
+        # Its port is the remembered one, where nothing listens.
+        ("nucleo-f446re", "nothing listens at socket://127.0.0.1:1", 4),
+    ],
+)
+def test_what_may_be_compared_with(
+    word: str,
+    told: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[boards.nucleo-f446re]\nport = "socket://127.0.0.1:1"\n')
+    monkeypatch.setenv("HIL_CONFIG", str(config))
+    model = tmp_path / "net.tflite"
+    model.write_bytes(network_file())
+    assert main(["verify", str(model), "--against", word]) == code
+    assert told in capsys.readouterr().err
 
 
 def against(

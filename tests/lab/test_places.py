@@ -25,7 +25,7 @@ from hil.build import build
 from hil.errors import DeviceError, InputError
 from hil.lab import coordinator
 from hil.lab.errors import NoPlaceError
-from hil.lab.place import Keeper, acquire, check_known, leased
+from hil.lab.place import Keeper, acquire, acquire_other, check_known, leased
 from hil.lab.selector import Selector, parse_selector
 from hil.lab.serve import Served
 
@@ -130,6 +130,21 @@ def test_boards_of_a_kind_are_all_given(keeper: Keeper) -> None:
         acquire(keeper, selector("board=mps2-an386"), 0.5)
     boards[0].release()
     assert acquire(keeper, selector("board=mps2-an386"), 5).place == boards[0].place
+
+
+def test_a_place_that_failed_is_avoided(keeper: Keeper) -> None:
+    """Where another one is free, and only then."""
+    places = ("mps2-an386-1", "mps2-an386-2")
+    for failed, other in (places, places[::-1]):
+        board = acquire_other(keeper, selector("board=mps2-an386"), [failed])
+        assert board.place == other
+        assert user_of(keeper, failed) == ""
+        board.release()
+    board = acquire_other(keeper, selector("board=mps2-an386"), places)
+    assert sum(user_of(keeper, place) != "" for place in places) == 1
+    board.release()
+    with leased("lab:mps2-an385-1", avoid=["mps2-an385-1"]) as only:
+        assert only.place == "mps2-an385-1"
 
 
 def test_a_killed_users_board_is_free_within_two_seconds(keeper: Keeper) -> None:

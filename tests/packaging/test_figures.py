@@ -1,6 +1,7 @@
 """The documents' figures come from the results of two programs and from nowhere else."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ COUNTS = {
 
 
 def test_section() -> None:
-    lines = figures.section(PROOFS, COUNTS).splitlines()
+    lines = figures.proof_section(PROOFS).splitlines()
+    lines += figures.bench_section(COUNTS, OTHERS).splitlines()
     assert "| kws | native, mps2-an386 | 10 | 1 | 0 |" in lines
     assert "| kws_float | mps2-an386 | 10 | 1 | 3e-07 |" in lines
     assert "| core |  | kws | ad |" in lines
@@ -76,7 +78,70 @@ def test_baselines_are_of_boards_and_models_that_are_measured(who: dict[str, Any
 
 def test_difference_that_is_no_number_is_shown() -> None:
     steps = {"float: kws_float on mps2-an386": equal(None, 0)}
-    assert "| kws_float | mps2-an386 | 10 | 1 | not a number |" in figures.section(steps, {})
+    assert "| kws_float | mps2-an386 | 10 | 1 | not a number |" in figures.proof_section(steps)
+
+
+def limited(instructions: int, limit: int | None, *layers: tuple[str, int, int]) -> dict[str, Any]:
+    """Counts of a model with a limit, and of layers: operator, MACs, ratio to the limit."""
+    known = counts(instructions)
+    known["report"] |= {
+        "layers": [{"op": op, "macs": macs} for op, macs, _ in layers],
+        "limit": {
+            "instructions": limit,
+            "ratio": limit and instructions / limit,
+            "layers": [{"instructions": 1, "ratio": ratio} for _, _, ratio in layers],
+        },
+    }
+    return known
+
+
+def test_ratios_to_the_limit() -> None:
+    conv, soft, fully = ("CONV_2D", 9, 2), ("SOFTMAX", 0, 14), ("FULLY_CONNECTED", 4, 3)
+    steps = {
+        "balanced: kws on mps2-an386": limited(300, 200, conv),
+        "speed: kws on mps2-an386": limited(250, 200, conv, soft, fully),
+        "balanced: ad on mps2-an386": limited(5, None, conv),
+        "balanced: kws on microbit": {"ok": True, "report": None, "shown": "does not fit"},
+    }
+    text = figures.bench_section(steps, OTHERS)
+    table = text[text.index("**Instructions over the limit") :].splitlines()[2:]
+    assert table[0] == "| core |  | kws | ad |"
+    assert table[2:6] == [
+        "| cortex-m4 (`mps2-an386`) | limit, instructions | 200 | - |",
+        "|  | balanced | 1.50 | - |",
+        "|  | speed | 1.25 | - |",
+        "|  | speed, farthest layer | FULLY_CONNECTED 3.00 | - |",
+    ]
+    assert "over the limit" not in figures.bench_section(COUNTS, OTHERS)
+
+
+@pytest.fixture
+def documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    paths = (tmp_path / "figures.md", tmp_path / "README.md")
+    for path, name in zip(paths, ("PAGE", "README"), strict=True):
+        path.write_text(getattr(figures, name).read_text("utf-8"), "utf-8")
+        monkeypatch.setattr(figures, name, path)
+    return paths
+
+
+def test_what_has_not_run_stays_as_it_is(
+    documents: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, readme = documents
+    before = page.read_text("utf-8"), readme.read_text("utf-8")
+    absent, found = tmp_path / "absent.json", tmp_path / "found.json"
+    given = ["figures.py", "--prove", str(absent), "--bench", str(absent)]
+    monkeypatch.setattr(sys, "argv", given)
+    assert figures.main() == 1
+    assert (page.read_text("utf-8"), readme.read_text("utf-8")) == before
+    found.write_text(json.dumps({"steps": {"balanced: kws on mps2-an386": counts(4711)}}))
+    given[-1] = str(found)
+    assert figures.main() == 0
+    equality = before[0].partition("equality:begin")[2].partition("equality:end")[0]
+    assert equality
+    assert equality in page.read_text("utf-8")
+    assert "4,711" in page.read_text("utf-8")
+    assert "4,711" in readme.read_text("utf-8")
 
 
 def test_summary_has_the_default_goal_beside_another() -> None:
@@ -85,9 +150,17 @@ def test_summary_has_the_default_goal_beside_another() -> None:
     assert lines[2:] == ["| `kws` | 6,543,210 | 7,699,638 | 1,001 | 22,820 | 1,004 | 53,492 |"]
 
 
-@pytest.mark.parametrize("path", [figures.PAGE, figures.README], ids=lambda path: path.name)
-def test_a_document_has_the_marks(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "mark"),
+    [
+        (figures.PAGE, figures.EQUALITY),
+        (figures.PAGE, figures.MARK),
+        (figures.README, figures.MARK),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_a_document_has_the_marks(path: Path, mark: str) -> None:
     text = path.read_text(encoding="utf-8")
-    begin, end = (f"<!-- {figures.MARK}:{side} -->" for side in ("begin", "end"))
+    begin, end = (f"<!-- {mark}:{side} -->" for side in ("begin", "end"))
     assert text.count(begin) == text.count(end) == 1
     assert text.index(begin) < text.index(end)

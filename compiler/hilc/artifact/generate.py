@@ -10,6 +10,7 @@ from hilc.artifact.library import Layer, ModelLibrary, Module, Pool, TensorInfo,
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded
 from hilc.artifact.metadata import write_metadata
 from hilc.artifact.shipped import shipped_files
+from hilc.artifact.work import work_of
 from hilc.codegen import llvm
 from hilc.codegen.arguments import Operator
 from hilc.codegen.dialects import INTERFACES
@@ -192,6 +193,7 @@ def _reference(graph: Graph) -> Literal["tflm", "litert-ref", "onnx"] | None:
 
 
 def _layer(program: Program, step: Step, operator: Operator) -> Layer:
+    fused = step.nodes if len(step.nodes) > 1 else ()
     return Layer(
         name=display_name(program, step.node.name),
         op=step.node.op,
@@ -203,9 +205,9 @@ def _layer(program: Program, step: Step, operator: Operator) -> Layer:
         ),
         macs=step.call.macs,
         input_count=operator.input_count,
-        group=tuple(display_name(program, n.name) for n in step.nodes)
-        if len(step.nodes) > 1
-        else (),
+        group=tuple(display_name(program, node.name) for node in fused),
+        group_ops=tuple(node.op for node in fused),
+        work=work_of(program.graph, step),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hilc.artifact.work import Work
 from hilc.codegen.arguments import Argument
 from hilc.codegen.externals import External
 from hilc.errors import InputError
@@ -97,6 +98,10 @@ class Layer:
     input_count: int
     #: Layers of a fused group: the names of all, this one's last. Empty for a single layer.
     group: tuple[str, ...] = ()
+    #: Their operators, in the same order; archives of older versions do not tell them.
+    group_ops: tuple[str, ...] = ()
+    #: What it has to do at least; None in an archive that does not say.
+    work: Work | None = None
 
     @property
     def output_arguments(self) -> tuple[Argument, ...]:
@@ -190,6 +195,7 @@ class Module:
             # Libraries of releases before there was a choice compute as TFLite's reference kernels.
             empty: dict[str, Any] = {name: [] for name in _OMITTED_WHEN_EMPTY}
             value = {"reference": "litert-ref", **empty, **value}
+            value["layers"] = _with_work(value.get("layers"))
         module = decode(Module, value, label)
         check_module(module, label)
         return module
@@ -208,6 +214,13 @@ def _with_no_states(written: dict[str, Any]) -> dict[str, Any]:
         ]
         written = {**written, "workspace_pools": pools}
     return {**written, "states": []}
+
+
+def _with_work(layers: Any) -> Any:
+    """Return the layers of a description; those of earlier releases do not speak of their work."""
+    if not isinstance(layers, list):
+        return layers
+    return [{"work": None, **layer} if isinstance(layer, dict) else layer for layer in layers]
 
 
 #: Pattern of a model's name, which is part of its C symbols.
@@ -284,6 +297,10 @@ def _check_layer(module: Module, layer: Layer, require: _Require) -> None:
     require(layer.input_count >= 0, f"{at}: input_count is negative")
     require(len(layer.output_arguments) == len(layer.outputs) > 0, f"{at}: lacks arguments")
     require(layer.macs >= 0, f"{at}: macs is negative")
+    if layer.work is not None:
+        counts = (layer.work.nbytes, layer.work.requantized, *layer.work.products.values())
+        require(min(counts) >= 0, f"{at}: work is negative")
+        require(layer.work.products.keys() <= set(DTYPES), f"{at}: products of no type")
     for argument in layer.arguments:
         _check_argument(module, argument, at, require)
     for info, argument in zip(layer.outputs, layer.output_arguments, strict=True):

@@ -136,6 +136,49 @@ class HilBatchMatmul(FieldGroup):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilBinary(FieldGroup):
+    """The fields of ``HIL_BINARY_FIELDS``."""
+
+    #: innermost loops of `length` elements
+    rows: int
+    #: turns of the loops around them
+    counts: tuple[int, ...]
+    #: by which the first operand moves as each loop advances
+    a_jumps: tuple[int, ...]
+    #: the same of the second operand
+    b_jumps: tuple[int, ...]
+    #: elements of an innermost loop
+    length: int
+    #: from one of the first operand's elements to the next; 0: one for all
+    a_step: int
+    #: the same of the second operand
+    b_step: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilSumS16(FieldGroup):
+    """The fields of ``HIL_SUM_S16_FIELDS``."""
+
+    binary: HilBinary
+    #: of the first operand, in Q0.31
+    a_multiplier: int
+    #: of its product, to the left; below 0 to the right
+    a_shift: int
+    #: of the second operand, in Q0.31
+    b_multiplier: int
+    #: of its product, to the left; below 0 to the right
+    b_shift: int
+    #: of their sum, in Q0.31
+    out_multiplier: int
+    #: of its product, to the left; below 0 to the right
+    out_shift: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspPairs(FieldGroup):
     """The fields of ``HIL_DSP_PAIRS_FIELDS``."""
 
@@ -233,6 +276,17 @@ class HilDspLstm(FieldGroup):
     hidden_multipliers: tuple[int, ...]
     #: of each unit: biases and weights of inputs, and of hidden states
     stream: npt.NDArray[np.int32]
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilPool(FieldGroup):
+    """The fields of ``HIL_POOL_FIELDS``."""
+
+    pool_windows: HilPoolWindows
+    #: rows by which the first window reaches above the image
+    pad_top: int
+    #: columns by which the first window reaches beyond the image
+    pad_left: int
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -391,26 +445,6 @@ class HilMeanRows(FieldGroup):
 
 
 @record(frozen=True, eq=False, kw_only=True)
-class HilBinary(FieldGroup):
-    """The fields of ``HIL_BINARY_FIELDS``."""
-
-    #: innermost loops of `length` elements
-    rows: int
-    #: turns of the loops around them
-    counts: tuple[int, ...]
-    #: by which the first operand moves as each loop advances
-    a_jumps: tuple[int, ...]
-    #: the same of the second operand
-    b_jumps: tuple[int, ...]
-    #: elements of an innermost loop
-    length: int
-    #: from one of the first operand's elements to the next; 0: one for all
-    a_step: int
-    #: the same of the second operand
-    b_step: int
-
-
-@record(frozen=True, eq=False, kw_only=True)
 class HilSumS8(FieldGroup):
     """The fields of ``HIL_SUM_S8_FIELDS``."""
 
@@ -448,29 +482,6 @@ class HilBinaryF32(FieldGroup):
     low: float
     #: the largest output
     high: float
-
-
-@record(frozen=True, eq=False, kw_only=True)
-class HilSumS16(FieldGroup):
-    """The fields of ``HIL_SUM_S16_FIELDS``."""
-
-    binary: HilBinary
-    #: of the first operand, in Q0.31
-    a_multiplier: int
-    #: of its product, to the left; below 0 to the right
-    a_shift: int
-    #: of the second operand, in Q0.31
-    b_multiplier: int
-    #: of its product, to the left; below 0 to the right
-    b_shift: int
-    #: of their sum, in Q0.31
-    out_multiplier: int
-    #: of its product, to the left; below 0 to the right
-    out_shift: int
-    #: the least output
-    low: int
-    #: the largest output
-    high: int
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -650,17 +661,6 @@ class HilNormalized(FieldGroup):
     rows: int
     #: elements of a row
     depth: int
-
-
-@record(frozen=True, eq=False, kw_only=True)
-class HilPool(FieldGroup):
-    """The fields of ``HIL_POOL_FIELDS``."""
-
-    pool_windows: HilPoolWindows
-    #: rows by which the first window reaches above the image
-    pad_top: int
-    #: columns by which the first window reaches beyond the image
-    pad_left: int
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -1095,6 +1095,60 @@ class HilDspBatchMatmulS8(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilDspMulS8(Parameters):
+    """The fields of ``struct hil_dsp_mul_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_mul_s8"
+
+    binary: HilBinary
+    #: the first operand's value that stands for 0.0
+    a_zero_point: int
+    #: the second operand's value that stands for 0.0
+    b_zero_point: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: of the product, in Q0.31
+    multiplier: int
+    #: of that, to the right, less one: 0 to 21
+    shift: int
+    #: 1: rounded once, half up; 0: twice
+    once: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilDspSumS16(Parameters):
+    """The fields of ``struct hil_dsp_sum_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_sum_s16"
+
+    #: shifts of -29 to 0, 0 of an operand for a factor of one half alone
+    sum_s16: HilSumS16
+    #: 1: the second operand is taken from the first
+    subtract: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilDspMulS16(Parameters):
+    """The fields of ``struct hil_dsp_mul_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_mul_s16"
+
+    binary: HilBinary
+    #: of the product, in Q0.31
+    multiplier: int
+    #: of that, to the left: -29 to 0
+    shift: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspConv2dPairsS8(Parameters):
     """The fields of ``struct hil_dsp_conv2d_pairs_s8``."""
 
@@ -1394,6 +1448,32 @@ class HilDspMatvecS8(Parameters):
     multipliers: npt.NDArray[np.int32]
     #: to the right, less one: 0 to 22
     shifts: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilDspMaxPoolS8(Parameters):
+    """The fields of ``struct hil_dsp_max_pool_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_max_pool_s8"
+
+    pool: HilPool
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilDspMaxPoolS16(Parameters):
+    """The fields of ``struct hil_dsp_max_pool_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_max_pool_s16"
+
+    pool: HilPool
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -5468,6 +5548,19 @@ class HilMaxPoolS8Mve(Parameters):
     """The fields of ``struct hil_max_pool_s8_mve``."""
 
     KERNEL: ClassVar[str] = "hil_max_pool_s8_mve"
+
+    pool: HilPool
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilMaxPoolS16Mve(Parameters):
+    """The fields of ``struct hil_max_pool_s16_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_max_pool_s16_mve"
 
     pool: HilPool
     #: the least output

@@ -20,6 +20,11 @@ class Rounds(IntEnum):
     EVEN = 4
 
 
+#: Whether kernels of products of int8 round them once, for those forms of rounding that they have;
+#: others are left to portable kernels.
+ROUNDED_ONCE = {Rounds.TWICE: 0, Rounds.TWICE_NARROW: 0, Rounds.HALF_UP_NARROW: 1}
+
+
 def rounds(rounding: Rounding, ties: bool, narrow: bool) -> Rounds:
     """Return how kernels round sums by a policy.
 

@@ -2,7 +2,9 @@
 
 from hilc.target.cores import (
     FEATURES,
+    MULTIPLIED,
     Cpu,
+    Limit,
     add_core,
     add_cores,
     core_file,
@@ -15,7 +17,9 @@ from hilc.target.toolchains import Toolchain, toolchain_names, toolchains
 
 __all__ = [
     "FEATURES",
+    "MULTIPLIED",
     "Cpu",
+    "Limit",
     "Toolchain",
     "add_core",
     "add_cores",

@@ -31,6 +31,10 @@ FEATURES: Mapping[str, str] = {
     "mve": "has Helium, Arm's vectors",
     "fpu": "computes single-precision floats",
 }
+#: Types of operands of which a core's description says how many products an instruction does.
+MULTIPLIED = ("int8", "int16", "float32")
+#: More than any instruction does at a time.
+_MOST_AT_ONCE = 1 << 16
 #: Environment variable that lists files and folders of user-defined cores, separated as in PATH.
 VARIABLE = "HIL_CORES"
 
@@ -78,6 +82,21 @@ class Debug:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """What one instruction of the core does at most, of which the limit of a layer is made
+    (:mod:`hilc.artifact.work`).
+    """
+
+    #: Products that it adds to sums, by the type of the operands; a type that is not here has no
+    #: such instruction.
+    products: Mapping[str, int] = field(hash=False)
+    #: Bytes that it loads or stores.
+    bytes: int
+    #: Sums on their way to outputs that it computes at a time.
+    sums: int
+
+
+@dataclass(frozen=True)
 class Cpu:
     """A core. ``features`` are those of :data:`FEATURES` that it has."""
 
@@ -94,6 +113,8 @@ class Cpu:
     tvm_keys: str
     objects: Objects
     debug: Debug
+    #: None where the description has none.
+    limit: Limit | None
     #: Path of the description; a core that ships is found by its name.
     path: Path = field(compare=False)
 
@@ -266,6 +287,7 @@ def _read_anew(path: Path) -> Cpu:
         tvm_keys=top.string("tvm_keys", default=f"cpu -mcpu={path.stem}"),
         objects=_objects(top),
         debug=_debug(top),
+        limit=_limit(top),
         path=path,
     )
     top.finish()
@@ -304,5 +326,21 @@ def _debug(top: Table) -> Debug:
         scs_devarch=table.integer("scs_devarch", *word, default=0),
         fpb_devarch=table.integer("fpb_devarch", *word, default=0),
     )
+    table.finish()
+    return read
+
+
+def _limit(top: Table) -> Limit | None:
+    if "limit" not in top:
+        return None
+    table = top.table("limit")
+    products = table.table("products")
+    at_once = {dtype: products.integer(dtype, 0, _MOST_AT_ONCE, 0) for dtype in MULTIPLIED}
+    read = Limit(
+        products={dtype: count for dtype, count in at_once.items() if count},
+        bytes=table.integer("bytes", 1, _MOST_AT_ONCE),
+        sums=table.integer("sums", 1, _MOST_AT_ONCE),
+    )
+    products.finish()
     table.finish()
     return read

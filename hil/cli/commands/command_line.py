@@ -277,12 +277,16 @@ def _add_measuring_commands(commands: Any) -> None:
     _add_recording(verify)
     verify.add_argument(
         "--against",
-        metavar="URL",
+        metavar="PORT",
         help="in place of --board: compare the layers that other firmware taps (hil_tap.h) at this "
-        "serial port or pyserial URL; --samples inferences (default: 1)",
+        "serial port or pyserial URL, or at the port of this real board; --samples inferences "
+        "(default: 1)",
     )
     verify.add_argument(
-        "--baud", type=positive_int, default=115200, metavar="N", help="of --against's serial port"
+        "--baud",
+        type=positive_int,
+        metavar="N",
+        help="of --against's serial port (default: 115200)",
     )
     verify.add_argument(
         "--checksums",
@@ -327,6 +331,11 @@ def _add_measuring_commands(commands: Any) -> None:
     _add_format(bench)
     _add_recording(bench)
     bench.add_argument("--per-layer", action="store_true", help="show each layer")
+    bench.add_argument(
+        "--limit",
+        action="store_true",
+        help="show each layer with the instructions that the core cannot go below, and the ratio",
+    )
     _add_measuring_options(bench)
     _add_device_options(bench, several=True)
 
@@ -507,6 +516,16 @@ def _add_report(commands: Any) -> None:
         "--samples", type=positive_int, metavar="N", help="number of samples (default: 10, or all)"
     )
     report.add_argument("--reference", metavar="NAME", help="as for verify")
+    report.add_argument(
+        "--metrics",
+        action="store_true",
+        help="show how far each tensor is from the reference: RMSE, MAE, cosine, SNR and others",
+    )
+    report.add_argument(
+        "--float-model",
+        metavar="F",
+        help="show the same of the model in floats that the only model was quantized from",
+    )
     _add_recording(report)
     _add_measuring_options(report, "samples; the first is measured: one array per input, by name")
     _add_device_options(
@@ -730,25 +749,28 @@ def _add_device_options(
         "board)",
     )
     add_code_options(parser, source)
-    is_matrix = several and boards_are == "on_boards"
-    _add_compile_options(parser, compares, takes_inputs, several_goals=is_matrix)
-    if is_matrix:
-        _add_matrix_options(parser)
+    _add_compile_options(parser, compares, takes_inputs, several_goals=several)
+    if several:
+        _add_matrix_options(parser, is_report=boards_are != "on_boards")
     parser.add_output_options()
 
 
-def _add_matrix_options(parser: Parser) -> None:
-    """Add the options of a command that runs on several boards, with several goals and models."""
+def _add_matrix_options(parser: Parser, *, is_report: bool) -> None:
+    """Add the options of a command that runs on several boards, with several goals and models.
+
+    A report builds an image for each model anyhow, and is a file of its own.
+    """
     group = parser.add_argument_group(
         "matrix",
         "Several boards and goals make a matrix, whose combinations run one by one. The board "
         "`emulated` stands for all that QEMU emulates here.",
     )
-    group.add_argument(
-        "--separate",
-        action="store_true",
-        help="build an image for each model; of a folder take each model file in it",
-    )
+    if not is_report:
+        group.add_argument(
+            "--separate",
+            action="store_true",
+            help="build an image for each model; of a folder take each model file in it",
+        )
     group.add_argument(
         "--jobs",
         type=positive_int,
@@ -761,13 +783,16 @@ def _add_matrix_options(parser: Parser) -> None:
         type=natural_int,
         default=0,
         metavar="N",
-        help="run a combination again, up to N times, if board, probe or link failed (default: 0)",
+        help="run a combination again, up to N times, if board, probe or link failed (default: 0); "
+        "in a lab on another board, if one becomes free",
     )
     group.add_argument(
         "--skip-too-large",
         action="store_true",
         help="skip combinations whose image does not fit the board",
     )
+    if is_report:
+        return
     group.add_argument("--junit", metavar="F.xml", help="write a JUnit file of the results")
     group.add_argument(
         "--summary", metavar="F.md", help="append a table of the results in Markdown to this file"

@@ -10,6 +10,7 @@ from hil.cli.commands.recording import history_of, record
 from hil.cli.commands.results import chosen_history
 from hil.cli.commands.running import measured
 from hil.cli.console import Console, shown_name, table
+from hil.cli.render import COUNTER_NOTES
 from hil.errors import InputError
 from hil.firmware.sources import parse_sources
 from hil.history import Entry, History, history_path
@@ -22,6 +23,9 @@ from hilc.support.jsondata import parse_json
 
 #: The limits of `hil gate`: the option ``--max-NAME`` for each.
 LIMITS = ("slower", "ram", "flash", "workspace", "stack", "energy")
+
+#: Digits from which git takes a word for the beginning of a commit.
+_COMMIT_DIGITS = 4
 
 
 def compare_command(args: argparse.Namespace, console: Console) -> int:
@@ -65,7 +69,7 @@ def _measurements(
     if path.is_file() and path.suffix == ".json":
         return _from_file(path)
     if word.isdecimal() and not path.exists():
-        return [_of_entry(chosen_history(args).entry(int(word)))]
+        return _of_number(word, args)
     if path.exists() or "=" in word:
         if not is_measured:
             raise InputError(
@@ -97,6 +101,20 @@ def _run(word: str, args: argparse.Namespace, console: Console) -> list[Measurem
     results = [report.to_json() for report in reports]
     record(history, "bench", results, console)
     return [m for result in results for m in read_measurements(result, word)]
+
+
+def _of_number(word: str, args: argparse.Namespace) -> list[Measurement]:
+    """Return the measurement of this id; without such an entry, those of the commit whose first
+    digits are all decimal.
+    """
+    history = chosen_history(args)
+    try:
+        entry = history.entry(int(word))
+    except InputError:
+        if len(word) >= _COMMIT_DIGITS and history.entries(kind="bench", commit=word):
+            return _of_commit(word, args)
+        raise
+    return [_of_entry(entry)]
 
 
 def _of_commit(word: str, args: argparse.Namespace) -> list[Measurement]:
@@ -152,11 +170,12 @@ def _comparison_text(comparison: Comparison) -> str:
         f"{name}: {measurement.title} ({measurement.source})"
         for name, measurement in (("A", before), ("B", after))
     ]
-    rows = [_row(change, change.title) for change in (comparison.count, *comparison.figures)]
+    rows = [_row(comparison.count, _count_title(comparison))]
+    rows += [_row(change, change.title) for change in comparison.figures]
     figures = table(rows, ["", "A", "B", "difference", "change"])
     layers = table(
         [
-            [layer.layer.op, *_row(layer.change, shown_name(layer.layer.name))[1:],
+            [layer.layer.shown_op, *_row(layer.change, shown_name(layer.layer.name))[1:],
              shown_name(layer.layer.name)]
             for layer in comparison.layers
         ],
@@ -170,25 +189,63 @@ def _row(change: Change, title: str) -> list[object]:
     return [title, change.before, change.after, change.difference, percent]
 
 
+def _count_title(comparison: Comparison) -> str:
+    counter = comparison.after.counter
+    return f"{COUNTER_NOTES.get(counter, counter)}, per inference"
+
+
 def _verdict_text(verdict: Verdict, limits: Mapping[str, Limit]) -> str:
-    title = verdict.comparison.after.title
-    count = verdict.comparison.count
+    comparison = verdict.comparison
+    title = comparison.after.title
     if verdict.passed:
-        limited = ", ".join(f"{name} {limit.text}" for name, limit in limits.items())
-        return f"{title}: within the limits ({limited}); {_change_text(count)}"
-    return "\n".join(_excess_text(title, excess) for excess in verdict.excesses)
+        units = {"slower": comparison.after.counter, "energy": "uJ"}
+        limited = ", ".join(
+            f"{name} {_limit_text(limit, units.get(name, 'bytes'))}"
+            for name, limit in limits.items()
+        )
+        return f"{title}: within the limits ({limited}); {_count_text(comparison)}"
+    return "\n".join(_excess_text(comparison, excess) for excess in verdict.excesses)
 
 
-def _excess_text(title: str, excess: Excess) -> str:
-    text = f"{title}: {_change_text(excess.change)}; the limit is {excess.limit.text} more"
-    if excess.layer_change is None:
+def _excess_text(comparison: Comparison, excess: Excess) -> str:
+    change = excess.change
+    if change == comparison.count:
+        text, unit = _count_text(comparison), comparison.after.counter
+    else:
+        unit = "uJ" if change.title.endswith("uJ") else "bytes"
+        name = change.title.removesuffix(" in uJ")
+        text = f"{name} {change.after:,} {unit}: {_growth_text(change)}"
+    limit = _limit_text(excess.limit, unit)
+    text = f"{comparison.after.title}: {text}; the limit is {limit} more"
+    layer = excess.layer_change
+    if layer is None:
         return text
-    return f"{text}\n  most of it in {excess.layer}: {_change_text(excess.layer_change, '')}"
+    return f"{text}\n  most of it in {excess.layer}: {layer.after or 0:,}, {_growth_text(layer)}"
 
 
-def _change_text(change: Change, title: str | None = None) -> str:
-    name = change.title if title is None else title
-    before = "none" if change.before is None else f"{change.before:,}"
-    after = "none" if change.after is None else f"{change.after:,}"
-    percent = "" if change.percent is None else f"({change.percent:+.2f} %)"
-    return f"{' '.join(filter(None, [after, name, percent]))}, {before} before"
+def _count_text(comparison: Comparison) -> str:
+    count = comparison.count
+    return f"{count.after:,} {_count_title(comparison)}: {_growth_text(count)}"
+
+
+def _growth_text(change: Change) -> str:
+    """Return by how much a figure has changed, in words."""
+    difference, before = change.difference, change.before
+    if difference is None or before is None:
+        return "not in the baseline"
+    if not difference:
+        return "unchanged"
+    percent = "" if change.percent is None else f" ({change.percent:+.2f} %)"
+    word = "more" if difference > 0 else "less"
+    # Energies are floats, whose difference has digits that neither of them has.
+    return f"{_shown(abs(difference))} {word} than {_shown(before)}{percent}"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def _limit_text(limit: Limit, unit: str) -> str:
+    if limit.is_share or not limit.amount:
+        return limit.text
+    return f"{int(limit.amount):,} {unit}"

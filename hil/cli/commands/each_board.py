@@ -41,7 +41,7 @@ def board_of_lab(args: argparse.Namespace, console: Console) -> Iterator[None]:
         raise InputError(f"{given[0]} does not apply to a board of a lab", f"drop {given[0]}")
     from hil.lab import leased
 
-    with leased(wanted) as lab:
+    with leased(wanted, avoid=getattr(args, "failed_places", ())) as lab:
         console.log(f"using {lab.place}, a {lab.board.name} of the lab")
         args.lab, args.board = lab, str(lab.board.path)
         yield

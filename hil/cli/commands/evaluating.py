@@ -30,7 +30,7 @@ _SHOWN_MISMATCHES, _SHOWN_CLASSES = 5, 20
 
 
 def evaluate_command(args: argparse.Namespace, console: Console) -> int:
-    """Evaluate one model; the exit code is 1 if a limit is missed."""
+    """Evaluate one model; the exit code is 1 if a limit is missed or a sample differs."""
     if args.output:
         check_file(
             args.output, ".json", kind="an evaluation", is_own=_is_evaluation, force=args.force
@@ -74,11 +74,12 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
         made_from = provenance_of(args, board, device, library, module, given)
     report = replace(report, provenance=made_from)
     result = report.to_json()
+    # First, since the journal is gone: a full disk must not take the result as well.
+    console.result(result, evaluation_text(report))
     if args.output:
         write_file(args.output, json.dumps(result, indent=2) + "\n")
-    console.result(result, evaluation_text(report))
     record(history, "evaluate", [result], console)
-    return 0 if report.is_met else 1
+    return 0 if report.is_met and report.match else 1
 
 
 def load_data_set(args: argparse.Namespace, module: Module, has_values: bool) -> DataSet:

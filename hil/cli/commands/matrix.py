@@ -28,6 +28,11 @@ from hil.lab.selector import parse_selector
 #: Stands for every board that QEMU emulates on this machine.
 EMULATED = "emulated"
 _MODEL_SUFFIXES = (".tflite", ".onnx", ".pt2")
+#: Arguments that say what the whole matrix is, how it runs and where all of it is written.
+_OF_MATRIX = (
+    *("on_boards", "report_boards", "goals", "separate", "jobs", "retries", "skip_too_large"),
+    *("junit", "summary", "stored"),
+)
 _WORKER = "hil.cli.commands.worker"
 
 
@@ -46,6 +51,7 @@ class Combination:
     def arguments(self, args: argparse.Namespace) -> argparse.Namespace:
         """Return the arguments of the command for this combination alone."""
         own = argparse.Namespace(**{**vars(args), "board": self.board})
+        own.words = self.words(args)
         if goals := getattr(args, "goals", None):
             own.optimize = self.goal or goals[0]
         if self.model is not None:
@@ -53,6 +59,24 @@ class Combination:
         if getattr(args, "output", None):
             own.output = os.path.join(args.output, self.name)
         return own
+
+    def words(self, args: argparse.Namespace) -> tuple[str, ...]:
+        """Return the words of a command line that runs this combination alone."""
+        kept: list[str] = []
+        options = args.parser._option_string_actions
+        words = iter(getattr(args, "words", ()))
+        for word in words:
+            flag, equals, _ = word.partition("=")
+            action = options.get(word) or options.get(flag)
+            if action is None or not word.startswith("-"):
+                is_own = self.model is None or word not in args.models
+                kept += [word] if is_own else []
+                continue
+            value = [] if equals or action.nargs == 0 else [next(words, "")]
+            kept += [] if action.dest in _OF_MATRIX else [word, *value]
+        own = [] if self.model is None else [self.model]
+        own += ["--board", self.board] + (["--optimize", self.goal] if self.goal else [])
+        return (*kept, *own) if kept else ()
 
     @property
     def label(self) -> str:
@@ -142,6 +166,7 @@ class Processes:
         limits = {c.board: _at_once(c.board, self._args) for c in plan}
         waiting = list(range(len(plan)))
         attempts = Counter[int]()
+        failed: dict[int, list[str]] = {}
         try:
             while waiting or self._running:
                 for index in tuple(waiting):
@@ -151,13 +176,14 @@ class Processes:
                         break
                     if limit is None or used < limit:
                         waiting.remove(index)
-                        self._start(index, plan[index])
+                        self._start(index, plan[index], failed.get(index, ()))
                 index, outcome = self._ended.get()
                 del self._running[index]
                 if isinstance(outcome, BaseException):
                     raise outcome
                 attempts[index] += 1
                 if is_to_be_repeated(outcome, self._args, attempts[index]):
+                    failed.setdefault(index, []).append(outcome.place)
                     waiting.append(index)
                     continue
                 self._told(index, outcome)
@@ -165,9 +191,10 @@ class Processes:
         finally:
             self._stop()
 
-    def _start(self, index: int, combination: Combination) -> None:
+    def _start(self, index: int, combination: Combination, failed: Sequence[str]) -> None:
         self._told(index, None)
         one = combination.arguments(self._args)
+        one.failed_places = tuple(failed)
         prog, one.parser = one.parser.prog, None
         process = subprocess.Popen(
             [sys.executable, "-m", _WORKER],

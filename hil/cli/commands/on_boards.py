@@ -28,20 +28,56 @@ def run_on_boards(args: argparse.Namespace, console: Console) -> int:
     check_files(args)
     if len(plan) > 1:
         return _on_each(args, console, plan)
-    (only,) = plan
-    one = only.arguments(args)
-    one.output = getattr(args, "output", None)
+    return _on_only(args, console, plan[0])
+
+
+def _on_only(args: argparse.Namespace, console: Console, only: Combination) -> int:
+    """Run the only combination; its error ends the command as any error does."""
     start = time.monotonic()
-    outcome = Outcome(_command(args), only.name)
-    try:
-        code = handled(one, console)
-        outcome = replace(console.found or outcome, exit_code=code)
-    except HilError as error:
-        outcome = replace(outcome, exit_code=error.exit_code, error=error)
-        raise
-    finally:
+    failed: list[str] = []
+
+    def ended(outcome: Outcome) -> int:
         write_files(args, [only.named(outcome, time.monotonic() - start)])
-    return code
+        return outcome.exit_code
+
+    while True:
+        one = only.arguments(args)
+        one.output, one.words = getattr(args, "output", None), args.words
+        one.failed_places = tuple(failed)
+        try:
+            code = handled(one, console)
+        except Exception as raised:
+            error = raised if isinstance(raised, HilError) else fault_in(raised)
+            if error is None:
+                raise
+            outcome = Outcome(_command(args), only.name, exit_code=error.exit_code, error=error)
+            failed.append(_place(one))
+            if is_to_be_repeated(outcome, args, len(failed)):
+                console.warn(f"{only.label} failed and runs again: {error.fact}")
+                continue
+            if not (isinstance(error, FitError) and getattr(args, "skip_too_large", False)):
+                ended(outcome)
+                raise
+            told = {"board": only.name, "exit_code": 0, "skipped": error.fact}
+            outcome = replace(outcome, exit_code=0, error=None, skipped=error.fact, data=told)
+            _skip(console, only.named(outcome, 0))
+            return ended(outcome)
+        return ended(replace(console.found or Outcome(_command(args), only.name), exit_code=code))
+
+
+def _skip(console: Console, outcome: Outcome) -> None:
+    """Write that the only combination was skipped."""
+    assert console.format is not None, "commands on several boards have formats"
+    if console.format.one_by_one:
+        console.line(f"{outcome.label}: skipped: {outcome.skipped}")
+    else:
+        console.outcome(outcome)
+
+
+def _place(args: argparse.Namespace) -> str:
+    """Return the place of a lab that a command ran on; empty elsewhere."""
+    lab = getattr(args, "lab", None)
+    return "" if lab is None else str(lab.place)
 
 
 def outcome_of(args: argparse.Namespace, combination: Combination, console: Console) -> Outcome:
@@ -55,10 +91,14 @@ def outcome_of(args: argparse.Namespace, combination: Combination, console: Cons
         error = raised if isinstance(raised, HilError) else fault_in(raised)
         if error is None:
             raise
+        if console.found is not None and outcome.command == "report":
+            # A page shows what was found before the error.
+            outcome = console.found
         if isinstance(error, FitError) and getattr(args, "skip_too_large", False):
             outcome = replace(outcome, skipped=error.fact)
         else:
             outcome = replace(outcome, exit_code=error.exit_code, error=error)
+    outcome = replace(outcome, place=_place(args))
     return combination.named(outcome, time.monotonic() - start)
 
 
@@ -74,10 +114,10 @@ def _on_each(args: argparse.Namespace, console: Console, plan: Sequence[Combinat
     outcomes: dict[int, Outcome] = {}
     written = 0
     with Status(console, [c.label for c in plan], may_be_live=is_parallel) as status:
-        run = Processes(args, status.update).run if is_parallel else _one_by_one(args, console)
+        run = Processes(args, status.update).run if is_parallel else one_by_one(args, console)
         for index, outcome in run(plan):
             outcomes[index] = outcome
-            _tell(console, outcome)
+            tell(console, outcome)
             # In the order of the plan, each as soon as those before it are written.
             while console.format.one_by_one and not status.is_live and written in outcomes:
                 _write(console, outcomes[written])
@@ -94,26 +134,28 @@ def _on_each(args: argparse.Namespace, console: Console, plan: Sequence[Combinat
     return max(outcome.exit_code for outcome in found)
 
 
-def _one_by_one(
+def one_by_one(
     args: argparse.Namespace, console: Console
 ) -> Callable[[Sequence[Combination]], Iterator[tuple[int, Outcome]]]:
     """Return the function that runs combinations in this process."""
 
     def run(plan: Sequence[Combination]) -> Iterator[tuple[int, Outcome]]:
         for index, combination in enumerate(plan):
-            attempts = 0
+            failed: list[str] = []
             while True:
                 part = PartConsole(console.quiet)
-                outcome = outcome_of(combination.arguments(args), combination, part)
-                attempts += 1
-                if not is_to_be_repeated(outcome, args, attempts):
+                own = combination.arguments(args)
+                own.failed_places = tuple(failed)
+                outcome = outcome_of(own, combination, part)
+                failed.append(outcome.place)
+                if not is_to_be_repeated(outcome, args, len(failed)):
                     break
             yield index, outcome
 
     return run
 
 
-def _tell(console: Console, outcome: Outcome) -> None:
+def tell(console: Console, outcome: Outcome) -> None:
     """Print what does not belong to the result: log, error, and why it was skipped."""
     for line in outcome.log.splitlines():
         console.log(f"{outcome.label}: {line}")

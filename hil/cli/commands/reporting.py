@@ -15,19 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from hil.cli.commands.command_line import build_parser
-from hil.cli.commands.each_board import board_of_lab
+from hil.cli.commands.matrix import Combination, Processes, combinations
+from hil.cli.commands.on_boards import one_by_one, tell
 from hil.cli.commands.options import compile_options, compiled_for, reachable_board
 from hil.cli.commands.recording import history_of
 from hil.cli.commands.running import bench_command, verify_on_board
 from hil.cli.console import Console, error_json, shown_name, table
 from hil.cli.reports import Outcome
-from hil.errors import HilError, InputError
+from hil.cli.status import Status
+from hil.errors import InputError
 from hil.firmware.build import build
 from hil.firmware.sources import explain_models, parse_sources
 from hil.page.page import Page, check_installed, is_unchanged, make_page, now
 from hil.page.plan_json import plan_json
 from hil.page.results import VERSION, Result, merged, read_results, results_in, runs_of
-from hil.plugins import fault_in
 from hilc.artifact.library import Module
 from hilc.frontends import load_model
 from hilc.ir import Rounding
@@ -49,17 +50,13 @@ def report_command(args: argparse.Namespace, console: Console) -> int:
     check_installed()
     _check(args)
     results = [result for path in args.stored for result in read_results(path)]
-    code, measured = 0, []
-    for board in args.report_boards:
-        for word in args.models:
-            status, result = _measured(args, console, word, board)
-            code = max(code, status)
-            measured.append(result)
+    code, measured = _measured(args, console)
     data: dict[str, Any] = {"report": VERSION, "results": measured}
     if measured:
         results += results_in(data, "the results")
     results = merged(results)
-    page = make_page(results, title=args.title, command=shlex.join(_command(args)), made=now())
+    command = shlex.join(["hil", *args.words])
+    page = make_page(results, title=args.title, command=command, made=now())
     page.save(args.output)
     if args.results:
         write_file(args.results, json.dumps(data, indent=2, allow_nan=False) + "\n")
@@ -82,9 +79,6 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.name and len(args.models) > 1:
         raise InputError("--name names one model, and there are several", "write NAME=path")
-    for board in args.report_boards:
-        if args.report_boards.count(board) > 1:
-            raise InputError(f"--board names {board!r} twice", "name each board once")
     check_file(
         args.output, *_SUFFIXES, kind="a page of results", is_own=is_unchanged, force=args.force
     )
@@ -166,29 +160,65 @@ class _Keeper(logging.Handler):
         self._lines.append(record.getMessage().replace(str(Path.home()), "~"))
 
 
-def _measured(
-    args: argparse.Namespace, console: Console, word: str, board: str
-) -> tuple[int, dict[str, Any]]:
-    """Return the exit code and the JSON of a model on a board; of a failure, its error."""
-    capture = _Capture(console)
-    own: dict[str, Any] = {"models": [word], "board": board, "output": None, "per_layer": True}
-    own["words"] = _command(args, word, board)[1:]
-    one = Namespace(**{**_defaults(), **vars(args), **own})
-    result: dict[str, Any] = {"model": _name(word, args.name), "board": board}
+def _measured(args: Namespace, console: Console) -> tuple[int, list[dict[str, Any]]]:
+    """Return the exit code and the JSON of each model on each board with each goal."""
+    if not args.report_boards:
+        return 0, []
+    whole = Namespace(
+        **{
+            **_defaults(),
+            **vars(args),
+            "on_boards": args.report_boards,
+            "separate": True,
+            "output": None,
+            "per_layer": True,
+            "handler": (__name__, "measured_command"),
+        }
+    )
+    plan = combinations(whole)
+    if args.float_model and len({combination.model for combination in plan}) > 1:
+        raise InputError(
+            "--float-model is for one model, and there are several", "report them one by one"
+        )
+    found: dict[int, dict[str, Any]] = {}
     code = 0
+    with Status(console, [c.label for c in plan], may_be_live=args.jobs > 1) as status:
+        run = Processes(whole, status.update).run if args.jobs > 1 else one_by_one(whole, console)
+        for index, outcome in run(plan):
+            tell(console, outcome)
+            code = max(code, outcome.exit_code)
+            found[index] = _result(whole, plan[index], outcome)
+    return code, [found[index] for index in range(len(plan))]
+
+
+def _result(args: Namespace, combination: Combination, outcome: Outcome) -> dict[str, Any]:
+    """Return the JSON of a combination; of a failure, its error."""
+    assert combination.model is not None, "each model is a combination of its own"
+    result: dict[str, Any] = dict(outcome.data)
+    if not result:
+        result = {"model": _name(combination.model, args.name), "board": combination.name}
+    if combination.goal:
+        result["optimize"] = combination.goal
+    if outcome.error is not None:
+        result["error"] = error_json(outcome.error)
+    if outcome.skipped:
+        result["skipped"] = outcome.skipped
+    result.setdefault("log", outcome.log.splitlines())
+    result["command"] = shlex.join(["hil", *combination.words(args)])
+    return result
+
+
+def measured_command(args: Namespace, console: Console) -> int:
+    """Measure one model on one board; the outcome has what the page shows of it."""
+    capture = _Capture(console)
+    result: dict[str, Any] = {"model": _name(args.models[0], args.name), "board": args.board}
     try:
-        with capture.keeping_records(), board_of_lab(one, capture):
-            code = _commands(one, capture, result)
-    except Exception as raised:
-        error = raised if isinstance(raised, HilError) else fault_in(raised)
-        if error is None:
-            raise
-        console.error(error, f"{result['model']} on {board}")
-        result["error"] = error_json(error)
-        code = error.exit_code
-    result["log"] = capture.log_lines
-    result["command"] = shlex.join(_command(args, word, board))
-    return code, result
+        with capture.keeping_records():
+            code = _commands(args, capture, result)
+    finally:
+        result["log"] = capture.log_lines
+        console.found = Outcome("report", args.board, data=result)
+    return code
 
 
 @functools.cache
@@ -256,25 +286,3 @@ def _roundings(path: Path, module: Module) -> list[str]:
         if node.name in with_sums:
             found[node.rounding] = found.get(node.rounding, 0) + 1
     return [f"{_ROUNDINGS[policy]}, in {count} layers" for policy, count in found.items()]
-
-
-def _command(args: argparse.Namespace, word: str = "", board: str = "") -> list[str]:
-    """Return the command line; with ``word`` and ``board`` that of this model on this board."""
-    words = ["hil", *args.words]
-    if not word:
-        return words
-    kept: list[str] = []
-    skip = False
-    for index, each in enumerate(words):
-        if skip:
-            skip = False
-            continue
-        option, equals, value = each.partition("=")
-        following = words[index + 1] if index + 1 < len(words) else ""
-        if option in ("--board", "--from"):
-            skip = not equals
-            if option == "--board" and board == (value if equals else following):
-                kept += [option, board]
-        elif each not in args.models or each == word:
-            kept.append(each)
-    return kept

@@ -122,6 +122,9 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
     """Compare each model of the image, or firmware that taps its layers, with the reference."""
     if args.against:
         return against_command(args, console)
+    for option, value in (("--baud", args.baud), ("--checksums", args.checksums)):
+        if value:
+            raise UsageError(f"{option} is given without --against", f"drop {option}")
     if not args.on_boards:
         raise UsageError(
             "neither --board nor --against is given",
@@ -230,7 +233,14 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     board, reports = measured(args, console)
     results = [report.to_json() for report in reports]
     console.outcome(
-        Outcome("bench", board.name, reports, several(results), in_detail=args.per_layer)
+        Outcome(
+            "bench",
+            board.name,
+            reports,
+            several(results),
+            in_detail=args.per_layer,
+            limit=args.limit,
+        )
     )
     record(history, "bench", results, console)
     return 0

@@ -1,4 +1,4 @@
-"""ADD and SUB."""
+"""ADD, SUB and MUL."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import numpy as np
 
 from hilc.ir import ELEMENT_TYPES
 from hilc.lowering.dsp.affine import MAX_SHIFT
-from hilc.lowering.generic.elementwise import sum_line
+from hilc.lowering.generic.elementwise import product_parameters, sum_line, wide_sum
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilDspAddS8,
+    HilDspMulS8,
+    HilDspMulS16,
     HilDspSumS8,
+    HilDspSumS16,
+    HilMulS8,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.rounds import ROUNDED_ONCE, Rounds
 from hilc.numerics.requantize import requantize
 from hilc.ops.elementwise import sum_scales
 from hilc.ops.opdef import TWICE_OR_EVEN
@@ -23,6 +28,8 @@ from hilc.ops.operands import output_clamp, quantization
 #: Bits by which operands of a sum are raised.
 _INT8 = ELEMENT_TYPES["int8"]
 _HEADROOM = _INT8.headroom
+#: The largest shift to the right of int16 kernels, which add half a unit to 31 bits.
+_WIDE_SHIFT = -29
 
 
 @lowers(
@@ -71,3 +78,46 @@ def add(layer: Layer) -> Iterator[KernelCall]:
         table=(2 * parts).astype(np.int32),
     )
     yield KernelCall(parameters, (0, 1))
+
+
+@lowers("MUL", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"}, roundings=TWICE_OR_EVEN)
+def products(layer: Layer) -> Iterator[KernelCall]:
+    """Yield the product of two tensors, either of which may be broadcast."""
+    portable = product_parameters(layer)
+    if not isinstance(portable, HilMulS8):
+        return
+    once, right = ROUNDED_ONCE.get(Rounds(portable.rounding)), -portable.shift
+    if once is None or not 1 <= right < MAX_SHIFT:
+        return
+    parameters = HilDspMulS8(
+        binary=portable.binary,
+        a_zero_point=portable.a_zero_point,
+        b_zero_point=portable.b_zero_point,
+        out_zero_point=portable.out_zero_point,
+        multiplier=portable.multiplier,
+        shift=right - 1,
+        once=once,
+        low=portable.low,
+        high=portable.high,
+    )
+    yield KernelCall(parameters, (0, 1))
+
+
+@lowers("ADD", "SUB", "MUL", dtypes={"int16"}, requires={"dsp"}, lacks={"mve"})
+def wide(layer: Layer) -> Iterator[KernelCall]:
+    """Yield the kernel of two int16 tensors, either of which may be broadcast."""
+    if layer.node.op == "MUL":
+        product = product_parameters(layer)
+        if _WIDE_SHIFT <= product.shift <= 0:
+            parameters = HilDspMulS16(
+                binary=product.binary,
+                multiplier=product.multiplier,
+                shift=product.shift,
+                low=product.low,
+                high=product.high,
+            )
+            yield KernelCall(parameters, (0, 1))
+        return
+    sums, subtract = wide_sum(layer).sum_s16, int(layer.node.op == "SUB")
+    if all(_WIDE_SHIFT <= shift <= 0 for shift in (sums.a_shift, sums.b_shift, sums.out_shift)):
+        yield KernelCall(HilDspSumS16(sum_s16=sums, subtract=subtract), (0, 1))

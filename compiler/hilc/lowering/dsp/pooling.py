@@ -1,19 +1,23 @@
-"""AVERAGE_POOL_2D."""
+"""AVERAGE_POOL_2D and MAX_POOL_2D."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from hilc.ir import Rounding
-from hilc.lowering.generic.pooling import pool_windows, scaled_average
+from hilc.lowering.generic.pooling import any_windows, pool_windows, scaled_average
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilDspAveragePoolS8,
+    HilDspMaxPoolS8,
+    HilDspMaxPoolS16,
     HilDspScaledPoolS8,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.pooling import pooling_clamp, pooling_window
 
+_MAXIMA = {"int8": HilDspMaxPoolS8, "int16": HilDspMaxPoolS16}
 #: Values whose sum has 16 bits (``HIL_DSP_POOL_TAPS``).
 _POOL_TAPS = 255
 
@@ -57,3 +61,17 @@ def scaled_pool(layer: Layer) -> Iterator[KernelCall]:
                 high=found.high,
             )
         )
+
+
+@lowers(
+    "MAX_POOL_2D",
+    dtypes=_MAXIMA.keys(),
+    requires={"dsp"},
+    lacks={"mve"},
+    roundings=TWICE_OR_EVEN,
+)
+def max_pool(layer: Layer) -> KernelCall:
+    """Maxima over windows, which may reach beyond the image."""
+    low, high = pooling_clamp(layer.node, layer.out)
+    pool = any_windows(layer)
+    return KernelCall(_MAXIMA[layer.dtype](pool=pool, low=int(low), high=int(high)))

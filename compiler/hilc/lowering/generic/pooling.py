@@ -51,11 +51,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     x, average = layer.operand(0), layer.node.op == "AVERAGE_POOL_2D"
     window = pooling_window(layer.node, x)
     low, high = pooling_clamp(layer.node, layer.out)
-    pool = HilPool(
-        pool_windows=pool_windows(x, window),
-        pad_top=window.h.pad_before,
-        pad_left=window.w.pad_before,
-    )
+    pool = any_windows(layer)
     parameters: Parameters
     if is_scaled(layer.node) and layer.out.element.quantized:
         yield KernelCall(_scaled_average(layer, pool, window, (int(low), int(high))))
@@ -154,6 +150,17 @@ def pool_windows(x: Tensor, window: Window) -> HilPoolWindows:
         filter_w=window.w.filter_size,
         stride_h=window.h.stride,
         stride_w=window.w.stride,
+    )
+
+
+def any_windows(layer: Layer) -> HilPool:
+    """Return the windows of a pooling layer, which may reach beyond the image."""
+    x = layer.operand(0)
+    window = pooling_window(layer.node, x)
+    return HilPool(
+        pool_windows=pool_windows(x, window),
+        pad_top=window.h.pad_before,
+        pad_left=window.w.pad_before,
     )
 
 

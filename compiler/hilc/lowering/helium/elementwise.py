@@ -24,7 +24,7 @@ from hilc.lowering.parameters import (
     HilSumS16Mve,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.rounds import Rounds
+from hilc.lowering.rounds import ROUNDED_ONCE, Rounds
 from hilc.numerics.requantize import requantize
 from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import output_clamp
@@ -168,17 +168,13 @@ def _scaled_sum(subtract: bool, scales: HilSumS8) -> tuple[int, int, int, int] |
     return None
 
 
-#: Whether products of int8 are rounded once; others are left to portable kernels.
-_ONCE = {Rounds.TWICE: 0, Rounds.TWICE_NARROW: 0, Rounds.HALF_UP_NARROW: 1}
-
-
 @lowers("MUL", dtypes={"int8"}, requires={"mve"}, roundings=TWICE_OR_EVEN)
 def products(layer: Layer) -> Iterator[KernelCall]:
     """Yield the product of two tensors, either of which may be broadcast."""
     portable = product_parameters(layer)
     if not isinstance(portable, HilMulS8):
         return
-    once = _ONCE.get(Rounds(portable.rounding))
+    once = ROUNDED_ONCE.get(Rounds(portable.rounding))
     if once is None or portable.shift > 0:
         return
     parameters = HilMulS8Mve(

@@ -7,18 +7,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from hilc.ir import Rounding
-from hilc.lowering.generic.pooling import pool_windows, scaled_average
+from hilc.lowering.generic.pooling import any_windows, pool_windows, scaled_average
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilAveragePoolS8Mve,
     HilMaxPoolS8Mve,
-    HilPool,
+    HilMaxPoolS16Mve,
     HilScaledPoolS8Mve,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.pooling import pooling_clamp, pooling_window
 
+_MAXIMA = {"int8": HilMaxPoolS8Mve, "int16": HilMaxPoolS16Mve}
 #: The average pooling kernel's: sums fit their shift to the left, the reciprocal's point.
 _LARGEST_POOL, _RECIPROCAL_BITS = 4096, 24
 
@@ -70,15 +71,9 @@ def scaled_pool(layer: Layer) -> Iterator[KernelCall]:
         )
 
 
-@lowers("MAX_POOL_2D", dtypes={"int8"}, requires={"mve"}, roundings=TWICE_OR_EVEN)
+@lowers("MAX_POOL_2D", dtypes=_MAXIMA.keys(), requires={"mve"}, roundings=TWICE_OR_EVEN)
 def max_pool(layer: Layer) -> KernelCall:
     """Maxima over windows, which may reach beyond the image."""
-    x = layer.operand(0)
-    window = pooling_window(layer.node, x)
     low, high = pooling_clamp(layer.node, layer.out)
-    pool = HilPool(
-        pool_windows=pool_windows(x, window),
-        pad_top=window.h.pad_before,
-        pad_left=window.w.pad_before,
-    )
-    return KernelCall(HilMaxPoolS8Mve(pool=pool, low=int(low), high=int(high)))
+    pool = any_windows(layer)
+    return KernelCall(_MAXIMA[layer.dtype](pool=pool, low=int(low), high=int(high)))

@@ -115,6 +115,37 @@ HIL_DSP_OF_WORDS(hil_dsp_highs, "pkhtb %0, %2, %1, asr #16", a >> 16 | (b & 0xff
 #undef HIL_DSP_OF_WORDS
 #undef HIL_DSP_OF_WORD
 
+/* The larger one of each two signed bytes of words, or of signed half-words. */
+#if HIL_DSP_CORE
+#define HIL_DSP_MOST(name, subtraction, formula)                                                   \
+    HIL_INLINE uint32_t name(uint32_t a, uint32_t b) {                                             \
+        uint32_t difference;                                                                       \
+        /* The signs of the differences are flags, which select. */                                \
+        __asm__(subtraction " %1, %0, %2\n\tsel %0, %0, %2"                                        \
+                : "+r"(a), "=&r"(difference)                                                       \
+                : "r"(b)                                                                           \
+                : "cc");                                                                           \
+        return a;                                                                                  \
+    }
+#else
+#define HIL_DSP_MOST(name, subtraction, formula)                                                   \
+    HIL_INLINE uint32_t name(uint32_t a, uint32_t b) { return formula; }
+#endif
+
+HIL_INLINE uint32_t hil_dsp_greater_half(uint32_t a, uint32_t b) {
+    const uint32_t low = hil_dsp_low(a) < hil_dsp_low(b) ? b : a;
+    const uint32_t high = hil_dsp_high(a) < hil_dsp_high(b) ? b : a;
+    return (low & 0xffffU) | (high & 0xffff0000U);
+}
+
+HIL_DSP_MOST(hil_dsp_most_halves, "ssub16", hil_dsp_greater_half(a, b))
+/* Bytes in the upper halves of half-words, whose lower halves are 0, compare as these do. */
+HIL_DSP_MOST(hil_dsp_most_bytes, "ssub8",
+             hil_dsp_greater_half(a & 0xff00ff00U, b & 0xff00ff00U) |
+                 hil_dsp_greater_half(a << 8 & 0xff00ff00U, b << 8 & 0xff00ff00U) >> 8)
+
+#undef HIL_DSP_MOST
+
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32. */
 HIL_INLINE uint32_t hil_dsp_dual(uint32_t a, uint32_t b, uint32_t sum) {
 #if HIL_DSP_CORE
@@ -135,6 +166,18 @@ HIL_INLINE int32_t hil_dsp_kept(int32_t constant) {
     return constant;
 }
 
+/* addend less one where x is negative. */
+HIL_INLINE int32_t hil_dsp_less_sign(int32_t addend, int32_t x) {
+#if HIL_DSP_CORE
+    /* What the compiler makes of the sum of a sum's sign is longer. */
+    int32_t total;
+    __asm__("add %0, %1, %2, asr #31" : "=r"(total) : "r"(addend), "r"(x));
+    return total;
+#else
+    return addend - (x < 0 ? 1 : 0);
+#endif
+}
+
 /* addend + a * b / 2^32, rounded half up. */
 HIL_INLINE int32_t hil_dsp_high_mul_add(int32_t a, int32_t b, int32_t addend) {
 #if HIL_DSP_CORE
@@ -143,6 +186,17 @@ HIL_INLINE int32_t hil_dsp_high_mul_add(int32_t a, int32_t b, int32_t addend) {
     return total;
 #else
     return addend + (int32_t)(((int64_t)a * b + (INT64_C(1) << 31)) >> 32);
+#endif
+}
+
+/* addend - a * b / 2^32, rounded half up: of minus the product. */
+HIL_INLINE int32_t hil_dsp_high_mul_sub(int32_t a, int32_t b, int32_t addend) {
+#if HIL_DSP_CORE
+    int32_t total;
+    __asm__("smmlsr %0, %1, %2, %3" : "=r"(total) : "r"(a), "r"(b), "r"(addend));
+    return total;
+#else
+    return addend + (int32_t)(((INT64_C(1) << 31) - (int64_t)a * b) >> 32);
 #endif
 }
 
