@@ -17,7 +17,7 @@ from typing import Any
 
 from marked import replaced, table
 
-from hil.board import load_board
+from hil.board import Board, load_board
 from hilc.support.toml import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,9 +37,25 @@ FOLDED = (
     "such channels."
 )
 
+#: Boards of these programs' own, beside those that ship.
+OWN_BOARDS = ROOT / "ci" / "boards"
+
+#: One of them, and what it is.
+LARGE_M0 = "large-m0"
+ABOUT_LARGE_M0 = (
+    f"`{LARGE_M0}` is code for a Cortex-M0 on an emulated board with a Cortex-M3, as QEMU has no "
+    "Cortex-M0 with more than 16 KB of RAM."
+)
+
 Result = Mapping[str, Any]
 #: The report of a model for a goal on a board; None where it has no room.
 Reports = Mapping[tuple[str, str, str], Result | None]
+
+
+def board_named(name: str) -> Board:
+    """Return a board that ships, or one of these programs' own."""
+    own = OWN_BOARDS / f"{name}.toml"
+    return load_board(own if own.is_file() else name)
 
 
 def baselines() -> Mapping[str, Any]:
@@ -84,6 +100,8 @@ def bench_section(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str
     ]
     if any(model.endswith("_folded") for model in models):
         tables.insert(1, FOLDED)
+    if any(board == LARGE_M0 for _, _, board in reports):
+        tables.insert(1, ABOUT_LARGE_M0)
     limits = _limits(reports, models)
     if limits:
         tables += [
@@ -222,7 +240,7 @@ def _distinct(reports: Reports, position: int) -> list[str]:
 
 def _under(board: str, lines: Sequence[list[str]]) -> list[list[str]]:
     """``lines`` with the core in the first."""
-    core = f"{load_board(board).cpu.name} (`{board}`)"
+    core = f"{board_named(board).cpu.name} (`{board}`)"
     return [[core if index == 0 else "", *line] for index, line in enumerate(lines)]
 
 

@@ -570,6 +570,48 @@ def test_depthwise_filters_of_armv6m() -> None:
             assert p.fields["weights"][9 * channel + tap] == p.weight(channel, tap)
 
 
+def fields_of(word_x: int, word_y: int) -> tuple[int, int, int]:
+    """The three weights in two words: x = a + 2^11 c + 2^21 b, y = b + 2^22 c."""
+    c = (word_y + (1 << 21)) >> 22
+    b = word_y - (c << 22)
+    return word_x - (c << 11) - (b << 21), b, c
+
+
+def is_scale(p: Packed, channel: int, words: npt.NDArray[np.int32]) -> bool:
+    """Whether two pieces of 12 bits and the shift are the channel's multiplier."""
+    middle, high, _, shift = (int(word) for word in words)
+    real = p.of("multipliers", channel) * 2.0 ** (p.of("shifts", channel) - 31)
+    return abs(middle + (high << 12) - real * 2.0 ** (shift + 12)) <= 4
+
+
+@pytest.mark.parametrize("count", [20, 18, 2])
+def test_stream_of_armv6m(count: int) -> None:
+    p = packed(rectified(tamed(pixels(7, count, "RELU"))), ARMV6M, "hil_v6m_matmul_stream_s8")
+    words, at, column = p.fields["stream"], 0, 0
+    while column < count:
+        together = 9 if count - column >= 9 else 3
+        for element in range(7):
+            for first in range(0, together, 3):
+                found = fields_of(int(words[at]), int(words[at + 1]))
+                wanted = tuple(p.weight(column + first + i, element) for i in range(3))
+                assert found == wanted
+                at += 2
+        for channel in range(column, min(column + together, count)):
+            assert is_scale(p, channel, words[at : at + 4])
+            at += 4
+        column += together
+    assert at == len(words)
+
+
+def test_depthwise_triples_of_armv6m() -> None:
+    p = packed(rectified(tamed(planes(5))), ARMV6M, "hil_v6m_depthwise_triples_s8")
+    for channel in range(5):
+        scale = p.fields["scales"][7 * channel :][:7]
+        assert is_scale(p, channel, scale[[1, 2, 3, 6]])
+        for tap in range(9):
+            assert p.fields["weights"][9 * channel + tap] == p.weight(channel, tap)
+
+
 def test_channels_of_small_kernels() -> None:
     layer = pixels(9, 6, "NONE")
     p = packed(layer, ARMV7M, "hil_compact_matmul_s8")

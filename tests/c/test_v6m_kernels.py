@@ -12,14 +12,18 @@ from kernel_checks import Operator, check, checks_of, count, overlapping_checks
 from kernel_layers import (
     V6M,
     case_layers,
+    conv,
+    depthwise,
     extreme_layers,
     family_calls,
     limit_layers,
+    rectified,
+    tamed,
     to_even,
     usual_layer,
     with_ties,
 )
-from linear_layers import random_layer
+from linear_layers import Layer, make_layer, random_layer
 
 from hilc.ir import Rounding
 from hilc.lowering.armv6m import piecewise_scales
@@ -27,7 +31,15 @@ from hilc.lowering.channels import Channels
 from hilc.lowering.parameters import HilOutputRange
 from hilc.target import get_cpu
 
-KERNELS = {"hil_v6m_matmul_s8", "hil_v6m_conv2d_s8", "hil_v6m_depthwise_3x3_s8"}
+STREAMS = {"hil_v6m_matmul_stream_s8", "hil_v6m_conv2d_stream_s8"}
+TRIPLES = "hil_v6m_depthwise_triples_s8"
+KERNELS = {
+    "hil_v6m_matmul_s8",
+    "hil_v6m_conv2d_s8",
+    "hil_v6m_depthwise_3x3_s8",
+    TRIPLES,
+    *STREAMS,
+}
 
 
 def check_family(operators: Sequence[Operator], **options: Any) -> dict[str, int]:
@@ -52,6 +64,8 @@ def test_random_layers():
     usual = [(layer, to_even(layer), with_ties(layer))[i % 3] for i, layer in enumerate(usual)]
     counts = check_family(layers + usual)
     assert counts.keys() == KERNELS
+    # Few have outputs of every value.
+    assert counts.pop(TRIPLES) > 5
     assert min(counts.values()) > 30, counts
 
 
@@ -79,6 +93,65 @@ def test_layers_compiled_on_their_own():
 def test_channels_that_no_input_changes_and_sums_at_their_limits():
     rng = np.random.default_rng(64)
     assert check_family(extreme_layers(rng, 20) + limit_layers(rng))
+
+
+def _rectified(rng: np.random.Generator, op: str, x: Any, w: Any, attrs: Any) -> Layer:
+    """A layer of usual scales whose outputs have every value, as the fastest way has it."""
+    return rectified(tamed(make_layer(rng, op, "int8", x, w, attrs)))
+
+
+def test_streams_of_each_depth_and_rest():
+    """Rows of up to 64 elements, one more, which have none; columns in nines and others; windows
+    in and beyond the image.
+    """
+    rng = np.random.default_rng(68)
+    sizes = [(depth, 1 + depth % 20) for depth in (1, 2, 3, 4, 5, 7, 16, 31, 40, 63, 64, 65)]
+    sizes += [(8, count) for count in range(1, 21)]
+    pixels = [
+        _rectified(rng, "CONV_2D", (1, 1, 3, depth), (count, 1, 1, depth), conv("VALID"))
+        for depth, count in sizes
+    ]
+    windows = [
+        _rectified(rng, "CONV_2D", (2, *image), (11, *filters, image[2]), attrs)
+        for image, filters in (((11, 10, 1), (10, 4)), ((5, 4, 3), (3, 3)), ((1, 1, 4), (3, 3)))
+        for attrs in (
+            conv("SAME"),
+            conv("SAME", 2),
+            conv((2, 3, 1, 4)),
+            conv("SAME", dilation_h=2, dilation_w=3),
+        )
+    ]
+    served = [
+        bool({call.kernel.name for call in family_calls(layer, V6M)} & STREAMS)
+        for layer in pixels + windows
+    ]
+    assert not served[11], "65 elements"
+    # Of a few the multipliers are not exact in two pieces.
+    assert sum(served) > 0.9 * len(served)
+    counts = check_family(pixels + windows)
+    assert sum(counts[kernel] for kernel in STREAMS) == sum(served)
+    assert set(counts) >= STREAMS
+
+
+def test_depthwise_of_each_number_of_rows():
+    """Thirds of the rows that the last ones lack, in one band and in several."""
+    rng = np.random.default_rng(70)
+    layers = [
+        _rectified(
+            rng,
+            "DEPTHWISE_CONV_2D",
+            (batch, rows, width, 2),
+            (1, 3, 3, 2),
+            depthwise(stride) | {"padding": padding},
+        )
+        for batch, rows, width, padding, stride in (
+            *((1, n, 1 + n % 5, "SAME", 1) for n in (*range(1, 16), 24, 25, 26)),
+            *((1, n, 3 + n % 5, "VALID", 1) for n in range(3, 9)),
+            *((1, n, 1 + n % 5, (1, 2, 0, 3), 2) for n in (*range(1, 9), 25, 31)),
+            (2, 14, 9, "SAME", 1),
+        )
+    ]
+    assert check_family(layers)[TRIPLES] > len(layers)
 
 
 def test_depthwise_in_place():

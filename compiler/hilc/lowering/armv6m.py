@@ -1,5 +1,5 @@
 """Linear layers on cores with Thumb code of 16 bits alone, as Cortex-M0 (``kernels/v6m``): nine
-rows share what is loaded of a column of weights.
+rows share what is loaded of a column of weights, or nine columns what is loaded of a row.
 
 What the kernels ask for, and what is checked here for each layer:
 
@@ -33,8 +33,11 @@ from hilc.lowering.linear import (
 from hilc.lowering.parameters import (
     HilV6mColumns,
     HilV6mConv2dS8,
+    HilV6mConv2dStreamS8,
     HilV6mDepthwise3x3S8,
+    HilV6mDepthwiseTriplesS8,
     HilV6mMatmulS8,
+    HilV6mMatmulStreamS8,
 )
 from hilc.lowering.registry import Layer, lowers
 
@@ -43,10 +46,16 @@ from hilc.lowering.registry import Layer, lowers
 _WAYS = tuple((*pieces, turns) for pieces in ((2, 12), (3, 10), (3, 8)) for turns in (False, True))
 #: Rows at a time: many, which is faster, or few, with a third of the scratch.
 _TILES = (9, 3)
+#: Elements of a row that a stream's code has at most.
+_STREAM_DEPTH = 64
+#: Columns at a time, and where the fields of three columns begin in two words.
+_NINE, _FIELD_C, _FIELD_B, _FIELD_TWO = 9, 11, 21, 22
 #: By how much kernels raise outputs, and the lines of the depthwise one its inputs.
 _RAISED = 128
 #: Rows of outputs that it computes at a time where memory is short.
 _BAND = 4
+#: The same where three rows share words.
+_TRIPLE_BAND = 12
 #: What products and sums stay below.
 _WORD = 2**31
 #: The largest shift of which the range of outputs leaves room in a word.
@@ -66,6 +75,11 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
 
 
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
+    stream = _stream(form)
+    if stream is not None:
+        yield HilV6mMatmulStreamS8(
+            rows=form.rows, depth=form.depth, columns=form.channels, stream=stream
+        )
     for columns in _columns(form):
         yield HilV6mMatmulS8(
             rows=form.rows, depth=form.depth, columns=form.channels, v6m_columns=columns
@@ -73,6 +87,15 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
+    stream = _stream(form)
+    if stream is not None:
+        yield HilV6mConv2dStreamS8(
+            images=form.images,
+            out_c=form.channels,
+            window=form.window,
+            in_zero_point=form.pad_value,
+            stream=stream,
+        )
     for columns in _columns(form):
         yield HilV6mConv2dS8(
             images=form.images,
@@ -89,11 +112,27 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
     if form.multiplier > 1 or size != [3, 3, 1, 1]:
         return
+    line = (images.out_w - 1) * window.stride_w + 3
+    channels = channels_of(form.weights, form.requantization)
+    scales = _fast_scales(channels)
+    if scales is not None:
+        for band in dict.fromkeys((images.out_h, min(images.out_h, _TRIPLE_BAND))):
+            yield HilV6mDepthwiseTriplesS8(
+                images=images,
+                stride_h=window.stride_h,
+                stride_w=window.stride_w,
+                pad_top=window.pad_top,
+                pad_left=window.pad_left,
+                band=band,
+                line=line,
+                in_zero_point=form.pad_value,
+                weights=channels.weights.reshape(-1),
+                scales=scales.reshape(-1),
+            )
     channels = channels_of(form.weights, form.requantization, raised=_RAISED)
     outputs = _outputs(channels)
     if outputs is None:
         return
-    line = (images.out_w - 1) * window.stride_w + 3
     for band in dict.fromkeys((images.out_h, min(images.out_h, _BAND))):
         yield HilV6mDepthwise3x3S8(
             images=images,
@@ -118,6 +157,41 @@ def _columns(form: LinearForm) -> Iterator[HilV6mColumns]:
     part = longest_part(channels.weights, 0)
     for tile in _TILES:
         yield HilV6mColumns(tile=tile, part=part, weights=channels.weights.reshape(-1), **outputs)
+
+
+def _stream(form: LinearForm) -> npt.NDArray[np.int32] | None:
+    """Return weights and scales as ``stream_s8.h`` draws them; None for what it does not serve."""
+    channels = channels_of(form.weights, form.requantization)
+    count, depth = channels.weights.shape
+    if depth > _STREAM_DEPTH or longest_part(channels.weights, 0) < depth:
+        return None
+    scales = _fast_scales(channels)
+    if scales is None:
+        return None
+    triples = -(-count // 3)
+    weights = np.zeros((3 * triples, depth), np.int64)
+    weights[:count] = channels.weights
+    a, b, c = weights.reshape(triples, 3, depth).transpose(1, 0, 2)
+    words = np.stack([a + (c << _FIELD_C) + (b << _FIELD_B), b + (c << _FIELD_TWO)], axis=-1)
+    # Of a channel the middle and the high piece, the bias, the shift.
+    kept = scales[:, [1, 2, 3, 6]]
+    parts = []
+    for column in range(0, count, 3):
+        if column % _NINE == 0 and count - column >= _NINE:
+            nine = words[column // 3 : column // 3 + 3].transpose(1, 0, 2)
+            parts += [nine.reshape(-1), kept[column : column + _NINE].reshape(-1)]
+        elif column >= count - count % _NINE:
+            parts += [words[column // 3].reshape(-1), kept[column : column + 3].reshape(-1)]
+    return np.concatenate(parts).astype(np.uint32).view(np.int32)
+
+
+def _fast_scales(channels: Channels) -> npt.NDArray[np.int32] | None:
+    """Return the scales of the fastest way, if it is exact and every value of int8 is an output:
+    the only one that kernels with their outputs in assembly have.
+    """
+    if (channels.range.out_min, channels.range.out_max) != (-_RAISED, _RAISED - 1):
+        return None
+    return piecewise_scales(channels, *_WAYS[0])
 
 
 class _Outputs(TypedDict):

@@ -5713,6 +5713,22 @@ class HilV6mConv2dS8(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilV6mConv2dStreamS8(Parameters):
+    """The fields of ``struct hil_v6m_conv2d_stream_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v6m_conv2d_stream_s8"
+
+    images: HilImages
+    #: output channels
+    out_c: int
+    window: HilWindow
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    #: weights and scales, see stream_s8.h
+    stream: npt.NDArray[np.int32]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilV6mDepthwise3x3S8(Parameters):
     """The fields of ``struct hil_v6m_depthwise_3x3_s8``."""
 
@@ -5750,6 +5766,33 @@ class HilV6mDepthwise3x3S8(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilV6mDepthwiseTriplesS8(Parameters):
+    """The fields of ``struct hil_v6m_depthwise_triples_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v6m_depthwise_triples_s8"
+
+    images: HilImages
+    #: input rows from a window to the one below it
+    stride_h: int
+    #: input columns from a window to the next
+    stride_w: int
+    #: rows by which the first window reaches above the image
+    pad_top: int
+    #: columns by which the first window reaches beyond the image
+    pad_left: int
+    #: output rows at a time
+    band: int
+    #: pixels under a row of windows
+    line: int
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    #: HIL_V6M_SCALE_WORDS a channel
+    scales: npt.NDArray[np.int32]
+    #: [in_c][3][3]
+    weights: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilV6mMatmulS8(Parameters):
     """The fields of ``struct hil_v6m_matmul_s8``."""
 
@@ -5762,6 +5805,22 @@ class HilV6mMatmulS8(Parameters):
     #: outputs of a row
     columns: int
     v6m_columns: HilV6mColumns
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilV6mMatmulStreamS8(Parameters):
+    """The fields of ``struct hil_v6m_matmul_stream_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v6m_matmul_stream_s8"
+
+    #: rows of the input, and of the output
+    rows: int
+    #: elements of a row
+    depth: int
+    #: outputs of a row
+    columns: int
+    #: weights and scales, see stream_s8.h
+    stream: npt.NDArray[np.int32]
 
 
 @record(frozen=True, eq=False, kw_only=True)
