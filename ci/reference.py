@@ -196,8 +196,9 @@ def _escaped(text: str) -> str:
 
 #: What users import, by module. Other names may change without notice.
 PYTHON: Mapping[str, Sequence[str]] = {
-    "hil": ("verify", "evaluate", "bench", "open", "compile"),
+    "hil": ("verify", "evaluate", "bench", "open", "compile", "export"),
     "hil.device": ("Device", "Model", "RunResult", "Outputs"),
+    "hil.export": ("About", "Exported", "register_export", "ExportFormat", "Package"),
     "hil.verify": ("Report", "LayerReport", "TensorReport", "Cost", "Oracle")
     + ("Evaluation", "MetricReport", "Score", "Mismatch"),
     "hil.oracle": ("reference_of", "expected_outputs"),

@@ -15,12 +15,23 @@ if TYPE_CHECKING:
 
     from hil.device.session import open
     from hil.errors import HilError
+    from hil.export.job import export
     from hil.firmware.models import compile
     from hil.page.report import report
     from hil.verify.jobs import bench, evaluate, verify
     from hilc.quantization import quantize
 
-__all__ = ["HilError", "bench", "compile", "evaluate", "open", "quantize", "report", "verify"]
+__all__ = [
+    "HilError",
+    "bench",
+    "compile",
+    "evaluate",
+    "export",
+    "open",
+    "quantize",
+    "report",
+    "verify",
+]
 
 # Loaded on first use: `hil --help` and pytest's collection need neither compiler nor link.
 _HOMES = {
@@ -31,8 +42,9 @@ _HOMES = {
     "quantize": "hilc.quantization",
     "report": "hil.page.report",
 }
-# `verify` and `bench` are modules that can be called (:mod:`hil.support.callable_module`).
-_MODULES = ("bench", "board", "build", "device", "errors", "oracle", "samples", "verify")
+# `verify`, `bench` and `export` are modules that can be called
+# (:mod:`hil.support.callable_module`).
+_MODULES = ("bench", "board", "build", "device", "errors", "export", "oracle", "samples", "verify")
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from tflm import needs_tflm
 import hil
 import hilc
 from hil.board import load_board
-from hil.cli.commands.compiling import _module_json
+from hil.cli.commands.compiling import module_json
 from hil.device import Device
 from hil.device.device import _ask_module
 from hil.errors import InputError
@@ -218,7 +218,7 @@ def test_samples_are_apart_or_a_sequence(device: Device, keep_state: bool, per_l
 
 def test_compile_says_how_large_states_are() -> None:
     (module,) = library("mps2-an386", RING).modules
-    said = json.loads(json.dumps(_module_json(module)))
+    said = json.loads(json.dumps(module_json(module)))
     assert said["state_bytes"] == 48
     assert said["pools"][-1] == {"name": "global_state", "bytes": 48, "region": None}
     assert said["workspace_bytes"] == module.workspace_pools[0].nbytes

@@ -120,7 +120,7 @@ def copy_sources(folder: Path) -> Path:
 
 def source_files(sources: Path) -> dict[str, Path]:
     """The files that the wheel has to carry, by their place in it."""
-    return {
+    return {"hilc/_data/LICENSE": sources / "LICENSE"} | {
         f"{place}/{path.relative_to(sources / folder)}": path
         for folder, place in PLACES.items()
         for path in (sources / folder).rglob("*")

@@ -24,7 +24,11 @@ from hilc.support.temporary import beside, partial_file, remove_abandoned_files
 #: List of the files in a folder that were written, as opposed to added or edited later.
 MANIFEST = "hil-files.json"
 #: Kinds of folders, and the file that identifies each, also without a list.
-FOLDER_MARKS = {"a library": "metadata.json", "a firmware project": "generated/hil_config.h"}
+FOLDER_MARKS = {
+    "a library": "metadata.json",
+    "a firmware project": "generated/hil_config.h",
+    "an exported library": "hil-export.json",
+}
 _VERSION = 1
 _ABOUT = "SHA-256 of what hil wrote here; a file that differs is yours, and hil leaves it alone"
 #: Maximum number of files in a message.

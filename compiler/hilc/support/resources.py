@@ -25,3 +25,12 @@ def data_dir(name: str) -> Path:
     if not folder.is_dir():
         raise FileNotFoundError(f"the installation has no folder {name!r} (looked in {folder})")
     return folder
+
+
+def data_file(name: str) -> Path:
+    """Return the shipped file ``name``, which is at the top of the repository: ``LICENSE``."""
+    in_wheel = _PACKAGE / "_data" / name
+    file = in_wheel if in_wheel.is_file() else _PACKAGE.parents[1] / name
+    if not file.is_file():
+        raise FileNotFoundError(f"the installation has no file {name!r} (looked for {file})")
+    return file

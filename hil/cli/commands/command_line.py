@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from hil.cli.commands.code_options import add_code_options
-from hil.cli.commands.completing import boards, completed_by, cores
+from hil.cli.commands.completing import boards, completed_by, cores, exports
 from hil.cli.commands.parser import (
     Parser,
     Version,
@@ -25,7 +25,7 @@ from hil.cli.commands.parser import (
 from hil.plugins import optional_module
 
 _SECTIONS = {
-    "models": ("quantize", "compile", "explain", "build"),
+    "models": ("quantize", "compile", "explain", "build", "export"),
     "models on boards": (
         "run",
         "verify",
@@ -185,6 +185,50 @@ def _add_quantize(commands: Any) -> None:
     quantize.add_output_options()
 
 
+def _add_export(commands: Any) -> None:
+    export = _command(
+        commands,
+        "export",
+        "exporting",
+        "Write models as a library of another build system, with an example.",
+    )
+    _add_models(export, several="several models become one library")
+    completed_by(
+        export.add_argument(
+            "--format",
+            dest="export_format",
+            required=True,
+            metavar="NAME",
+            help="cmake, zephyr, arduino, cmsis-pack, platformio, esp-idf, or a plugin's",
+        ),
+        exports,
+    )
+    export.add_argument("-o", "--output", required=True, metavar="DIR", help="the library's folder")
+    _add_force(export)
+    target = export.add_mutually_exclusive_group()
+    completed_by(
+        target.add_argument("--board", metavar="B", help="compile for this board's core"), boards
+    )
+    _add_cpu(target, "compile for this core (default: code for any core)")
+    group = export.add_argument_group("library", "What the library's manifest says of it.")
+    group.add_argument("--library", metavar="N", help="its name (default: the models' names)")
+    group.add_argument(
+        "--library-version", default="1.0.0", metavar="V", help="its version (default: 1.0.0)"
+    )
+    group.add_argument("--vendor", default="hil", metavar="N", help="of a pack (default: hil)")
+    group.add_argument(
+        "--author", default="hil", metavar="NAME", help="author and maintainer (default: hil)"
+    )
+    group.add_argument("--url", default="", metavar="URL", help="where the library is at home")
+    group.add_argument(
+        "--license",
+        metavar="SPDX",
+        help="license of the model's weights; that of the code is Apache-2.0",
+    )
+    _add_compile_options(export)
+    export.add_output_options()
+
+
 def _add_model_commands(commands: Any) -> None:
     _add_quantize(commands)
     compile_ = _command(
@@ -236,6 +280,8 @@ def _add_model_commands(commands: Any) -> None:
     add_code_options(build)
     _add_compile_options(build)
     build.add_output_options()
+
+    _add_export(commands)
 
 
 # -- models on boards --------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     library.save(args.output, force=args.force)
     seconds = round(time.monotonic() - start, 3)
     models = [
-        _module_json(module)
+        module_json(module)
         | _choice_json(library.reports.get(module.name))
         | ({} if args.flash is None else {"flash_limit_kept_by": "estimate"})
         for module in library.modules
@@ -104,7 +104,7 @@ def _choice_json(report: ChoiceReport | None) -> dict[str, Any]:
     return {} if report is None else {"choice": asdict(report)}
 
 
-def _module_json(module: Module) -> dict[str, Any]:
+def module_json(module: Module) -> dict[str, Any]:
     return {
         "model": module.name,
         "cpu": module.cpu,

@@ -51,3 +51,10 @@ def cores() -> tuple[str, ...]:
     from hilc.target import cpu_names
 
     return cpu_names()
+
+
+def exports() -> tuple[str, ...]:
+    """Return the names that ``hil export --format`` accepts."""
+    from hil.export.registry import export_formats
+
+    return export_formats()
