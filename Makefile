@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks transformers architectures evidence frontends bench costs noise faults torture report-look figures format clean distclean
+.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks transformers architectures exports evidence frontends bench costs noise faults torture report-look figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -27,6 +27,8 @@ help:
 	@echo 'make transformers  the scripts of examples/transformers (with the extra torch, and torchao)'
 	@echo 'make architectures  thirty architectures of PyTorch, in floats and int8, on emulated boards;'
 	@echo '                ARGS="--python PYTHON" names one that has PyTorch, torchvision and timm'
+	@echo 'make exports    libraries of every format of hil export: built, run, and read by the tools of'
+	@echo '                their ecosystems, which get an environment of their own in build'
 	@echo 'make frontends  the MLPerf Tiny models through TFLite, ONNX and PyTorch, on two boards'
 	@echo 'make evidence   random cases of every operator, type and family of kernels, on two boards'
 	@echo 'make bench      what they cost on six cores, beside what others need, and by how much the'
@@ -112,6 +114,9 @@ transformers: setup
 
 architectures: setup
 	$(BIN)/python ci/architectures.py $(ARGS)
+
+exports: setup
+	$(BIN)/python ci/exports.py $(ARGS)
 
 evidence: setup
 	$(BIN)/python ci/evidence.py $(ARGS)
