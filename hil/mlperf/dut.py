@@ -14,6 +14,7 @@ from hil.errors import DeviceError, LinkError, Mend
 from hil.firmware.build import Firmware
 from hil.link.line import Line, open_error, open_line, raise_if_ending
 from hil.runners import Choice, start
+from hil.support.visible import visible
 
 _READY = "m-ready"
 _BAUD = 115200
@@ -23,8 +24,10 @@ _DATA_BYTES = 31
 #: Time for the start of the firmware, for an answer without an inference, and until a device that
 #: was started before is asked whether it is ready.
 _START_S, _ANSWER_S, _QUIET_S = 10.0, 10.0, 1.0
-#: More text is no answer of these commands.
-_MOST_BYTES = 1 << 20
+#: More text, or more lines, are no answer of these commands.
+_MOST_BYTES, _MOST_LINES = 1 << 20, 10_000
+#: A time of the device's clock, which has 64 bits.
+_LAP = r"m-lap-us-([0-9]{1,20})"
 #: Attempts to load an input over a line that damages bytes.
 _ATTEMPTS = 3
 
@@ -101,7 +104,7 @@ class Dut:
 
     def timestamp(self) -> int:
         """Return the device's clock in microseconds."""
-        return int(self._field("timestamp", r"m-lap-us-(\d+)"))
+        return int(self._field("timestamp", _LAP))
 
     def load(self, data: bytes) -> None:
         """Load an input, as the benchmark sends it; sent again if the line has damaged it."""
@@ -127,7 +130,7 @@ class Dut:
     def infer(self, iterations: int, warmups: int) -> Inference:
         """Run inferences on what was loaded."""
         lines = self.command(f"infer {iterations} {warmups}", self._run_timeout_s)
-        laps = [int(m[1]) for line in lines if (m := re.fullmatch(r"m-lap-us-(\d+)", line))]
+        laps = [int(m[1]) for line in lines if (m := re.fullmatch(_LAP, line))]
         results = [m[1] for line in lines if (m := re.fullmatch(r"m-results-\[([^\]]*)\]", line))]
         try:
             (values,) = results
@@ -177,12 +180,19 @@ class Dut:
                 self._read(deadline, _shown(command))
             data, self._text = self._text.split(b"\n", 1)
             # A damaged byte must not end the session.
-            line = data.decode("ascii", "replace").strip("\r\0 ")
+            # Nor may what it says be obeyed by a terminal, or in a file of the submission.
+            line = visible(data.decode("ascii", "replace").strip("\r\0 "), colours=False)
             if line == _READY:
                 return lines
             if line:
                 self.log(line)
                 lines.append(line)
+            if len(lines) > _MOST_LINES:
+                raise DutError(
+                    f"the device at {self.url} answers {_shown(command)!r} with more than "
+                    f"{_MOST_LINES} lines",
+                    "is it a device under test of MLPerf Tiny?",
+                )
 
     def _read(self, deadline: float, what: str) -> None:
         self._text += self._bytes()

@@ -155,6 +155,40 @@ def test_a_device(native: Dut) -> None:
         native.load(bytes(193))
 
 
+def test_garbage_is_refused_and_answered(native: Dut) -> None:
+    """Each command that ends is answered once, whatever its bytes and its length; the device still
+    does what it is asked for afterwards, and none of the garbage became a byte of the input.
+    """
+    data = bytes(range(192))
+    native.load(data)
+    rng = np.random.default_rng(3)
+    words = (b"db", b"load", b"print", b"infer", b"name", b"results", b"ff", b"-1", b"99999999999")
+    sent = []
+    for number in range(400):
+        kind = number % 4
+        if kind == 0:
+            text = rng.bytes(int(rng.integers(0, 400)))
+        elif kind == 1:
+            text = b" ".join(rng.choice(words, int(rng.integers(0, 7)))) + b" " * number
+        elif kind == 2:
+            text = b"db " + b"00" * int(rng.integers(36, 90))
+        else:
+            text = b"x" * int(rng.integers(78, 83))
+        # None that loads, and no inference that never ends.
+        text = text.replace(b"%", b"").replace(b"load", b"print").replace(b"infer", b"infe")
+        sent.append(text)
+    refused = 0
+    for text in sent:
+        native._line.write(text + b"%")
+        lines = native._answer("garbage", 10.0)
+        assert all(line.isprintable() and line.isascii() for line in lines), text
+        refused += any(line.startswith("e-[") for line in lines)
+    assert refused > len(sent) // 2
+    (shown,) = native.command("db print")
+    assert bytes.fromhex(shown.removeprefix("m-buffer").replace("-", "")) == data
+    assert len(native.infer(1, 0).results) == 5
+
+
 def items(count: int) -> list[Item]:
     rng = np.random.default_rng(0)
     return [Item(f"{i}.bin", i % 5, 5, rng.bytes(192)) for i in range(count)]
@@ -223,11 +257,17 @@ def test_a_device_that_was_started_before(monkeypatch: pytest.MonkeyPatch) -> No
         ({"name": b"e-[Unknown command: name]\r\nm-ready\r\n"}, "refused 'name'"),
         ({**GOOD, "profile": b"m-profile-[p]\r\nm-ready\r\n"}, "answered 'profile' with"),
         ({"name": b"m-ready?" * 200_000}, "more than"),
+        ({"name": b"x\n" * 11_000}, "with more than 10000 lines"),
     ],
 )
 def test_no_device_under_test(answers: dict[str, bytes], message: str) -> None:
     with pytest.raises(DutError, match=message):
         dut(answers)
+
+
+def test_no_terminal_obeys_a_device() -> None:
+    named = {**GOOD, "name": b"m-name-dut-[\x1b]0;x\x07\x1b[8my]\r\nm-ready\r\n"}
+    assert dut({**named, "name": named["name"].replace(b"]0", b"0")}).name == "\\x1b0;x\\x07y"
 
 
 def test_silence_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,6 +284,7 @@ def test_silence_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     "answer",
     [
         b"m-lap-us-1\r\nm-results-[1]\r\nm-ready\r\n",
+        b"m-lap-us-1\r\nm-lap-us-" + b"2" * 5000 + b"\r\nm-results-[1]\r\nm-ready\r\n",
         b"m-lap-us-1\r\nm-lap-us-2\r\nm-ready\r\n",
         b"m-lap-us-1\r\nm-lap-us-2\r\nm-results-[1,x]\r\nm-ready\r\n",
         b"m-lap-us-1\r\nm-lap-us-2\r\nm-results-[1]\r\nm-results-[1]\r\nm-ready\r\n",
