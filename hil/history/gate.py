@@ -12,7 +12,7 @@ from hil.errors import InputError
 from hil.history.comparison import Change, Comparison, compare
 from hil.history.measurement import FIGURES, Measurement
 
-_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
+_PERCENT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*%")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeVar, cast
 from hil.board.config import configured_history
 from hil.errors import InputError
 from hilc.support.inputs import check_regular
+from hilc.support.jsondata import has_surrogate
 
 _T = TypeVar("_T")
 
@@ -157,6 +158,9 @@ class History:
         if commit is not None:
             where.append("substr(commit_id, 1, ?) = ?")
             values += [len(commit), commit.lower()]
+        # An argument that is no UTF-8: no entry has such a text, and SQLite takes none.
+        if any(has_surrogate(value) for value in values):
+            return []
         condition = f"WHERE {' AND '.join(where)}" if where else ""
         # A negative limit is none.
         query = f"SELECT {_COLUMNS} FROM entry {condition} ORDER BY id DESC LIMIT ?"

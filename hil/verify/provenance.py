@@ -179,8 +179,8 @@ def _git(folder: Path, *words: str) -> str | None:
     """Return the output of git; None if it fails or is missing."""
     try:
         done = run(["git", *words], folder, limit_s=_GIT_LIMIT_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None  # ValueError: a word with a null character
     return done.stdout.strip() if done.returncode == 0 else None
 
 

@@ -70,6 +70,8 @@ def test_entries_are_chosen(history: History) -> None:
     assert history.record("bench", result()) == 7
     with pytest.raises(InputError, match="has no entry 6"):
         history.entry(6)
+    # No argument that is no UTF-8 names an entry.
+    assert history.entries(model="\udcff") == history.entries(commit="\udcff") == []
 
 
 _WRITER = """
