@@ -96,6 +96,9 @@ def verify(
     ) as job:
         given = samples_of(samples, job.inputs, seed, quantize=quantize)
         oracle = _oracle(job, reference, expect, given, source)
+        if float_model is not None and job.module is not None:
+            # Before a board is started.
+            float_meter(float_model, job.module.inputs, job.module.outputs)
         with job.opened() as opened:
             report = compare(
                 opened,

@@ -24,6 +24,7 @@ from hil.runners import Choice, is_machine
 from hil.verify import Oracle
 from hil.verify.bench import BenchReport, check_countable
 from hil.verify.cycles import check_estimable, estimate_cycles
+from hil.verify.fidelity import float_meter
 from hil.verify.jobs import DEFAULT_SAMPLES, bench, verify
 from hil.verify.oracle import expected_outputs, reference_of
 from hil.verify.samples import (
@@ -158,6 +159,8 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
         names = " and ".join(repr(module.name) for module in images)
         raise InputError(f"--keep-state is given, and {names} keeps no state", "drop --keep-state")
     # Check all arguments before the build.
+    for module in images if args.float_model else ():
+        float_meter(args.float_model, module.inputs, module.outputs)
     checks = [
         (library, module, samples, _oracle(args, library, module, model, len(samples)))
         for library in libraries
