@@ -287,6 +287,9 @@ def shown_name(name: str) -> str:
     return first if len(first) <= _NAME_WIDTH else f"...{first[-_NAME_WIDTH:]}"
 
 
+_BREAKS = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": " "})
+
+
 def _cell(value: object) -> str:
     if value is None:
         return "-"
@@ -296,7 +299,8 @@ def _cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.2f}"
-    return str(value)
+    # A name with a line break must not look like another row.
+    return str(value).translate(_BREAKS)
 
 
 def arrays_json(arrays: Mapping[str, Array]) -> list[Mapping[str, Any]]:

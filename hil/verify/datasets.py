@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -37,6 +38,10 @@ _MODES = {"L": 1, "RGB": 3, "RGBA": 4}
 _READABLE = (".npy", ".bin", *_PICTURES)
 #: Largest file of one sample, and of a CSV file, whose text takes ten times that, in bytes.
 _MOST_BYTES, _MOST_CSV_BYTES = 1 << 30, 1 << 28
+#: No model has as many classes, and floats are exact up to it.
+_LARGEST_LABEL = 1 << 31
+#: A whole number of an index.
+_COUNT = re.compile("[0-9]{1,9}")
 #: More files than this are no data set but a mistake in the path.
 _MOST_FILES = 10_000_000
 
@@ -69,7 +74,16 @@ class Scaling:
 
     def real(self, values: Array, what: str) -> Array:
         """Return numbers as floats, in float64."""
-        floats = values.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            floats = self._scaled(values, what)
+        if not np.isfinite(floats).all():
+            raise InputError(
+                f"{what} is not finite any more after mean and std", "give another mean or std"
+            )
+        return floats
+
+    def _scaled(self, values: Array, what: str) -> Array:
+        floats: Array = values.astype(np.float64)
         for numbers, scale in ((self.mean, False), (self.std, True)):
             if numbers is None:
                 continue
@@ -385,6 +399,12 @@ def _checked_labels(labels: Array, values: int, what: str) -> Array:
             f"the labels of {what} are {labels.dtype}{list(labels.shape)}",
             "give the number of the class of each sample, from 0 on",
         )
+    far = np.flatnonzero((flat < -_LARGEST_LABEL) | (flat > _LARGEST_LABEL))
+    if far.size:
+        raise InputError(
+            f"the labels of {what} hold {flat[far[0]]:g} at [{far[0]}], which is no class",
+            "give the number of the class of each sample, from 0 on",
+        )
     return flat.astype(np.int64)
 
 
@@ -418,9 +438,16 @@ def _folder(
 
     def sample(index: int) -> Sample:
         array = _read_file(path / files[index], tensor, scaling)
-        return {tensor.name: _fitted(array, tensor, scaling, files[index])}
+        return {tensor.name: _fitted(array, tensor, scaling, _told(files[index]))}
 
-    return DataSet(_Lazy(len(files), sample), np.array(labels), files, shown, skipped)
+    told = [_told(file) for file in files]
+    names_told = None if shown is None else tuple(_told(name) for name in shown)
+    return DataSet(_Lazy(len(files), sample), np.array(labels), told, names_told, skipped)
+
+
+def _told(name: str) -> str:
+    """Return a file's name as text; of one that is no UTF-8 its other bytes as ``\\xff``."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
@@ -541,10 +568,10 @@ class IndexedInput:
             with path.open("rb") as file:
                 file.seek(self.start)
                 return file.read() if self.size is None else file.read(self.size)
-        except OSError as error:
-            raise InputError(
-                f"cannot read {path}: {error.strerror}", f"see {folder / INDEX}"
-            ) from None
+        except (OSError, ValueError) as error:
+            # ValueError: a name with a null character.
+            why = getattr(error, "strerror", None) or str(error)
+            raise InputError(f"cannot read {path}: {why}", f"see {folder / INDEX}") from None
 
 
 def read_index(folder: Path) -> list[IndexedInput]:
@@ -554,7 +581,7 @@ def read_index(folder: Path) -> list[IndexedInput]:
     for number, row in _rows(path):
         cells = [cell.strip() for cell in row]
         numbers = cells[1:]
-        if len(cells) not in (3, 5) or not all(n.isascii() and n.isdecimal() for n in numbers):
+        if len(cells) not in (3, 5) or not all(map(_COUNT.fullmatch, numbers)):
             raise InputError(
                 f"{path}, line {number}: {','.join(row)!r:.80} is not FILE,CLASSES,CLASS or "
                 "FILE,CLASSES,CLASS,BYTES,STRIDE",
@@ -646,6 +673,9 @@ def _csv(
 
 
 def _is_number(text: str) -> bool:
+    # Python reads 1_0 as 10; in a file it is the name of a class.
+    if "_" in text:
+        return False
     try:
         float(text)
     except ValueError:

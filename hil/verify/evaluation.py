@@ -379,11 +379,13 @@ def _check_labels(data: DataSet, metrics: Sequence[Metric], outputs: int) -> Non
             f"output has {outputs} values, so classes from 0 to {count - 1}",
             f"correct the labels; {bad.size} of {len(data)} are such",
         )
-    if data.classes is not None and len(data.classes) > count:
+    if data.classes is not None and len(data.classes) != count:
+        # Sorted names get the right numbers only where none is missing.
         raise InputError(
             f"the data set has {len(data.classes)} classes, and the model's output has {outputs} "
-            "values",
-            "give the data set of this model",
+            f"values, so {count} classes",
+            "name all classes in the order of the model's outputs: --classes A,B,... (in Python "
+            "classes=[...])",
         )
     if len(np.unique(data.labels)) < 2 and any(metric.name == "auc" for metric in metrics):
         raise InputError(

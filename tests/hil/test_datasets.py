@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -239,13 +240,28 @@ def test_an_index_of_raw_files(tmp_path: Path) -> None:
         ("/etc/passwd,3,1", "lies outside"),
         ("a.bin,3,1,0,4", "windows of 0 bytes"),
         ("gone.bin,3,1,4,4", "cannot read"),
+        ("a\0.bin,3,1", "cannot read .*null"),
+        (f"a.bin,3,{'9' * 30}", "is not FILE"),
+        (f"a.bin,3,1,{'9' * 30},1", "is not FILE"),
     ],
 )
 def test_a_hostile_index(tmp_path: Path, line: str, message: str) -> None:
     (tmp_path / "a.bin").write_bytes(b"abc")
     (tmp_path / "y_labels.csv").write_text(line + "\n")
     with pytest.raises(InputError, match=message):
-        load_data(tmp_path, [INT8])
+        stacked(load_data(tmp_path, [INT8]))
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    """Files and classes whose names are no UTF-8 are read, and told by their bytes."""
+    for index, name in enumerate((b"\xff", b"b\n")):
+        folder = os.fsencode(tmp_path) + b"/" + name
+        os.mkdir(folder)
+        np.save(os.fsdecode(folder) + "/\udcfe.npy", SAMPLES[index])
+    data = load_data(tmp_path, [INT8])
+    assert data.classes == ("b\n", "\\xff")
+    assert list(data.sources) == ["b\n/\\xfe.npy", "\\xff/\\xfe.npy"]
+    assert (stacked(data) == SAMPLES[[1, 0]][:, np.newaxis]).all()
 
 
 # -- CSV -------------------------------------------------------------------------------------------
@@ -304,6 +320,9 @@ def test_columns_of_labels(tmp_path: Path) -> None:
         ("1,2,3,4,5,6,0.5\n", "give the number of the class"),
         ("1,2,3,4,5,0\n", r"line 1 has the shape \[5\]"),
         ("1,2,3,4,5,1e999,0\n", "line 1 holds inf"),
+        # Python would read 10.
+        ("1,2,3,4,5,6,0\n1,2,1_0,4,5,6,0\n", "line 2: '1_0' is no number"),
+        ("1,2,3,4,5,6,1e300\n", "which is no class"),
     ],
 )
 def test_hostile_csv(tmp_path: Path, text: str, message: str) -> None:
@@ -311,6 +330,13 @@ def test_hostile_csv(tmp_path: Path, text: str, message: str) -> None:
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         stacked(load_data(path, [INT8]))
+
+
+def test_names_of_classes_are_no_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("1,2,3,4,5,6,2_1\n1,2,3,4,5,6,1_0\n")
+    data = load_data(path, [INT8])
+    assert (data.classes, data.labels.tolist()) == (("1_0", "2_1"), [1, 0])
 
 
 def test_csv_that_is_no_text(tmp_path: Path) -> None:

@@ -146,6 +146,11 @@ def test_floats_are_quantized(model: Any, oracle: Oracle) -> None:
         ({"at_least": float("nan")}, "no limit"),
         ({"score": "reconstruction"}, "is no reconstruction of x"),
         ({"classes": list("abcdef")}, "has 6 classes, and the model's output has 5"),
+        # Sorted names of folders, where one class has no folder, would have wrong numbers.
+        ({"classes": list("abcd")}, "has 4 classes, and the model's output has 5 values"),
+        ({"labels": np.full(COUNT, 1e300)}, r"hold 1e\+300 at \[0\], which is no class"),
+        ({"labels": np.full(COUNT, 2**64 - 1, np.uint64)}, "which is no class"),
+        ({"data": INPUTS * 1.0, "scaling": Scaling(std=(1e-320,))}, "not finite any more"),
         ({"labels": None}, "arrays are given without labels"),
         ({"data": {"z": INPUTS, "x": INPUTS}}, "name each array as its input"),
     ],
@@ -293,7 +298,16 @@ def test_the_command(
     assert report["provenance"]["inputs"]["samples"] == len(LABELS)
     assert "every output is that of hilc" in text
     assert "a      " in text
-    assert main([*words, "--min", "x"]) == 2
+    capsys.readouterr()
+    (tmp_path / "latin").write_bytes(b"a\n\xe9\n")
+    for wrong, told in (
+        (["--min", "x"], "'x' is no limit of a metric"),
+        (["--min", "0.5", "--min", "accuracy=0.6"], "two limits of accuracy are given"),
+        (["--classes", str(tmp_path / "latin")], "latin cannot be read: 'utf-8' codec"),
+        (["--classes", "a,b,c"], "name all classes in the order of the model's outputs"),
+    ):
+        assert main([*words, *wrong]) == 2
+        assert told in capsys.readouterr().err
     output.write_text("mine")
     assert main(words) == 2
     assert output.read_text() == "mine"

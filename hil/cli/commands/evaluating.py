@@ -23,6 +23,7 @@ from hil.verify.metrics import Score, metric_named
 from hil.verify.oracle import reference_of
 from hilc.artifact.library import Module
 from hilc.errors import InputError
+from hilc.support.inputs import check_regular
 from hilc.support.outputs import check_file, write_file
 
 #: Rows of the tables of mismatches and of the confusion matrix.
@@ -102,7 +103,7 @@ def _classes(text: str | None) -> Sequence[str] | None:
         return None
     words = text.split(",")
     if "," not in text and Path(text).is_file():
-        words = Path(text).read_text(encoding="utf-8").splitlines()
+        words = _lines(Path(text))
     names = [word.strip() for word in words if word.strip()]
     for name in names:
         if names.count(name) > 1:
@@ -112,11 +113,22 @@ def _classes(text: str | None) -> Sequence[str] | None:
     return names
 
 
+def _lines(path: Path) -> list[str]:
+    remedy = "give a file in UTF-8 with the name of a class in each line"
+    check_regular(path, remedy)
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the classes in {path} cannot be read: {error}", remedy) from None
+
+
 def _limits(words: Sequence[str], metrics: Sequence[str]) -> dict[str, float]:
     limits: dict[str, float] = {}
     for word in words:
         name, separator, value = word.rpartition("=")
         metric = name if separator else metrics[0]
+        if metric in limits:
+            raise InputError(f"two limits of {metric} are given: {word!r} too", "give one")
         try:
             limits[metric] = float(value)
         except ValueError:
