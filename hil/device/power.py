@@ -6,9 +6,11 @@ import shlex
 import subprocess
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from hil.board.config import config_path, power_table
 from hil.errors import DeviceError, InputError
+from hilc.support.process import run
 
 _OFF_S, _TIMEOUT_S = 1.0, 30.0
 _LONGEST_S = 3600.0
@@ -35,14 +37,8 @@ class Power:
         text = shlex.join(command)
         hint = f"run it by hand; it stands in {config_path()}"
         try:
-            # A group of its own is not needed: the command is killed with its deadline.
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=self.timeout_s,
-            )
+            # What it has started ends with it past the deadline, or when this program ends.
+            done = run(command, Path(), limit_s=self.timeout_s, errors_apart=False)
         except subprocess.TimeoutExpired:
             raise DeviceError(
                 f"the power command of {self.board} did not end within {self.timeout_s:g} s: "
@@ -54,7 +50,7 @@ class Power:
                 f"the power command of {self.board} cannot be run: {text}: {error.strerror}", hint
             ) from None
         if done.returncode != 0:
-            said = done.stdout.decode("utf-8", "replace").strip().splitlines()
+            said = done.stdout.strip().splitlines()
             raise DeviceError(
                 f"the power command of {self.board} failed with {done.returncode}: {text}"
                 + (f", saying {said[-1]!r}" if said else ""),

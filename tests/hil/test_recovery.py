@@ -753,6 +753,19 @@ def test_a_power_command_that_fails_is_told(
     assert "config.toml" in caught.value.hint
 
 
+def test_what_a_power_command_started_ends_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started = tmp_path / "pid"
+    command = f"sh -c 'sleep 60 & echo $! >{started}; wait'"
+    write_config(monkeypatch, tmp_path, cycle=command, timeout_s=0.5)
+    power = power_of("native")
+    assert power is not None
+    with pytest.raises(DeviceError, match="did not end"):
+        power.cycle()
+    until(lambda: not psutil.pid_exists(int(started.read_text())), "the end of what it started")
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
