@@ -115,7 +115,11 @@ class Splitter:
 def open_line(url: str) -> serial.SerialBase:
     """Return the serial line at ``url``, open; a context manager."""
     try:
-        return serial.serial_for_url(url, baudrate=_BAUDRATE, timeout=_WAIT_S)
+        line = serial.serial_for_url(url, baudrate=_BAUDRATE, timeout=_WAIT_S, do_not_open=True)
+        # Else it would take bytes away from a program that uses the line.
+        line.exclusive = True
+        line.open()
+        return line
     except (serial.SerialException, OSError, ValueError) as error:
         raise open_error(url, error) from None
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import tracemalloc
+from contextlib import closing
 
 import pytest
+from rpc_board import running_board
 
 from hil.cli.monitor import Line, Splitter, listen, open_line
 from hil.errors import DeviceError, InputError, LinkError
 from hil.link import protocol
+from hil.link.client import Client
 from hil.link.codec import Frame, encode
+from hil.link.line import Link
 from hil.link.protocol import Command, Event, Kind
 
 
@@ -166,3 +170,10 @@ def test_a_line_that_cannot_be_opened(url: str, message: str) -> None:
 def test_a_url_of_no_known_form_is_a_mistake_in_the_line() -> None:
     with pytest.raises(InputError, match="frob://x is not a serial port: the forms are /dev/NAME"):
         open_line("frob://x")
+
+
+def test_the_console_takes_no_bytes_from_a_program_that_uses_the_line() -> None:
+    with running_board() as board, closing(Link(board.url)) as link:
+        with pytest.raises(LinkError, match="in use by another program"):
+            open_line(board.url)
+        assert Client(link).echo(b"undisturbed") == b"undisturbed"
