@@ -348,6 +348,16 @@ def _handler(server: BoardServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = 60
 
+        def parse_request(self) -> bool:
+            if not super().parse_request():
+                return False
+            if "Origin" in self.headers:
+                # A browser: the request is that of a page, which may be anybody's.
+                message = "a board server answers programs, not pages in a browser"
+                self._answer(403, {"error": {"kind": "InputError", "message": message}})
+                return False
+            return True
+
         def do_GET(self) -> None:
             if self.path == "/status":
                 self._answer(200, server.status())

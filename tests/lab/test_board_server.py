@@ -49,6 +49,21 @@ def ask(server: BoardServer, method: str, path: str, body: bytes | None = None) 
             return error.code, json.load(error)
 
 
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/reset"), ("PUT", "/firmware"), ("GET", "/status")]
+)
+def test_pages_in_a_browser_are_refused(method: str, path: str, server: BoardServer) -> None:
+    """By name resolution any page can reach a server on the loopback; browsers send its origin."""
+    url = f"http://127.0.0.1:{server.control_port}{path}"
+    headers = {"Origin": "http://rebound.example"}
+    request = urllib.request.Request(url, b"\x7fELF", headers, method=method)
+    with pytest.raises(urllib.error.HTTPError, match="403") as caught:
+        urllib.request.urlopen(request, timeout=20)
+    with caught.value as error:
+        assert "not pages in a browser" in json.load(error)["error"]["message"]
+    assert server.status()["starts"] == 0
+
+
 def line(server: BoardServer) -> Link:
     return Link(f"socket://127.0.0.1:{server.line_port}")
 
