@@ -78,9 +78,9 @@ static int is_below(const char *path) {
 
 /* The path of an open file or folder; "" where it has none. */
 static void path_of(int file, char *path, size_t max) {
-    char link[40];
-    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-    const ssize_t size = readlink(link, path, max - 1);
+    char entry[40];
+    (void)snprintf(entry, sizeof entry, "/proc/self/fd/%d", file);
+    const ssize_t size = readlink(entry, path, max - 1);
     path[size > 0 ? size : 0] = '\0';
 }
 

@@ -14,7 +14,7 @@ from torture.field.world import JOBS, NEVER, READ_ONLY, Job, World, spread
 #: Bad output paths and builds without room (docs/reference/command-line.md).
 _CODES = (2, 3)
 #: Of a command in a long run; the build of a project has more, of which one of each part is taken.
-_MOST_WRITES = 60
+_MOST_WRITES = 40
 _ROOM = ("No space left on device", "no room to build")
 #: Where all builds are there. (`build -o` holds a lock there, a virtual board is announced there.)
 _NEED_NO_WRITES = ("run", "verify", "evaluate")

@@ -28,7 +28,7 @@ def killed(
     dice = random.Random(budget.seed)
     for job in jobs:
         tally = Tally("harness killed", f"hil {job.name}")
-        for _ in range(budget.count(6, 30)):
+        for _ in range(budget.count(6, 20)):
             moment_s = dice.uniform(0, world.seconds[job.name])
             _kill(world, server, job, moment_s, tally)
         yield tally
@@ -62,7 +62,7 @@ def jumping(
     """A clock that jumps by hours, weeks and decades in both directions, 20 times a second."""
     for job in jobs:
         tally = Tally("clock that jumps", f"hil {job.name}")
-        for _ in range(budget.count(1, 10)):
+        for _ in range(budget.count(1, 5)):
             world.fresh(is_warm=job.is_warm)
             for place, jump_s in enumerate(_JUMPS_S):
                 world.state.jumps_s[place] = jump_s

@@ -85,7 +85,7 @@ def lost(budget: Budget) -> Iterator[Tally]:
         undisturbed = _Supply(NEVER)
         with virtual_probe.start(board) as (virtual, _):
             _program(board, virtual, elf, undisturbed)
-        total, count = undisturbed.transfers, budget.count(12, 150)
+        total, count = undisturbed.transfers, budget.count(12, 100)
         for part in range(count):
             for _ in range(_ATTEMPTS):
                 at = int((part + dice.random()) / count * total)

@@ -72,11 +72,11 @@ def _job(device: Device) -> list[object]:
 
 
 def resets(budget: Budget) -> Iterator[Tally]:
-    """A restart at every frame of a session, in both directions, before, amid and behind it."""
+    """A restart at frames all over a session, in both directions, before, amid and behind one."""
     frames, expected = undisturbed()
     for to_board in (True, False):
         total = frames[to_board]
-        step = 1 if budget.is_long else max(1, total // 10)
+        step = max(1, total // budget.count(10, 80))
         tally = Tally("board reset", "amid a request" if to_board else "amid an answer")
         for at in range(budget.seed % step, total, step):
             part = _PARTS[at % len(_PARTS)]

@@ -30,7 +30,7 @@ class _Image:
 
 def shared(world: World, servers: tuple[Forked, Forked], budget: Budget) -> Iterator[Tally]:
     """Two commands on one serial port, and two on one probe."""
-    rounds = budget.count(4, 30)
+    rounds = budget.count(4, 20)
     dice = random.Random(budget.seed)
     world.fresh(is_warm=True)
     port = ("verify", str(MODEL), "--board", "native", "--samples", "20", "--json", "--port")
