@@ -565,8 +565,7 @@ class _Journal:
         if self._file is None:
             return
         try:
-            self._file.write(_line(entry))
-            self._file.flush()
+            _write(self._file, _line(entry))
             if time.monotonic() - self._synced_s > _SYNC_S:
                 os.fsync(self._file.fileno())
                 self._synced_s = time.monotonic()
@@ -600,6 +599,13 @@ def _line(entry: Mapping[str, Any]) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
+def _write(file: IO[bytes], data: bytes) -> None:
+    """Append to a file without its buffer, whose rest would fail again when it is closed."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file.fileno(), rest) :]
+
+
 def _entry(line: bytes) -> dict[str, Any] | None:
     """Return what a line says; None for one that was cut off or damaged."""
     checksum, _, text = line.rstrip(b"\n").partition(b" ")
@@ -626,8 +632,7 @@ def _open_journal(path: Path | None, key: Mapping[str, str], restart: bool) -> I
             entries, size = ({}, 0) if restart else _read_journal(file, path, head)
             file.truncate(size)
             if not size:
-                file.write(_line(head))
-                file.flush()
+                _write(file, _line(head))
         except OSError as error:
             raise cannot_write(path, error) from None
         yield _Journal(file, entries)

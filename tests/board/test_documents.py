@@ -16,6 +16,7 @@ from pathlib import Path
 
 import models
 import numpy as np
+import onnx
 import pytest
 import small_models
 from documents import (
@@ -38,6 +39,7 @@ DOCUMENTS = documents()
 LONG = {
     ROOT / "docs" / "how-to" / "memory-limits.md",
     ROOT / "docs" / "how-to" / "microtvm.md",
+    ROOT / "docs" / "how-to" / "quantize.md",
     ROOT / "examples" / "byoc" / "README.md",
 }
 #: A command takes at most as long; the longest measures every kernel of a model.
@@ -138,6 +140,33 @@ def write_net(place: Path) -> None:
     place.write_bytes(small_models.convolutions())
 
 
+def write_floats(place: Path) -> None:
+    """A network in floats as ONNX: a convolution, and a layer over all of it."""
+    rng = np.random.default_rng(0)
+    arrays = {"w": rng.normal(0, 0.3, (4, 1, 3, 3)), "f": rng.normal(0, 0.2, (144, 5))}
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w"], ["c"]),
+        onnx.helper.make_node("Relu", ["c"], ["r"]),
+        onnx.helper.make_node("Flatten", ["r"], ["v"]),
+        onnx.helper.make_node("MatMul", ["v", "f"], ["y"]),
+    ]
+    told = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes,
+        "net",
+        [told("x", onnx.TensorProto.FLOAT, [1, 1, 8, 8])],
+        [told("y", onnx.TensorProto.FLOAT, [1, 5])],
+        [onnx.numpy_helper.from_array(a.astype(np.float32), n) for n, a in arrays.items()],
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=9), place)
+
+
+def write_calibration(place: Path) -> None:
+    values = np.random.default_rng(1).normal(size=(20, 1, 1, 8, 8))
+    np.savez(place, x=values.astype(np.float32))
+
+
 #: What makes the files that documents name and do not make.
 GIVEN: dict[str, Callable[[Path], object]] = {
     "digits.tflite": link(DIGITS),
@@ -145,6 +174,8 @@ GIVEN: dict[str, Callable[[Path], object]] = {
     "digits_labels.npy": link(DIGITS.with_name("digits_labels.npy")),
     "model.tflite": link(DIGITS),
     "net.tflite": write_net,
+    "net.onnx": write_floats,
+    "calibration.npz": write_calibration,
     "x.npz": write_inputs,
     "broken.tar": write_broken,
     **{f"{name}.tflite": partial(link_model, name) for name in models.INT8_MODELS},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from hil.verify import Oracle
 from hil.verify.datasets import Scaling
 from hil.verify.metrics import metric_named, wilson
 from hilc.artifact.library import ModelLibrary
+from hilc.support.outputs import OutputError
 
 RNG = np.random.default_rng(5)
 COUNT, CLASSES = 40, 5
@@ -261,6 +263,19 @@ def test_two_do_not_share_a_journal(model: Any, oracle: Oracle, tmp_path: Path) 
 
     with pytest.raises(InputError, match="another program evaluates the same"):
         hil.evaluate(model, INPUTS, LABELS, reference=oracle, journal=journal, progress=another)
+
+
+def test_a_full_disk_leaves_a_journal(model: Any, oracle: Oracle, tmp_path: Path) -> None:
+    journal = tmp_path / "out.journal"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+    try:
+        with pytest.raises(OutputError, match=r"out\.journal: File too large"):
+            hil.evaluate(model, INPUTS, LABELS, reference=oracle, journal=journal)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    report = hil.evaluate(model, INPUTS, LABELS, reference=oracle, journal=journal)
+    assert 3 < report.resumed < COUNT
 
 
 # -- the command -----------------------------------------------------------------------------------
