@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 from kernel_layers import Shapes, conv, depthwise
 from linear_layers import ACTIVATIONS, Layer, make_layer
+from single_op import Draft, SingleOp, finish, index_tensor, pick
 
-from hilc.ir import Rounding
+from hilc.ir import Rounding, Tensor
 from hilc.ops import OPS
 
 #: Depths of whole units, of fours and of eights, with a rest and without; rows and columns that are
@@ -88,6 +89,64 @@ def float_layers(rng: np.random.Generator) -> list[Layer]:
     fused = [
         replace(one, node=replace(one.node, rounding=Rounding.SINGLE))
         for one in layers
-        if (fuses := OPS[one.node.op].fuses_sums) is not None and fuses(one.node, one.ins)
+        if OPS[one.node.op].on_vectors(one.node, one.ins)
     ]
     return layers + fused
+
+
+#: Channels, or elements of a row, around the numbers that kernels take at a time.
+LENGTHS = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 19, 20, 32, 37, 48, 61)
+
+
+def float_op(rng: np.random.Generator, op: str, special: bool) -> SingleOp:
+    """An operator without weights; ``special`` adds numbers that are infinite, none, subnormal or
+    nearly so."""
+    count = pick(rng, *LENGTHS)
+    attrs, extra = {"activation": pick(rng, *ACTIVATIONS)}, []
+    image = (1, *(int(n) for n in rng.integers(4, 9, 2)), count)
+    shapes = [image]
+    if op in ("ADD", "SUB", "MUL"):
+        shapes = pick(rng, [image, image], [image, (count,)], [(1, 1, 1, 1), image])
+        shapes = shapes[:: pick(rng, 1, -1)]
+    elif op == "SOFTMAX":
+        shapes, attrs = [(int(rng.integers(1, 5)), count)], {"beta": pick(rng, 1.0, 0.3, 7.0)}
+    elif op in ("MEAN", "SUM"):
+        attrs = {"keep_dims": True}
+        extra = [index_tensor(pick(rng, [1, 2], [3], [2, 3], [1], [0, 1, 2, 3], [1, 3]), "axes")]
+    else:
+        names = ("filter_h", "filter_w", "stride_h", "stride_w")
+        attrs |= {name: int(rng.integers(1, 5)) for name in names}
+        attrs["padding"] = pick(rng, "SAME", "VALID")
+    draft = Draft(
+        [*(Tensor(f"x{i}", s, "float32") for i, s in enumerate(shapes)), *extra], None, attrs
+    )
+    found = finish(rng, op, draft)
+    values = [odd_numbers(rng, v) if special and v.dtype.kind == "f" else v for v in found.values]
+    return replace(found, values=tuple(values))
+
+
+def odd_numbers(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
+    """Most values with another magnitude, some infinite, none, or next to what is subnormal."""
+    few = (*SPECIAL, 0.0, -0.0, 1e-40, -1e-40, 1.2e-38, -1.2e-38, float(np.finfo(np.float32).max))
+    scaled = values * np.float32(pick(rng, 1, 1, 1e-38, 1e-20, 1e19, 1e38))
+    odd = rng.random(values.shape) < pick(rng, 0.0, 0.01, 0.1)
+    chosen: np.ndarray = np.where(odd, rng.choice(np.array(few, np.float32), values.shape), scaled)
+    return chosen
+
+
+#: Operators without weights that Helium computes with vectors of floats.
+FLOAT_OPERATORS = (
+    *("ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM", "SOFTMAX"),
+)
+
+
+def float_ops(rng: np.random.Generator, number: int) -> list[SingleOp]:
+    """So many of each operator, every other one on odd numbers, by both policies; SOFTMAX by that
+    of vectors alone, as by the other it has the exponential of the C library."""
+    plain = [float_op(rng, op, i % 2 == 1) for op in FLOAT_OPERATORS for i in range(number)]
+    vectors = [
+        replace(one, node=replace(one.node, rounding=Rounding.SINGLE))
+        for one in plain
+        if OPS[one.node.op].on_vectors(one.node, one.ins)
+    ]
+    return [one for one in plain if one.node.op != "SOFTMAX"] + vectors

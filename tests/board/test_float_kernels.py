@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from float_layers import float_layers
+from float_layers import float_layers, float_ops
 from kernel_checks import check, checks_of, overlapping_checks
 from linear_layers import make_layer
 
@@ -36,6 +36,26 @@ def test_every_way_of_a_layer_is_equal_to_the_last_bit(name: str, specialise: bo
         for other in overlapping_checks(one, layer)
     ]
     check(checks if specialise else checks + over, board)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("mps3-an547", 6),
+        *(pytest.param(name, 150, marks=pytest.mark.full) for name in BOARDS),
+    ],
+)
+def test_operators_without_weights_are_equal_to_the_last_bit(name: str, number: int) -> None:
+    """Half of them on numbers that are infinite, none, subnormal or nearly so."""
+    board = load_board(name)
+    checks = []
+    for i, operator in enumerate(float_ops(np.random.default_rng(8), number)):
+        found = checks_of(operator, board.cpu)
+        checks += found
+        if i % 3 == 0:
+            checks += [other for one in found for other in overlapping_checks(one, operator)]
+    for start in range(0, len(checks), 500):
+        check(checks[start : start + 500], board)
 
 
 @pytest.mark.parametrize("name", BOARDS)

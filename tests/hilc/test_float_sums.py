@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from float_layers import float_op
 from linear_layers import grouped_layer, make_layer
+from single_op import random_op
 
+from hilc.errors import UnsupportedError
 from hilc.ir import Graph, Rounding
-from hilc.numerics.floats import add, multiply_add
+from hilc.numerics.floats import (
+    add,
+    divide,
+    exp_of_negative,
+    multiply,
+    multiply_add,
+    sum_in_order,
+)
+from hilc.ops.mean import block_of_values
+from hilc.ops.verify import verify
 from hilc.source import prepare
 from hilc.target import get_cpu
 
@@ -62,6 +75,69 @@ def test_numbers_that_are_infinite_or_none_pass() -> None:
     y = np.array([2, 2, 1, 0, 3e38], np.float32)
     found = multiply_add(np.zeros(5, np.float32), x, y, Rounding.SINGLE)
     np.testing.assert_array_equal(found, np.array([np.inf, -np.inf, np.nan, np.nan, np.inf]))
+
+
+def test_quotients_of_vectors_are_the_nearest_floats() -> None:
+    """By integers as averages have them; where what is left over is subnormal, they need not be."""
+    rng = np.random.default_rng(3)
+    x = (rng.standard_normal(20000) * 10.0 ** rng.integers(-20, 30, 20000)).astype(np.float32)
+    y = rng.integers(1, 1 << 22, 20000).astype(np.float32)
+    np.testing.assert_array_equal(divide(x, y, Rounding.SINGLE), x / y)
+    odd = np.array([np.inf, -np.inf, np.nan, 3e38, 0, -1e-40], np.float32)
+    found = divide(odd, np.full(6, 3, np.float32), Rounding.SINGLE)
+    np.testing.assert_array_equal(
+        found, np.array([np.inf, -np.inf, np.nan, 1e38, 0, 0], np.float32)
+    )
+
+
+def test_sums_in_order_flush_what_is_subnormal_on_the_way() -> None:
+    """The second sum is subnormal, so the third begins from 0."""
+    values = np.array([[2e-38], [-1.5e-38], [3e-38]], np.float32)
+    assert sum_in_order(values, Rounding.SINGLE) == values[2]
+    assert sum_in_order(values, Rounding.DOUBLE) == (values[0] + values[1]) + values[2]
+    usual = np.random.default_rng(4).standard_normal((50, 7)).astype(np.float32)
+    np.testing.assert_array_equal(
+        sum_in_order(usual, Rounding.SINGLE), sum_in_order(usual, Rounding.DOUBLE)
+    )
+
+
+def test_products_of_vectors_are_flushed_before_they_are_rounded() -> None:
+    """A product just below the least normal number would be rounded up to it."""
+    x = np.array([np.nextafter(np.float32(1), np.float32(0)), 1, -1, np.nan], np.float32)
+    least = np.full(4, np.finfo(np.float32).tiny)
+    assert multiply(x, least, Rounding.SINGLE)[:3].tolist() == [0, least[0], -least[0]]
+    assert multiply(x, least, Rounding.DOUBLE)[0] == least[0]
+    assert np.isnan(multiply(x, least, Rounding.SINGLE)[3])
+
+
+def test_exponentials_of_vectors_are_within_two_units() -> None:
+    x = -np.random.default_rng(5).uniform(0, 87, 100000).astype(np.float32)
+    exact = np.exp(x.astype(np.float64))
+    assert np.abs(exp_of_negative(x) / exact - 1).max() < 2.0**-23
+    odd = exp_of_negative(np.array([0, -0.0, -np.inf, np.nan, -87.1, -1e-40], np.float32))
+    np.testing.assert_array_equal(odd, np.array([1, 1, 0, np.nan, 0, 1], np.float32))
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("op", ["ADD", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SOFTMAX"])
+def test_the_core_says_how_operators_without_weights_are_computed(cpu: str, op: str) -> None:
+    """A maximum is nothing computed, and a mean over axes that do not lie together is not on
+    vectors."""
+    rng = np.random.default_rng(6)
+    for _ in range(20):
+        single = float_op(rng, op, False)
+        (node,) = prepare(single.graph(), None, get_cpu(cpu)).graph.nodes
+        fast = cpu == "cortex-m55" and op != "MAX_POOL_2D"
+        if op == "MEAN":
+            fast &= block_of_values(single.node, single.ins) is not None
+        assert node.rounding is (Rounding.SINGLE if fast else Rounding.DOUBLE)
+
+
+def test_integers_are_not_computed_as_vectors_of_floats_are() -> None:
+    single = random_op(np.random.default_rng(7), "ADD", "int8")
+    node = replace(single.node, rounding=Rounding.SINGLE)
+    with pytest.raises(UnsupportedError, match="does not support rounding 'single'"):
+        verify(replace(single, node=node).graph())
 
 
 @pytest.mark.parametrize("cpu", ["cortex-m0", "cortex-m4", "cortex-m7", "cortex-m55", "host"])

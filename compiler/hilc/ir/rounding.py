@@ -8,8 +8,8 @@ from enum import Enum
 class Rounding(Enum):
     """Rounding policy of a node; :func:`hilc.numerics.requantize.requantize` computes each.
 
-    Of floats ``DOUBLE`` rounds each product, and the sum again; ``SINGLE`` rounds both at once
-    (:mod:`hilc.numerics.floats`).
+    Of floats ``DOUBLE`` is the arithmetic of IEEE; ``SINGLE`` is that of vectors, which rounds a
+    product and its sum at once, and has 0 for subnormal numbers (:mod:`hilc.numerics.floats`).
     """
 
     #: gemmlowp: rounded to 32 bits, half up, and again by the right shift, half away from zero.

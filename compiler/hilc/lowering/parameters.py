@@ -4990,6 +4990,33 @@ class HilScaledSumS8Mve(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilAddF32Mve(Parameters):
+    """The fields of ``struct hil_add_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_add_f32_mve"
+
+    binary_f32: HilBinaryF32
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilSubF32Mve(Parameters):
+    """The fields of ``struct hil_sub_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_sub_f32_mve"
+
+    binary_f32: HilBinaryF32
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilMulF32Mve(Parameters):
+    """The fields of ``struct hil_mul_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_mul_f32_mve"
+
+    binary_f32: HilBinaryF32
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2d3x3S8Mve(Parameters):
     """The fields of ``struct hil_conv2d_3x3_s8_mve``."""
 
@@ -5567,6 +5594,87 @@ class HilMaxPoolS16Mve(Parameters):
     low: int
     #: the largest output
     high: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilAveragePoolF32Mve(Parameters):
+    """The fields of ``struct hil_average_pool_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_average_pool_f32_mve"
+
+    pool: HilPool
+    #: the least output
+    low: float
+    #: the largest output
+    high: float
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilMaxPoolF32Mve(Parameters):
+    """The fields of ``struct hil_max_pool_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_max_pool_f32_mve"
+
+    pool: HilPool
+    #: the least output, at most 0
+    low: float
+    #: the largest output, at least 0
+    high: float
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilMeanF32Mve(Parameters):
+    """The fields of ``struct hil_mean_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_mean_f32_mve"
+
+    mean: HilMean
+    #: blocks of the input
+    outer: int
+    #: averaged into an output, so many elements apart:
+    values: int
+    #: neighbours of a block that are kept
+    inner: int
+    #: what a sum is divided by
+    count: float
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilAverageRowsF32Mve(Parameters):
+    """The fields of ``struct hil_average_rows_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_average_rows_f32_mve"
+
+    average_rows: HilAverageRows
+    #: the least output
+    low: float
+    #: the largest output
+    high: float
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilMeanRowsF32Mve(Parameters):
+    """The fields of ``struct hil_mean_rows_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_mean_rows_f32_mve"
+
+    mean_rows: HilMeanRows
+    #: what a sum is divided by
+    count: float
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilSoftmaxF32Mve(Parameters):
+    """The fields of ``struct hil_softmax_f32_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_softmax_f32_mve"
+
+    #: that each add up to one
+    rows: int
+    #: elements of a row
+    depth: int
+    #: factor of the exponents
+    beta: float
 
 
 @record(frozen=True, eq=False, kw_only=True)

@@ -1,8 +1,8 @@
-"""Sums of products in float32, by the rounding policy of a node.
+"""Arithmetic in float32, by the rounding policy of a node.
 
-``DOUBLE`` rounds each product, and the sum again, as IEEE operations do one after the other.
-``SINGLE`` rounds the two once, as fused multiply-adds do, on a unit for which subnormal numbers,
-given or computed, are 0: Helium's.
+``DOUBLE`` is IEEE's: sums of products round each product, and the sum again. ``SINGLE`` is that of
+a unit of vectors for which subnormal numbers, given or computed, are 0: Helium's. It rounds a
+product and its sum once, and has neither divisions nor exponentials, which are sequences of these.
 """
 
 from __future__ import annotations
@@ -33,6 +33,84 @@ def add(x: Array, y: Array, rounding: Rounding) -> Floats:
     return result
 
 
+def multiply(x: Array, y: Array, rounding: Rounding) -> Floats:
+    """Return ``x * y``, which broadcast; both are float32."""
+    if rounding is Rounding.SINGLE:
+        with np.errstate(all="ignore"):
+            product = _flushed(x).astype(np.float64) * _flushed(y).astype(np.float64)
+            return _narrowed(product)
+    result: Floats = x * y
+    return result
+
+
+def divide(x: Array, y: Array, rounding: Rounding) -> Floats:
+    """Return ``x / y``, which broadcast; both are float32.
+
+    A unit without divisions multiplies by the reciprocal, rounded, and corrects the quotient by
+    what it leaves over, which is no number where it is infinite. For integers below 2^22 and
+    numbers that leave over nothing subnormal that is the nearest float.
+    """
+    if rounding is not Rounding.SINGLE:
+        result: Floats = np.divide(x, y, dtype=np.float32)
+        return result
+    with np.errstate(all="ignore"):
+        reciprocal = np.float32(1) / y
+        quotient = multiply(x, reciprocal, rounding)
+        rest = multiply_add(x, quotient, -y, rounding)
+        corrected = multiply_add(quotient, rest, reciprocal, rounding)
+    return np.where(np.isnan(rest), quotient, corrected)
+
+
+def sum_in_order(values: Array, rounding: Rounding) -> Floats:
+    """Return the sum of float32 along the first axis, from 0, one after the other."""
+    with np.errstate(all="ignore"):
+        sums = np.cumsum(values, axis=0, dtype=np.float32)
+    if rounding is not Rounding.SINGLE or not (_subnormal(values).any() or _subnormal(sums).any()):
+        result: Floats = sums[-1]
+        return result
+    total = np.zeros(values.shape[1:], np.float32)
+    for value in values:
+        total = add(total, value, rounding)
+    return total
+
+
+#: 1.5 * 2^23: a sum with it has the nearest integer in its lowest bits.
+_INTEGER = np.array(1.5 * 2**23, np.float32)
+_PER_LN2 = np.array(float.fromhex("0x1.715476p+0"), np.float32)
+#: ln(2) in two parts, the first short enough that its multiples are exact.
+_LN2 = tuple(
+    np.array(float.fromhex(part), np.float32) for part in ("0x1.62e4p-1", "0x1.7f7d1cp-20")
+)
+#: Polynomial of exp(r) for |r| up to ln(2)/2, the highest power first.
+_POWERS = tuple(
+    np.array(float.fromhex(c), np.float32)
+    for c in (
+        *("0x1.6a23c6p-10", "0x1.123a2p-7", "0x1.5558f4p-5", "0x1.555492p-3", "0x1.fffffcp-2"),
+        *("0x1p0", "0x1p0"),
+    )
+)
+#: Below nothing is left of the exponential, which would nearly be subnormal.
+_LEAST_EXPONENT = -87
+
+
+def exp_of_negative(x: Array) -> Floats:
+    """Return exp(x) of float32 numbers of at most 0 by the steps of ``SINGLE``: within 2 units of
+    the last place.
+    """
+    fused = Rounding.SINGLE
+    moved = multiply_add(_INTEGER, x, _PER_LN2, fused)
+    n = add(moved, -_INTEGER, fused)
+    rest = x
+    for part in _LN2:
+        rest = multiply_add(rest, n, -part, fused)
+    power = np.broadcast_to(_POWERS[0], x.shape)
+    for coefficient in _POWERS[1:]:
+        power = multiply_add(coefficient, power, rest, fused)
+    bits = power.view(np.int32) + (moved.view(np.int32) << 23)
+    result = np.where(x < _LEAST_EXPONENT, np.float32(0), bits.view(np.float32))
+    return np.where(np.isnan(x), np.float32(np.nan), result)
+
+
 def _fused(sums: Array, x: Array, y: Array) -> Floats:
     """Products are exact in double. What their sum lacks there makes its last bit odd, so that it
     rounds to float32 as the exact sum does.
@@ -46,9 +124,13 @@ def _fused(sums: Array, x: Array, y: Array) -> Floats:
         direction = np.where(error > 0, np.inf, -np.inf)
         even = (total.view(np.int64) & 1) == 0
         inexact = np.isfinite(total) & (error != 0) & even
-        total = np.where(inexact, np.nextafter(total, direction), total)
-        result = total.astype(np.float32)
-    return np.where(np.abs(total) < _LEAST_NORMAL, np.copysign(np.float32(0), result), result)
+        return _narrowed(np.where(inexact, np.nextafter(total, direction), total))
+
+
+def _narrowed(exact: Array) -> Floats:
+    """Return float64 numbers as float32, 0 for those that are subnormal before they are rounded."""
+    result = exact.astype(np.float32)
+    return np.where(np.abs(exact) < _LEAST_NORMAL, np.copysign(np.float32(0), result), result)
 
 
 def _flushed(values: Array) -> Floats:
@@ -56,3 +138,8 @@ def _flushed(values: Array) -> Floats:
     small = np.abs(values) < _LEAST_NORMAL
     result: Floats = np.where(small, np.copysign(np.float32(0), values), values)
     return result
+
+
+def _subnormal(values: Array) -> Array:
+    small: Array = (np.abs(values) < _LEAST_NORMAL) & (values != 0)
+    return small

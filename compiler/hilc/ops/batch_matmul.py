@@ -159,7 +159,7 @@ BATCH_MATMUL = OpDef(
     _reference,
     _check,
     attributes=BatchMatmulAttributes,
-    fuses_sums=lambda node, ins: True,
+    vector_floats=lambda node, ins: True,
     roundings=frozenset(Rounding),
     by_numerics=_by_numerics,
 )

@@ -122,7 +122,7 @@ CONV_2D = OpDef(
     _check,
     attributes=ConvolutionAttributes,
     roundings=frozenset(Rounding),
-    fuses_sums=lambda node, ins: groups_of(layer_operands(node, ins)[0]) == 1,
+    vector_floats=lambda node, ins: groups_of(layer_operands(node, ins)[0]) == 1,
     bounds=_bounds,
     rows=WindowRows(_window),
     # Measured on vww: the kernels take channels in pairs, so that one more is faster than an odd

@@ -125,7 +125,7 @@ def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
     return [in_step(x, out, multiplier)] if x.element.quantized else []
 
 
-def _fuses_sums(node: Node, ins: Sequence[Tensor | None]) -> bool:
+def _vector_floats(node: Node, ins: Sequence[Tensor | None]) -> bool:
     ops, _, multiplier = layer_operands(node, ins)
     return multiplier == 1 or ops.x.shape[3] == 1
 
@@ -136,7 +136,7 @@ DEPTHWISE_CONV_2D = OpDef(
     _check,
     attributes=DepthwiseConv2DAttributes,
     roundings=frozenset(Rounding),
-    fuses_sums=_fuses_sums,
+    vector_floats=_vector_floats,
     bounds=_bounds,
     rows=WindowRows(_window),
     links=_links,

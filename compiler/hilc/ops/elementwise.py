@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hilc.ir import Array, Node, Numerics, Rounding, Tensor
+from hilc.numerics import floats
 from hilc.numerics.requantize import (
     SUMS,
     Factors,
@@ -158,9 +159,8 @@ def reference(
     assert x is not None
     assert y is not None
     if not out.element.quantized:
-        combine = {"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply}[node.op]
         least, most = (np.array(end, out.dtype) for end in plain_clamp(node, out))
-        return [np.minimum(np.maximum(combine(x, y), least), most)]
+        return [np.minimum(np.maximum(_plain(node, x, y), least), most)]
     offset_x = x.astype(np.int64) - quantization(node, a)[1]
     offset_y = y.astype(np.int64) - quantization(node, b)[1]
     if node.op == "MUL":
@@ -179,6 +179,15 @@ def reference(
     return [np.clip(result + quantization(node, out)[1], low, high).astype(out.dtype)]
 
 
+def _plain(node: Node, x: Array, y: Array) -> Array:
+    """Return the sum, difference or product of numbers that stand for themselves."""
+    if node.op == "MUL":
+        return floats.multiply(x, y, node.rounding)
+    if node.rounding is Rounding.SINGLE:
+        return floats.add(x, -y if node.op == "SUB" else y, node.rounding)
+    return x - y if node.op == "SUB" else x + y
+
+
 def _by_numerics(
     node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
 ) -> FixedPoint | None:
@@ -193,6 +202,7 @@ SUB = MUL = OpDef(
     _check,
     attributes=ActivationAttributes,
     roundings=TWICE_OR_EVEN,
+    vector_floats=lambda node, ins: True,
     by_numerics=_by_numerics,
     bounds=corners,
     rows=BroadcastRows(),

@@ -152,7 +152,7 @@ FULLY_CONNECTED = OpDef(
     by_numerics=_by_numerics,
     attributes=FullyConnectedAttributes,
     roundings=frozenset(Rounding),
-    fuses_sums=lambda node, ins: True,
+    vector_floats=lambda node, ins: True,
     bounds=_bounds,
     weights=Weights(channel_axis=0, sums=True, one_scale_differs=True),
 )

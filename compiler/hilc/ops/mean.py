@@ -18,6 +18,7 @@ import numpy as np
 
 from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
+from hilc.numerics import floats
 from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops import permuting
 from hilc.ops.attributes import ReductionAttributes
@@ -127,8 +128,9 @@ def _reference(
     if not source.element.quantized:
         # One value after another in memory order, as the reference adds.
         moved = np.moveaxis(x, axes, range(len(axes))).reshape(count, -1)
-        total = np.cumsum(moved, axis=0, dtype=np.float32)[-1]
-        return [(total / np.float32(divisor(node, count))).reshape(out.shape)]
+        total = floats.sum_in_order(moved, node.rounding)
+        by = np.full(total.shape, divisor(node, count), np.float32)
+        return [floats.divide(total, by, node.rounding).reshape(out.shape)]
     total_q = x.sum(axes, dtype=np.int64) - quantization(node, source)[1] * count
     scale = mean_scale(node, source, out, count)
     mean = requantize(total_q, *scale, node.rounding) + quantization(node, out)[1]
@@ -143,9 +145,21 @@ def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
         if len(x.shape) == 4
         and x.shape[0] == 1
         and reduced_axes(node, ins) == (1, 2)
-        and node.rounding is Rounding.DOUBLE
+        and node.rounding is not Rounding.NEAREST_EVEN
         else None
     )
+
+
+def block_of_values(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, int, int] | None:
+    """Return how many blocks there are, of how many values for each mean, of how many neighbours
+    that stay; None where the reduced axes do not lie together.
+    """
+    shape, axes = operand(node, ins, 0).shape, reduced_axes(node, ins)
+    long = [axis for axis in axes if shape[axis] > 1]
+    first, end = (long[0], long[-1] + 1) if long else (len(shape), len(shape))
+    if any(shape[axis] > 1 and axis not in axes for axis in range(first, end)):
+        return None
+    return prod(shape[:first]), prod(shape[first:end]), prod(shape[end:])
 
 
 def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
@@ -159,6 +173,7 @@ MEAN = OpDef(
     _check,
     attributes=ReductionAttributes,
     roundings=TWICE_OR_EVEN,
+    vector_floats=lambda node, ins: block_of_values(node, ins) is not None,
     bounds=ascending,
     whole_height=whole_height,
     permuted=permuting.reduced,

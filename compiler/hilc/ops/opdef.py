@@ -70,9 +70,10 @@ class OpDef:
     attributes: type[Attributes] = Attributes
     #: The policies by which it can round; what does not round takes the default.
     roundings: frozenset[Rounding] = frozenset({Rounding.DOUBLE})
-    #: Whether a node's sums of float32 may be rounded together with their products, which cores
-    #: with vectors of floats do faster (:mod:`hilc.transforms.float_sums`); None for never.
-    fuses_sums: Callable[[Node, Sequence[Tensor | None]], bool] | None = None
+    #: Whether a node of float32 may be computed by ``Rounding.SINGLE``, which cores with vectors of
+    #: floats do faster (:mod:`hilc.transforms.float_sums`); None for never. Nodes of float32 take
+    #: this policy, whatever ``roundings`` says.
+    vector_floats: Callable[[Node, Sequence[Tensor | None]], bool] | None = None
     #: What of a node's arithmetic depends on its ``numerics``, in a form that compares; None where
     #: all definitions are one.
     by_numerics: ByNumerics | None = None
@@ -128,6 +129,12 @@ class OpDef:
     def attribute_types(self) -> Mapping[str, Any]:
         """Return the accepted values of its attributes, by name (:mod:`hilc.ops.attributes`)."""
         return field_types(self.attributes)
+
+    def on_vectors(self, node: Node, ins: Sequence[Tensor | None]) -> bool:
+        """Return whether a node is one of float32 that may take ``Rounding.SINGLE``."""
+        if self.vector_floats is None or not ins or ins[0] is None:
+            return False
+        return ins[0].element.is_real and self.vector_floats(node, ins)
 
     @property
     def takes_activation(self) -> bool:

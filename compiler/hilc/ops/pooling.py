@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hilc.ir import Array, Node, Rounding, Tensor
+from hilc.numerics import floats
 from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops import geometry
 from hilc.ops.attributes import ActivationAttributes, WindowAttributes
@@ -115,7 +116,8 @@ def _reference(
     dtype = np.dtype(out.dtype)
     if node.op == "MAX_POOL_2D":
         lowest = out.element.low if out.element.quantized else -np.inf
-        pooled = patches(x, window, lowest).max((3, 4))
+        # What is no number is not larger than anything.
+        pooled = np.fmax.reduce(patches(x, window, lowest), (3, 4), initial=lowest)
     else:
         inside = patches(np.ones((1, *x.shape[1:3], 1), np.int64), window, 0).sum((3, 4))
         if is_scaled(node) and out.element.quantized:
@@ -132,8 +134,8 @@ def _reference(
             # One value after another, as the reference adds.
             squares = node.op == "L2_POOL_2D"
             taps = patches(x * x if squares else x, window, 0).transpose(3, 4, 0, 1, 2, 5)
-            total = sum(taps.reshape(-1, *taps.shape[2:]), np.zeros(taps.shape[2:], np.float32))
-            pooled = total / inside.astype(np.float32)
+            total = floats.sum_in_order(taps.reshape(-1, *taps.shape[2:]), node.rounding)
+            pooled = floats.divide(total, inside.astype(np.float32), node.rounding)
             pooled = np.sqrt(pooled) if squares else pooled
     low, high = pooling_clamp(node, out)
     return [np.clip(pooled, low, high).astype(dtype)]
@@ -165,5 +167,9 @@ MAX_POOL_2D = OpDef(
 )
 L2_POOL_2D = replace(MAX_POOL_2D, bounds=None, moves=False)
 AVERAGE_POOL_2D = replace(
-    MAX_POOL_2D, moves=False, roundings=TWICE_OR_EVEN, whole_height=whole_height
+    MAX_POOL_2D,
+    moves=False,
+    roundings=TWICE_OR_EVEN,
+    vector_floats=lambda node, ins: True,
+    whole_height=whole_height,
 )

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Attributes, Node, Rounding, Tensor
+from hilc.numerics import floats
 from hilc.numerics.fixed_point import exp_of_negative, leading_zeros, reciprocal
 from hilc.numerics.interpolate import reciprocals
 from hilc.numerics.libm import expf
@@ -193,6 +194,8 @@ def _reference(
 ) -> list[Array]:
     source, x = operand(node, ins, 0), values[0]
     assert x is not None
+    if not source.element.quantized and node.rounding is Rounding.SINGLE:
+        return [_vector_shares(x, np.array(SoftmaxAttributes.of(node).beta, np.float32))]
     if not source.element.quantized:
         with np.errstate(under="ignore", over="ignore"):
             distance = (x - x.max(-1, keepdims=True)) * np.float32(SoftmaxAttributes.of(node).beta)
@@ -217,6 +220,25 @@ def _reference(
     return [np.minimum(shares + low, high).astype(outs[0].dtype)]
 
 
+#: Exponentials that vectors add up beside each other.
+_LANES = 4
+
+
+def _vector_shares(x: Array, beta: Array) -> Array:
+    """Return shares of floats by the steps of vectors: every fourth exponential of a row is added
+    up, from the first, second, third and fourth one on, then these sums in order.
+    """
+    single = Rounding.SINGLE
+    distance = floats.add(x, -x.max(-1, keepdims=True), single)
+    powers = floats.exp_of_negative(floats.multiply(distance, beta, single))
+    rest = -x.shape[-1] % _LANES
+    lanes = np.pad(powers, [(0, 0)] * (x.ndim - 1) + [(0, rest)])
+    lanes = np.moveaxis(lanes.reshape(*x.shape[:-1], -1, _LANES), -2, 0)
+    of_lanes = np.moveaxis(floats.sum_in_order(lanes, single), -1, 0)
+    total = floats.sum_in_order(of_lanes, Rounding.DOUBLE)
+    return floats.divide(powers, total[..., np.newaxis], single)
+
+
 def _by_numerics(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> bytes | None:
     """Return the table of reciprocals that 16 bits take."""
     element = operand(node, ins, 0).element
@@ -231,5 +253,6 @@ SOFTMAX = OpDef(
     _check,
     attributes=SoftmaxAttributes,
     roundings=TWICE_OR_EVEN,
+    vector_floats=lambda node, ins: True,
     by_numerics=_by_numerics,
 )

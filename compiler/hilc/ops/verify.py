@@ -139,6 +139,8 @@ def check_node(graph: Graph, node: Node) -> None:
         inferred = OPS[node.op].infer(node, graph.ins(node))
     declared: list[Signature] = [(t.shape, t.dtype) for t in graph.outs(node)]
     roundings = OPS[node.op].roundings
+    if OPS[node.op].on_vectors(node, graph.ins(node)):
+        roundings |= {Rounding.SINGLE}
     if node.rounding not in roundings:
         raise UnsupportedError(
             f"{label} does not support rounding {node.rounding.value!r} (supported: "

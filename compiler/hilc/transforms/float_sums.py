@@ -1,4 +1,4 @@
-"""How sums of float32 are rounded, which is the core's: once with each product, or after it.
+"""How float32 is computed, which is the core's: its sums round once with each product, or after it.
 
 This is not one of the passes, since results change, in their last bits.
 """
@@ -16,21 +16,17 @@ _FUSING = frozenset({"mve", "fpu"})
 
 
 def with_float_sums(graph: Graph, cpu: Cpu) -> Graph:
-    """Return the graph as ``cpu`` computes it: for one that fuses, with its sums rounded once."""
+    """Return the graph as ``cpu`` computes it: for one that fuses, by its vectors."""
     if not cpu.features >= _FUSING:
         return graph
     return graph.with_(
         nodes=tuple(
-            replace(node, rounding=Rounding.SINGLE) if _fuses(graph, node) else node
+            replace(node, rounding=Rounding.SINGLE) if _on_vectors(graph, node) else node
             for node in graph.nodes
         )
     )
 
 
-def _fuses(graph: Graph, node: Node) -> bool:
+def _on_vectors(graph: Graph, node: Node) -> bool:
     operator = OPS.get(node.op)
-    if operator is None or operator.fuses_sums is None:
-        return False
-    ins = graph.ins(node)
-    has_floats = bool(ins and ins[0] and ins[0].element.is_real)
-    return has_floats and operator.fuses_sums(node, ins)
+    return operator is not None and operator.on_vectors(node, graph.ins(node))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilc.ir import Node, Tensor
+from hilc.ir import Node, Rounding, Tensor
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilMean,
     HilMeanF32,
     HilMeanRows,
     HilMeanRowsF32,
+    HilMeanRowsF32Mve,
     HilMeanRowsS8,
     HilMeanRowsS16,
     HilMeanS8,
@@ -97,6 +98,9 @@ def add_rows(
     mean_rows = HilMeanRows(
         first=int(first), last=int(last), pixels=rows * x.shape[2], channels=x.shape[3]
     )
+    if node.rounding is Rounding.SINGLE:
+        of_vectors = HilMeanRowsF32Mve(mean_rows=mean_rows, count=divisor(node, count))
+        return KernelCall(of_vectors)
     if not x.element.quantized:
         of_floats = HilMeanRowsF32(mean_rows=mean_rows, count=divisor(node, count))
         return KernelCall(of_floats)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hilc.ir import Node, Tensor
+from hilc.ir import Node, Rounding, Tensor
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
     HilAveragePoolEvenS8,
@@ -17,6 +17,7 @@ from hilc.lowering.parameters import (
     HilAveragePoolS16,
     HilAverageRows,
     HilAverageRowsF32,
+    HilAverageRowsF32Mve,
     HilAverageRowsS8,
     HilAverageRowsS16,
     HilL2PoolF32,
@@ -196,4 +197,5 @@ def add_rows(
     if out.element.quantized:
         of_integers = _ROWS[out.dtype]
         return KernelCall(of_integers(average_rows=average_rows, low=int(low), high=int(high)))
-    return KernelCall(HilAverageRowsF32(average_rows=average_rows, low=low, high=high))
+    of_floats = HilAverageRowsF32Mve if node.rounding is Rounding.SINGLE else HilAverageRowsF32
+    return KernelCall(of_floats(average_rows=average_rows, low=low, high=high))

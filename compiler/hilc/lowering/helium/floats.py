@@ -1,11 +1,16 @@
-"""Linear layers of floats whose products and sums are rounded once, as Helium's unit does."""
+"""Layers of floats by the arithmetic of Helium's unit, which rounds products and sums once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from hilc.ir import Rounding
 from hilc.lowering.fpu import float_filters, float_products, packed_floats, ring_line
+from hilc.lowering.generic.elementwise import binary_walk
+from hilc.lowering.generic.mean import walk_of_values
+from hilc.lowering.generic.pooling import any_windows
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -17,15 +22,27 @@ from hilc.lowering.linear import (
 )
 from hilc.lowering.matrices import matrices_form
 from hilc.lowering.parameters import (
+    HilAddF32Mve,
+    HilAveragePoolF32Mve,
     HilBatchMatmulF32Mve,
     HilBatchMatmulRowsF32Mve,
+    HilBinaryF32,
     HilConv2dF32Mve,
     HilDepthwiseConv2dF32Mve,
     HilMatmulF32Mve,
+    HilMaxPoolF32Mve,
+    HilMeanF32Mve,
+    HilMulF32Mve,
     HilMveColumnsF32,
+    HilSoftmaxF32Mve,
+    HilSubF32Mve,
     HilVectorF32Mve,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.ops.mean import block_of_values, divisor
+from hilc.ops.operands import plain_clamp
+from hilc.ops.pooling import pooling_clamp
+from hilc.ops.softmax import SoftmaxAttributes
 
 #: Columns next to each other, for six rows and for one; elements of depth of a unit.
 _FOUR, _SIXTEEN = 4, 16
@@ -99,3 +116,54 @@ def products(layer: Layer) -> Iterator[KernelCall]:
     if layer.operand(1).data is None and form.shape.rows <= _PRODUCT_ROWS:
         yield form.call(HilBatchMatmulRowsF32Mve(batch_matmul=form.shape))
     yield from float_products(layer, _rows, HilBatchMatmulF32Mve)
+
+
+_VECTORS = {"mve", "fpu"}
+_OF_TWO = {"ADD": HilAddF32Mve, "SUB": HilSubF32Mve, "MUL": HilMulF32Mve}
+
+
+@lowers(*_OF_TWO, dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})
+def elements(layer: Layer) -> KernelCall:
+    """Return the kernel of two tensors, either of which may be broadcast."""
+    low, high = plain_clamp(layer.node, layer.out)
+    bounded = HilBinaryF32(binary=binary_walk(layer), low=low, high=high)
+    return KernelCall(_OF_TWO[layer.node.op](binary_f32=bounded), (0, 1))
+
+
+@lowers("AVERAGE_POOL_2D", dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})
+def average_pool(layer: Layer) -> KernelCall:
+    """Return the averages over any windows."""
+    low, high = pooling_clamp(layer.node, layer.out)
+    return KernelCall(HilAveragePoolF32Mve(pool=any_windows(layer), low=low, high=high))
+
+
+@lowers("MAX_POOL_2D", dtypes={"float32"}, requires=_VECTORS)
+def max_pool(layer: Layer) -> KernelCall:
+    """Return the maxima over any windows, by integers: nothing is rounded."""
+    low, high = pooling_clamp(layer.node, layer.out)
+    return KernelCall(HilMaxPoolF32Mve(pool=any_windows(layer), low=low, high=high))
+
+
+@lowers("MEAN", "SUM", dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})
+def means(layer: Layer) -> Iterator[KernelCall]:
+    """Yield the mean or the sum over axes that lie together."""
+    node, block = layer.node, block_of_values(layer.node, layer.ins)
+    if block is None:
+        return
+    outer, values, inner = block
+    parameters = HilMeanF32Mve(
+        mean=walk_of_values(layer),
+        outer=outer,
+        values=values,
+        inner=inner,
+        count=divisor(node, values),
+    )
+    yield KernelCall(parameters)
+
+
+@lowers("SOFTMAX", dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})
+def softmax(layer: Layer) -> KernelCall:
+    """Return the shares of rows."""
+    x = layer.operand(0)
+    depth, beta = x.shape[-1], float(np.float32(SoftmaxAttributes.of(layer.node).beta))
+    return KernelCall(HilSoftmaxF32Mve(rows=x.size // depth, depth=depth, beta=beta))

@@ -1,0 +1,103 @@
+/* Softmax of rows of floats on Helium, four elements at a time. */
+#ifndef HIL_KERNELS_MVE_SOFTMAX_F32_H
+#define HIL_KERNELS_MVE_SOFTMAX_F32_H
+
+#include "hil/kernels/mve/floats.h"
+
+/* exp(x) for x <= 0, by the steps of hilc.numerics.floats.exp_of_negative: n is the integer nearest
+ * to x / ln 2, which a sum with 1.5 * 2^23 leaves in the lowest bits; a polynomial in what is left
+ * of x has an error of 3e-9, and n is added to its exponent. Below -87 nothing is left. */
+HIL_INLINE float32x4_t hil_mve_exp_of_negative(float32x4_t x) {
+    const float32x4_t moved = vfmaq_n_f32(vdupq_n_f32(0x1.8p23F), x, 0x1.715476p+0F);
+    const float32x4_t n = vaddq_n_f32(moved, -0x1.8p23F);
+    const float32x4_t rest = vfmaq_n_f32(vfmaq_n_f32(x, n, -0x1.62e4p-1F), n, -0x1.7f7d1cp-20F);
+    float32x4_t power = vfmasq_n_f32(vdupq_n_f32(0x1.6a23c6p-10F), rest, 0x1.123a2p-7F);
+    power = vfmasq_n_f32(power, rest, 0x1.5558f4p-5F);
+    power = vfmasq_n_f32(power, rest, 0x1.555492p-3F);
+    power = vfmasq_n_f32(power, rest, 0x1.fffffcp-2F);
+    power = vfmasq_n_f32(power, rest, 1.0F);
+    power = vfmasq_n_f32(power, rest, 1.0F);
+    const int32x4_t exponent = vshlq_n_s32(vreinterpretq_s32_f32(moved), 23);
+    const int32x4_t bits = vaddq_s32(vreinterpretq_s32_f32(power), exponent);
+    return hil_mve_zero_below_f32(vreinterpretq_f32_s32(bits), x, vdupq_n_f32(-87.0F));
+}
+
+/*@kernel
+name = "hil_softmax_f32_mve"
+requires = ["mve", "fpu"]
+inputs = ["float"]
+outputs = ["float"]
+scratch = "0"
+order = "elementwise"
+code = 400
+[cost.counts]
+row = "rows"
+four = "rows * (depth // 4)"
+rest = "rows * (depth - depth // 4 * 4 + 3) // 4"
+[cost.on.cortex-m55]
+call = 41.51
+row = 22.61
+four = 34.19
+rest = 48.59
+@*/
+struct hil_softmax_f32_mve {
+    int32_t rows;  /* that each add up to one */
+    int32_t depth; /* elements of a row */
+    float beta;    /* factor of the exponents */
+};
+
+/* The exponentials of four elements of a row whose largest one is `most`. */
+HIL_INLINE float32x4_t hil_softmax_f32_mve_powers(const struct hil_softmax_f32_mve *p,
+                                                  float32x4_t x, float most) {
+    const float32x4_t distance = vsubq_n_f32(x, most);
+    return hil_mve_exp_of_negative(p->beta == 1.0F ? distance : vmulq_n_f32(distance, p->beta));
+}
+
+/* x / sum from the sum's reciprocal, rounded: of finite numbers, as no exponential exceeds one. */
+HIL_INLINE float32x4_t hil_softmax_f32_mve_share(float32x4_t x, float sum, float reciprocal) {
+    const float32x4_t quotient = vmulq_n_f32(x, reciprocal);
+    return vfmaq_n_f32(quotient, vfmaq_n_f32(x, quotient, -sum), reciprocal);
+}
+
+HIL_INLINE void hil_softmax_f32_mve(const struct hil_softmax_f32_mve *p, const float *in,
+                                    float *out) {
+    const int32_t last = p->depth / 4 * 4;
+    const mve_pred16_t rest = vctp32q((uint32_t)(p->depth % 4));
+    for (int32_t row = 0; row < p->rows; row++) {
+        float32x4_t largest = vdupq_n_f32(-INFINITY);
+        for (int32_t i = 0; i < last; i += 4) {
+            largest = vmaxnmq_f32(largest, vld1q_f32(in + i));
+        }
+        if (last < p->depth) {
+            largest = vmaxnmq_m_f32(largest, largest, vldrwq_z_f32(in + last, rest), rest);
+        }
+        const float most = vmaxnmvq_f32(-INFINITY, largest);
+        float32x4_t sums = vdupq_n_f32(0.0F);
+        for (int32_t i = 0; i < last; i += 4) {
+            const float32x4_t powers = hil_softmax_f32_mve_powers(p, vld1q_f32(in + i), most);
+            sums = vaddq_f32(sums, powers);
+            vst1q_f32(out + i, powers);
+        }
+        if (last < p->depth) {
+            const float32x4_t powers =
+                hil_softmax_f32_mve_powers(p, vldrwq_z_f32(in + last, rest), most);
+            sums = vaddq_m_f32(sums, sums, powers, rest);
+            vstrwq_p_f32(out + last, powers, rest);
+        }
+        float of_lane[4];
+        vst1q_f32(of_lane, sums);
+        const float sum = of_lane[0] + of_lane[1] + of_lane[2] + of_lane[3];
+        const float reciprocal = 1.0F / sum;
+        for (int32_t i = 0; i < last; i += 4) {
+            vst1q_f32(out + i, hil_softmax_f32_mve_share(vld1q_f32(out + i), sum, reciprocal));
+        }
+        if (last < p->depth) {
+            const float32x4_t powers = vldrwq_z_f32(out + last, rest);
+            vstrwq_p_f32(out + last, hil_softmax_f32_mve_share(powers, sum, reciprocal), rest);
+        }
+        in += p->depth;
+        out += p->depth;
+    }
+}
+
+#endif
