@@ -21,6 +21,7 @@ import tflm
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
+LICENSE = ROOT / "LICENSE"
 DISTRIBUTED = ["hil", "compiler", "targets", "firmware_template"]
 PROJECT_FILES = ["pyproject.toml", "README.md", "LICENSE", ".gitignore"]
 # Where the wheel puts each folder of the sources.
@@ -120,7 +121,7 @@ def copy_sources(folder: Path) -> Path:
 
 def source_files(sources: Path) -> dict[str, Path]:
     """The files that the wheel has to carry, by their place in it."""
-    return {"hilc/_data/LICENSE": sources / "LICENSE"} | {
+    return {"hilc/_data/LICENSE": sources / LICENSE.name} | {
         f"{place}/{path.relative_to(sources / folder)}": path
         for folder, place in PLACES.items()
         for path in (sources / folder).rglob("*")
@@ -184,6 +185,8 @@ def test_wheel_brings_its_own_data(installed: Environment) -> None:
 
 def test_wheel_compiles_builds_and_verifies_in_an_empty_folder(installed: Environment) -> None:
     installed.run(installed.hil, "compile", DIGITS, "-o", "digits.tar")
+    installed.run(installed.hil, "export", "digits.tar", "--format", "cmake", "-o", "exported")
+    assert (installed.empty / "exported" / "LICENSE").read_bytes() == LICENSE.read_bytes()
     with tarfile.open(installed.empty / "digits.tar") as archive:
         assert "./metadata.json" in archive.getnames()
     installed.run(installed.hil, "build", DIGITS, "--board", "native", "-o", "firmware")
