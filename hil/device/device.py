@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -484,12 +483,20 @@ class Device:
         return memory
 
     def check_stack(self) -> None:
-        """Raise as :meth:`memory` does; nothing of a board whose last request failed."""
+        """Raise as :meth:`memory` does for a stack that was too deep.
+
+        Of a board whose last request failed, that has ended or was closed nothing is known.
+        """
         if self.firmware is None or self.firmware.sizes.stack_bound_bytes is None:
             return
-        if not self._client.has_failed:
-            with suppress(LinkError):
-                self.memory()
+        if self._client.has_failed:
+            return
+        try:
+            self.memory()
+        except StackError:
+            raise
+        except (DeviceError, InputError):
+            return
 
     def repeated(self, job: Callable[[], _Item]) -> _Item:
         """Return the result of ``job()``, which is repeated from its start after each recovery of

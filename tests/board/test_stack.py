@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import children
 
 import hil
 import hilc
@@ -58,6 +61,20 @@ def test_a_stack_beyond_its_bound_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     opened(bound)
     with pytest.raises(StackError, match=r"was \d+ bytes deep, and its code takes 200 at most"):
         opened(200)
+
+
+def test_a_board_that_is_gone_is_not_asked() -> None:
+    """Closed or ended inside of its context: leaving that is no error."""
+    board = load_board("mps2-an386")
+    library = hilc.compile(DIGITS, cpu=board.cpu.name, name="digits")
+    with hil.open(board, library) as device:
+        device["digits"].run()
+        device.close()
+    before = children()
+    with hil.open(board, library) as device:
+        device["digits"].run()
+        for emulator in children() - before:
+            os.kill(emulator, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", ["mps2-an386", "microbit", "riscv-virt"])
