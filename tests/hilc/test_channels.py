@@ -83,3 +83,21 @@ def test_no_module_of_a_family_is_long() -> None:
     assert len(families) > 20
     lines = {str(path.relative_to(folder)): len(path.read_text().splitlines()) for path in families}
     assert {name: count for name, count in lines.items() if count > 420} == {}
+
+
+def test_the_first_sum_of_each_level_is_one_that_inputs_make() -> None:
+    """Also of levels that the lowest sum exceeds, while other channels are still searched."""
+    shifts = np.array([-9, -9, -9, -9, -12], np.int8)
+    multipliers = np.full(5, 2**30 + 12345, np.int32)
+    found = channels_of(WEIGHTS, outputs_of(BIAS, multipliers, shifts), empty=False)
+    levels = np.arange(-128, 128)
+    lowest, highest = found.ends
+    first = found.first_sums(levels)
+    for channel, (low, high) in enumerate(zip(lowest.tolist(), highest.tolist(), strict=True)):
+        sums = np.broadcast_to(np.arange(low, high + 1), (len(WEIGHTS), high - low + 1))
+        outputs = found.outputs(sums)[channel]
+        expected = [
+            low + int(np.argmax(outputs >= level)) if (outputs >= level).any() else high
+            for level in levels
+        ]
+        assert first[channel].tolist() == expected

@@ -59,7 +59,8 @@ class Channels:
         reaching = np.broadcast_to(highest[:, np.newaxis], shape).copy()
         while (reaching - under > 1).any():
             middle = (under + reaching) >> 1
-            reached = self.outputs(middle) >= levels
+            # No sum lies before the lowest, whatever its output would be.
+            reached = (self.outputs(middle) >= levels) & (middle >= lowest[:, np.newaxis])
             reaching = np.where(reached, middle, reaching)
             under = np.where(reached, under, middle)
         return reaching
