@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from accumulator_proofs import Outputs, Prover
 from address_traces import dependences
+from boundary_layers import at_the_ends, boundaries, shapes
 from kernel_layers import tamed
 from kernel_runner import kernel_call
 from linear_layers import Layer, make_layer
@@ -133,3 +134,44 @@ def test_the_definition_and_the_interpreter_agree(rounding: Rounding) -> None:
         outputs = Outputs(int(rng.integers(2**30, 2**31)), shift, 3, -128, 127, rounding)
         sums = rng.integers(-(2**18), 2**18, 200)
         assert outputs.of(sums).tolist() == [outputs.exactly(int(total)) for total in sums]
+
+
+# Layers for assembly -----------------------------------------------------------------------------
+
+
+def test_inputs_on_both_sides_of_each_change_of_an_output() -> None:
+    graph = prepare(DIGITS, None, get_cpu("host")).graph
+    found = set()
+    for layer in boundaries(graph, 1, np.random.default_rng(1)):
+        if layer.node.op == "FULLY_CONNECTED":
+            continue  # single targets
+        outputs = layer.reference().reshape(-1).astype(int)
+        before, at = outputs[0::2], outputs[1::2]
+        assert len(outputs) > 20
+        assert (at > before).all()
+        found.add((layer.node.op, layer.ins[1].shape[1:3]))  # type: ignore[union-attr]
+    assert found == {("CONV_2D", (1, 1)), ("CONV_2D", (3, 3)), ("DEPTHWISE_CONV_2D", (3, 3))}
+
+
+def test_shapes_have_every_remainder() -> None:
+    """Of channels of inputs and outputs, and of widths, rows of a matrix for lack of one."""
+    sizes: dict[str, list[set[int]]] = {}
+    for op, x, w, _ in shapes():
+        known = sizes.setdefault(op, [set(), set(), set()])
+        channels = w[3] if op == "DEPTHWISE_CONV_2D" else w[0]
+        for some, number in zip(known, (x[-1], channels, x[-2]), strict=True):
+            some.add(number % 16)
+    assert {op: [len(some) for some in known] for op, known in sizes.items()} == {
+        "FULLY_CONNECTED": [16, 16, 5],
+        "CONV_2D": [16, 16, 16],
+        "DEPTHWISE_CONV_2D": [16, 16, 16],
+    }
+
+
+def test_values_at_the_ends_of_their_ranges() -> None:
+    layer = at_the_ends(np.random.default_rng(1), _layer()[0])
+    weights = layer.ins[1]
+    assert weights is not None
+    assert weights.data is not None
+    assert set(np.unique(layer.x)) == {-128, 127}
+    assert set(np.unique(weights.data)) == {-127, 127}
