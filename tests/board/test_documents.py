@@ -35,12 +35,12 @@ from hil.cli.commands.command_line import build_parser
 from hilc.support.toml import tomllib
 
 DOCUMENTS = documents()
-#: Those that build and measure the most.
-LONG = {
-    ROOT / "docs" / "how-to" / "memory-limits.md",
-    ROOT / "docs" / "how-to" / "microtvm.md",
-    ROOT / "docs" / "how-to" / "quantize.md",
-    ROOT / "examples" / "byoc" / "README.md",
+#: What everybody reads first, and begins with; ``make test-full`` runs the others. The words of the
+#: commands of all are checked by ``make test``.
+FIRST = {
+    ROOT / "README.md",
+    ROOT / "docs" / "tutorial.md",
+    ROOT / "examples" / "digits" / "README.md",
 }
 #: A command takes at most as long; the longest measures every kernel of a model.
 LIMIT_S = 240
@@ -72,7 +72,7 @@ def test_every_block_is_one_that_is_run(path: Path) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=pytest.mark.full if path in LONG else ())
+        pytest.param(path, marks=() if path in FIRST else pytest.mark.full)
         for path in DOCUMENTS
         if any(b.language in SHOWN for b in ran(path))
     ],
@@ -103,6 +103,14 @@ def test_what_a_document_shows(path: Path, tmp_path: Path, monkeypatch: pytest.M
                     interrupt(block, command)
                 else:
                     run(block, command)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_command_exists_with_its_options(path: Path) -> None:
+    for block in ran(path):
+        for command in block.commands if block.language in RUN else ():
+            if not command.fails:
+                parse(block, command)
 
 
 @pytest.mark.parametrize(
@@ -239,8 +247,8 @@ def compare(block: Block, command: Command, told: str) -> None:
 
 def parse(block: Block, command: Command) -> None:
     """The words of a command of ``hil``; others are not checked."""
-    words = shlex.split(command.line, comments=True)
-    if words[0] == "hil":
+    words = shlex.split(command.line.rstrip(" &"), comments=True)
+    if words[:1] == ["hil"] and not {"|", ">", "&&"} & set(words):
         try:
             build_parser(words[1:]).parse_args(words[1:])
         except SystemExit:
