@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import sampled
 from descriptions import description_text
 from elftools.elf.elffile import ELFFile
 from models import model_path
@@ -101,8 +102,13 @@ def check_sums(sizes: Sizes) -> None:
     assert sum(use.used for use in rams) == sizes.ram_bytes + stacks
 
 
-@pytest.mark.parametrize("codegen", ["c", "llvm"])
-@pytest.mark.parametrize("region", ["ram", "psram"])
+@pytest.mark.parametrize(
+    ("region", "codegen"),
+    sampled(
+        [(region, codegen) for region in ("ram", "psram") for codegen in ("c", "llvm")],
+        keep=[("ram", "c"), ("psram", "llvm")],
+    ),
+)
 def test_constants_lie_where_they_are_read_fastest(
     region: str, codegen: str, tmp_path: Path
 ) -> None:

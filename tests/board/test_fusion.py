@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from campaigns import sampled
 from row_chains import random_chains
 
 import hil
@@ -16,22 +17,24 @@ from hilc.lowering.choice import Choice
 from hilc.transforms.float_sums import with_float_sums
 
 BOARDS = ("mps2-an386", "mps3-an547")
-_FULL = pytest.mark.full
 
 
-@pytest.mark.parametrize("name", BOARDS)
 @pytest.mark.parametrize(
-    ("dtype", "seed"),
-    [
-        ("int8", 11),
-        # A group of which GCC left out a stage.
-        ("int16", 46),
-        pytest.param("float32", 12, marks=_FULL),
-        pytest.param("int16", 13, marks=_FULL),
-        *(pytest.param("int8", seed, marks=_FULL) for seed in range(40, 46)),
-        *(pytest.param("int16", seed, marks=_FULL) for seed in range(47, 50)),
-        *(pytest.param("float32", seed, marks=_FULL) for seed in range(50, 54)),
-    ],
+    ("name", "dtype", "seed"),
+    sampled(
+        [
+            (name, dtype, seed)
+            for name in BOARDS
+            for dtype, seeds in {
+                "int8": (11, *range(40, 46)),
+                "int16": (13, *range(46, 50)),
+                "float32": (12, *range(50, 54)),
+            }.items()
+            for seed in seeds
+        ],
+        # The second has a group of which GCC left out a stage.
+        keep=[("mps3-an547", "int8", 11), ("mps2-an386", "int16", 46)],
+    ),
 )
 def test_groups_on_a_board(name: str, dtype: str, seed: int) -> None:
     chains = random_chains(seed, 14, dtype, largest=10, channels=18)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import sampled
 from descriptions import description_text
 from models import model_path
 from models import samples as model_samples
@@ -405,7 +406,10 @@ def test_a_model_that_fits_no_region_keeps_its_figures(tmp_path: Path) -> None:
         build([library], board)
 
 
-@pytest.mark.parametrize(("workspace", "turns"), [("own", 20), ("shared", 100)])
+@pytest.mark.parametrize(
+    ("workspace", "turns"),
+    sampled([("own", 20), ("shared", 20), ("shared", 100)], keep=[("own", 20), ("shared", 20)]),
+)
 def test_two_models_in_turn(workspace: str, turns: int) -> None:
     """Each step of both before the next step of either, and never a byte of the other's."""
     names = ("kws", "ad")

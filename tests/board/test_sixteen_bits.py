@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from campaigns import sampled
 from even_ops import KINDS, even_op
 from kernel_checks import check, checks_of, count, first_difference, overlapping_checks
 from kernel_layers import conv
@@ -22,6 +23,14 @@ from hilc.errors import HilError
 from hilc.lowering.parameters import HilDspMatmulS16
 
 BOARDS = ("mps2-an385", "mps2-an386", "mps3-an547")
+#: Kernels that are compiled once for all layers, and for each layer with its constants.
+WAYS = pytest.mark.parametrize(
+    ("specialise", "name"),
+    sampled(
+        [(specialise, name) for specialise in (False, True) for name in BOARDS],
+        keep=[(False, "mps3-an547"), (True, "mps2-an386")],
+    ),
+)
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -33,8 +42,7 @@ def test_layers_on_a_board(name: str) -> None:
     check([one for layer in layers for one in checks_of(layer, board.cpu)], board)
 
 
-@pytest.mark.parametrize("name", BOARDS)
-@pytest.mark.parametrize("specialise", [False, True], ids=["shared", "each its own"])
+@WAYS
 def test_every_way_of_a_layer(name: str, specialise: bool) -> None:
     """Shapes at the edges of blocks, sums at the ends of 32 bits; outputs over inputs."""
     rng = np.random.default_rng(7)
@@ -52,8 +60,7 @@ def test_every_way_of_a_layer(name: str, specialise: bool) -> None:
     check(checks if specialise else checks + over, board)
 
 
-@pytest.mark.parametrize("name", BOARDS)
-@pytest.mark.parametrize("specialise", [False, True], ids=["shared", "each its own"])
+@WAYS
 def test_layers_that_round_once(name: str, specialise: bool) -> None:
     """Ties to even, with zero points and without, sums at the ends of 32 bits; outputs over
     inputs.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from campaigns import sampled
 from lossy_proxy import Weather
 from noise_campaign import digits_over_noise
 from waiting import bound
@@ -14,7 +15,10 @@ from hil.link.protocol import Command
 from hil.link.transfer import CHUNK_MIN, Pace, Part, Transfer
 
 
-@pytest.mark.parametrize(("rate", "inferences"), [(1e-3, 60), (1e-2, 8)])
+@pytest.mark.parametrize(
+    ("rate", "inferences"),
+    sampled([(1e-3, 20), (1e-3, 60), (1e-2, 3), (1e-2, 8)], keep=[(1e-3, 20), (1e-2, 3)]),
+)
 def test_every_inference_is_right_on_a_noisy_line(
     rate: float, inferences: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
