@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import json
 import os
-import select
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from hil.probe.flash import Flashed
 from hil.runners.choice import Choice
 from hil.runners.pyocd import ProbedBoard
 from hil.runners.qemu import QemuBoard
+from hil.support.ready import is_readable
 
 DEFAULT_ADDRESS = "127.0.0.1:20408"
 #: Time to wait for a board that others use.
@@ -141,8 +141,7 @@ class Keeper:
     def _read(self, limit_s: float) -> None:
         stdout = self._process.stdout
         assert stdout is not None
-        ready, _, _ = select.select([stdout], [], [], limit_s)
-        if not ready:
+        if not is_readable(stdout, limit_s):
             return
         data = stdout.read(65536)
         if not data:

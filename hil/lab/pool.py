@@ -14,10 +14,11 @@ import contextlib
 import fcntl
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
+from weakref import WeakValueDictionary
 
 from hil.board import Board, load_board
 from hil.errors import DeviceError, InputError
@@ -32,6 +33,9 @@ ACQUIRE_LIMIT_S, OTHER_LIMIT_S = 600.0, 30.0
 #: Shortest time of use: otherwise programming would take most of the time.
 SLICE_S = 5.0
 _LOOK_S = 0.02
+#: Files in which workers say that they wait: a pool of any size takes no more descriptors. Workers
+#: of two boards that share a file only release theirs needlessly.
+_WISHES = 64
 #: Pause after a release for others, so that they acquire the board first.
 _YIELD_S = 5 * _LOOK_S
 
@@ -189,6 +193,9 @@ class LocalPool:
         self._boards = tuple(boards)
         self._folder = cache_folder() / "boards"
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._wishes = sorted({self._wish(local.name) for local in boards})
+        #: Boards that this pool has assigned itself: nobody needs to look whether they are free.
+        self._held: WeakValueDictionary[_Local, LocalUnit] = WeakValueDictionary()
 
     @property
     def size(self) -> int:
@@ -201,9 +208,12 @@ class LocalPool:
                 time.sleep(_YIELD_S)
             while True:
                 for local in self._boards:
+                    if local in self._held:
+                        continue
                     lock = _try_lock(self._path(local.name))
                     if lock is not None:
-                        return LocalUnit(self._board, local, lock, self._is_wanted)
+                        unit = self._held[local] = LocalUnit(self._board, local, lock, self)
+                        return unit
                 if time.monotonic() > deadline:
                     raise DeviceError(
                         f"none of {len(self._boards)} boards {self._board.name} became free "
@@ -215,20 +225,24 @@ class LocalPool:
     def close(self) -> None:
         pass
 
+    def released(self, local: _Local) -> None:
+        """Record that the pool's user has released a board."""
+        self._held.pop(local, None)
+
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[bool]:
         """Register as waiting during the context; yield whether others wait, too."""
         with contextlib.ExitStack() as stack:
-            others = self._is_wanted()
-            for local in self._boards:
-                file = stack.enter_context(self._wish(local.name).open("a"))
+            others = self.is_wanted()
+            for wish in self._wishes:
+                file = stack.enter_context(wish.open("a"))
                 fcntl.flock(file, fcntl.LOCK_SH)
             yield others
 
-    def _is_wanted(self) -> bool:
+    def is_wanted(self) -> bool:
         """Return whether another worker waits: then the exclusive lock on a wait file fails."""
-        for local in self._boards:
-            lock = _try_lock(self._wish(local.name))
+        for wish in self._wishes:
+            lock = _try_lock(wish)
             if lock is None:
                 return True
             lock.close()
@@ -238,27 +252,27 @@ class LocalPool:
         return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"
 
     def _wish(self, name: str) -> Path:
-        return self._path(name).with_suffix(".wanted")
+        return self._folder / f"{int(self._path(name).stem, 16) % _WISHES}.wanted"
 
 
 class LocalUnit:
     """A board of this machine, held by a lock."""
 
-    def __init__(
-        self, board: Board, local: _Local, lock: IO[str], is_wanted: Callable[[], bool]
-    ) -> None:
+    def __init__(self, board: Board, local: _Local, lock: IO[str], pool: LocalPool) -> None:
         self.name = f"{board.name}:{local.name}"
         self.board = board
         self.options: dict[str, Any] = {"probe": local.probe, "port": local.port}
+        self._local = local
         self._lock = lock
-        self._is_wanted = is_wanted
+        self._pool = pool
 
     def is_contended(self) -> bool:
         """Return whether another worker waits for a board of this pool."""
-        return self._is_wanted()
+        return self._pool.is_wanted()
 
     def release(self) -> None:
         self._lock.close()
+        self._pool.released(self._local)
 
 
 def _try_lock(path: Path) -> IO[str] | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-import select
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +16,7 @@ import serial
 
 from hil.errors import HilError, InputError, LinkError, Mend
 from hil.link.codec import BadFrame, Decoder, Frame, encode
+from hil.support.ready import is_readable, is_writable
 
 #: Interval at which a wait checks the board's process. QEMU needs the check as well: after its
 #: character device was full, it may poll the device again only when its main loop wakes up.
@@ -51,15 +52,48 @@ class _Port:
         # Two programs on one line would each receive half of the other's answers.
         self._serial.exclusive = True
         self._serial.open()
+        self._is_path = "://" not in url
 
     def read(self) -> bytes:
         """Return the available bytes, or the first to arrive within ``_LOOK_S``."""
-        first: bytes = self._serial.read(1)
-        waiting = self._serial.in_waiting if first else 0
-        return first + (self._serial.read(waiting) if waiting else b"")
+        descriptor = self._descriptor
+        if descriptor is None:
+            first: bytes = self._serial.read(1)
+            waiting = self._serial.in_waiting if first else 0
+            return first + (self._serial.read(waiting) if waiting else b"")
+        if not is_readable(descriptor, _LOOK_S):
+            return b""
+        try:
+            data = os.read(descriptor, _READ_BYTES)
+        except BlockingIOError:  # another reader was faster
+            return b""
+        if not data:
+            raise ConnectionResetError("the device is gone")
+        return data
 
     def write(self, data: bytes) -> None:
-        self._serial.write(data)
+        descriptor = self._descriptor
+        if descriptor is None:
+            self._serial.write(data)
+            return
+        rest = memoryview(data)
+        deadline = time.monotonic() + _WRITE_TIMEOUT_S
+        while rest:
+            if not is_writable(descriptor, max(0.0, deadline - time.monotonic())):
+                raise TimeoutError(f"the device took nothing for {_WRITE_TIMEOUT_S:g} s")
+            with contextlib.suppress(BlockingIOError):
+                rest = rest[os.write(descriptor, rest) :]
+
+    @property
+    def _descriptor(self) -> int | None:
+        """The open terminal's; None for URLs, whose handlers may want to see every byte, and on
+        systems where ports have none.
+
+        pyserial's own reads and writes take no descriptor above 1023: one program could not use
+        some hundreds of boards.
+        """
+        descriptor = getattr(self._serial, "fd", None) if self._is_path else None
+        return descriptor if isinstance(descriptor, int) else None
 
     def close(self) -> None:
         self._serial.close()
@@ -81,8 +115,7 @@ class _Socket:
 
     def read(self) -> bytes:
         """Return the available bytes, or the first to arrive within ``_LOOK_S``."""
-        ready, _, _ = select.select([self._socket], [], [], _LOOK_S)
-        if not ready:
+        if not is_readable(self._socket, _LOOK_S):
             return b""
         data = self._socket.recv(_READ_BYTES)
         if not data:

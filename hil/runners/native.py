@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from hil.errors import DeviceError
 from hil.support.process import ChildProcess
+from hil.support.ready import is_readable
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -63,8 +63,7 @@ def _terminal_path(process: ChildProcess) -> str:
     deadline = time.monotonic() + _START_TIMEOUT_S
     line = b""
     while not line.endswith(b"\n"):
-        ready, _, _ = select.select([stdout], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
+        if not is_readable(stdout, max(0.0, deadline - time.monotonic())):
             raise DeviceError(
                 f"the native firmware did not print its terminal within {_START_TIMEOUT_S:g} s"
             )

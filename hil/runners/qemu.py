@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import threading
 import time
@@ -14,6 +13,7 @@ from hil.errors import DeviceError, InputError, LinkError, Mend
 from hil.link.line import raise_if_ending
 from hil.support.process import ChildProcess
 from hil.support.qemu import Memory, install_hint, program
+from hil.support.ready import is_readable
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -136,7 +136,7 @@ class QemuBoard:
                 received = b""
                 while _RESET_DONE not in received:
                     self._is_alive()
-                    ready, _, _ = select.select([self._qmp], [], [], _LOOK_S)
+                    ready = is_readable(self._qmp, _LOOK_S)
                     if ready and not (part := self._qmp.recv(1 << 16)):
                         raise ConnectionResetError("QEMU closed the connection")
                     received += part if ready else b""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-import select
 import socket
 import time
 from collections.abc import Callable
 from typing import Final
 
 from hil.errors import DeviceError
+from hil.support.ready import is_readable
 
 #: Interval at which a wait checks whether Renode still runs.
 _LOOK_S = 0.02
@@ -142,8 +142,7 @@ class Monitor:
         """Return whether data arrived within ``timeout_s``."""
         self._alive()
         try:
-            ready, _, _ = select.select([self._socket], [], [], timeout_s)
-            if not ready:
+            if not is_readable(self._socket, timeout_s):
                 return False
             received = self._socket.recv(1 << 16)
         except OSError as error:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import select
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +26,7 @@ from elftools.elf.elffile import ELFFile
 from hil.board import Board
 from hil.device.session import open as open_device
 from hil.errors import InputError, LinkError
+from hil.support.ready import is_readable
 from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.support.temporary import TemporaryFolder
@@ -357,7 +357,7 @@ def _read(pipe: int, trace: Trace, ended: threading.Event) -> None:
     """Read lines until QEMU has ended; without a reader it would block for ever."""
     rest = b""
     while not ended.is_set():
-        if not select.select([pipe], [], [], _POLL_S)[0]:
+        if not is_readable(pipe, _POLL_S):
             continue
         data = os.read(pipe, 1 << 20)
         if not data:

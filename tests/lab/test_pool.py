@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import resource
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from waiting import PATIENCE_S
 
@@ -108,3 +111,35 @@ def test_what_makes_a_pool() -> None:
     assert pool.acquire().options == {"probe": "a", "port": "p"}
     with pytest.raises(InputError, match="2 probes and 1 ports are given, which cannot be paired"):
         open_pool("mps2-an386", ["p"], ["a", "b"])
+
+
+def test_a_large_pool_takes_few_descriptors() -> None:
+    """Of 300 boards: their locks while they are held, and 64 at most while one waits."""
+    ports = [f"port-{number}" for number in range(300)]
+    pool = open_pool("native", ports)
+    assert pool is not None
+    before, limits = psutil.Process().num_fds(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 100, limits[1]))
+    try:
+        units = [pool.acquire(0.1) for _ in range(20)]
+        assert not units[0].is_contended()
+        assert psutil.Process().num_fds() == before + len(units)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert len({unit.name for unit in units}) == len(units)
+
+
+def test_what_was_released_or_forgotten_is_free_again() -> None:
+    pool = open_pool("native", ["port-a"])
+    assert pool is not None
+    first = pool.acquire(0.1)
+    with pytest.raises(DeviceError, match="none of 1 boards"):
+        pool.acquire(0.1)
+    first.release()
+    second = pool.acquire(0.1)
+    first.release()  # a second time: it is no longer its own
+    with pytest.raises(DeviceError, match="none of 1 boards"):
+        pool.acquire(0.1)
+    del second
+    gc.collect()
+    pool.acquire(0.1).release()

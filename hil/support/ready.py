@@ -1,0 +1,32 @@
+"""Waiting for descriptors, whatever their number: ``select.select`` takes none above 1023."""
+
+from __future__ import annotations
+
+import select
+from typing import Protocol
+
+
+class File(Protocol):
+    """An open file, pipe or socket."""
+
+    def fileno(self) -> int: ...
+
+
+def is_readable(file: File | int, timeout_s: float) -> bool:
+    """Return whether ``file`` has data or has ended, waiting up to ``timeout_s`` for it."""
+    return _is_ready(file, timeout_s, is_write=False)
+
+
+def is_writable(file: File | int, timeout_s: float) -> bool:
+    """Return whether ``file`` takes data or fails, waiting up to ``timeout_s`` for it."""
+    return _is_ready(file, timeout_s, is_write=True)
+
+
+def _is_ready(file: File | int, timeout_s: float, *, is_write: bool) -> bool:
+    if not hasattr(select, "poll"):  # Windows, where descriptors are no small numbers either
+        ready = select.select([] if is_write else [file], [file] if is_write else [], [], timeout_s)
+        return any(ready)
+    poll = select.poll()
+    poll.register(file, select.POLLOUT if is_write else select.POLLIN)
+    # Rounded up: a wait of 0 ms would spin.
+    return bool(poll.poll(max(0, -int(-timeout_s * 1000 // 1))))
