@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from hil.errors import DeviceError, HangError, InputError, LinkError, Mend
-from hil.link import protocol, replies
+from hil.link import messages, protocol, replies
 from hil.link.bulk import Bulk
 from hil.link.codec import Frame
 from hil.link.fault import StackReader, fault_error
@@ -31,7 +31,16 @@ from hil.link.line import Link
 from hil.link.protocol import Command, Event, Kind, Status
 from hil.link.replies import Busy, Hello, Memory, ModelInfo, WireTensor
 from hil.link.tensors import TensorRef
-from hil.link.transfer import Pace, Part, Transfer, line_cost, operation_limit_s, slowest_s
+from hil.link.transfer import (
+    Pace,
+    Part,
+    Transfer,
+    Window,
+    line_cost,
+    operation_limit_s,
+    slowest_s,
+    two_frames,
+)
 
 _LOG = logging.getLogger("hil.link")
 #: Longest frame that the host accepts; the board's limit is not above it.
@@ -251,7 +260,7 @@ class Client:
         A board that executes a run answers between two repetitions or, for a single one, at its
         end. The host waits for that as long as for a run.
         """
-        frame = self._frame(command, protocol.REQUESTS[command].build(fields))
+        frame = self._frame(command, messages.build(protocol.REQUESTS[command], fields))
         start = time.monotonic()
         deadline = start + self.timeout_s
         retry_s = _INSIST_S
@@ -353,7 +362,7 @@ class Client:
 
     def request(self, command: Command, reply_bytes: int = 32, **fields: Any) -> Any:
         """Return the answer to one repeatable request."""
-        size = len(protocol.REQUESTS[command].build(fields))
+        size = len(messages.build(protocol.REQUESTS[command], fields))
         got: list[Any] = []
         whole = Part(0, 1, fields, size, reply_bytes)
         self._ask(Transfer(command, 1, 1, lambda start, end: whole), lambda _, r: got.append(r))
@@ -370,7 +379,8 @@ class Client:
         def take(part: Part, reply: Any) -> None:
             _put(back, part.start, reply.data)
 
-        self._ask(Transfer(Command.ECHO, len(data), self.payload_max - 1, part), take)
+        most = protocol.payload_max(two_frames(self.hello.window // 2, self.hello.frame_max)) - 1
+        self._ask(Transfer(Command.ECHO, len(data), most, part), take)
         return bytes(back)
 
     def memory(self) -> Memory:
@@ -413,7 +423,7 @@ class Client:
             fields = {**tensor.fields, "offset": start, "data": data[start:end]}
             return Part(start, end, fields, fixed + end - start, 1)
 
-        most = self.payload_max - fixed
+        most = protocol.payload_max(two_frames(self.hello.window, self.hello.frame_max)) - fixed
         self._ask(Transfer(Command.WRITE, len(data), most, part), lambda part, reply: None)
 
     def read_by_line(self, tensor: TensorRef, nbytes: int) -> bytes:
@@ -489,8 +499,15 @@ class Client:
             late: dict[int, _Flight] = {}  # abandoned, but a late answer still counts
             progress_s = time.monotonic()
             has_booted = False
+            # The request whose answer may be a damaged frame that arrived, and when to ask again.
+            doubted: _Flight | None = None
+            doubted_until = 0.0
+            is_changed = True
             while True:
-                self._fill_window(transfer, flights)
+                # Not for each byte that arrives.
+                if is_changed:
+                    self._fill_window(transfer, flights)
+                    is_changed = False
                 oldest = next(iter(flights.values()), None)
                 if oldest is None:
                     return
@@ -498,36 +515,50 @@ class Client:
                 if has_booted:  # requests sent before the restart are lost
                     retry_s = min(retry_s, _BOOT_RETRY_S)
                 retry_at = oldest.sent_s + retry_s
+                if doubted is oldest:
+                    retry_at = min(retry_at, doubted_until)
+                damaged = self.link.bad_frames
                 for frame in self.link.receive(max(0.0, retry_at - time.monotonic())):
+                    is_changed = True
                     if frame.kind == Kind.EVENT:
                         self._on_event(frame)
                         has_booted |= frame.code == Event.BOOT
                     elif flight := self._land(frame, transfer, flights, late):
                         part = flight.part
                         take(part, self._reply(transfer.command, part.fields, frame))
-                        transfer.arrived(part)
-                        operation.cost += part.cost
-                        progress_s = time.monotonic()
+                        if transfer.arrived(part):
+                            # An answer that comes again is no progress: it gives no more time.
+                            operation.cost += part.cost
+                            progress_s = time.monotonic()
                 now = time.monotonic()
-                if now >= retry_at and next(iter(flights.values()), None) is oldest:
-                    self._pace.silent()
-                    self._give_up(list(flights), transfer, flights, late)
-                    has_booted = False
+                is_missing = next(iter(flights.values()), None) is oldest
+                if is_missing and now >= retry_at:
+                    is_doubted, doubted = doubted is oldest, None
+                    if not is_doubted:
+                        self._pace.silent()
+                    # The answers to later requests may still be on their way.
+                    given_up = list(flights)[:1] if is_doubted else list(flights)
+                    self._give_up(given_up, transfer, flights, late)
+                    has_booted, is_changed = False, True
+                elif is_missing and doubted is not oldest and self.link.bad_frames != damaged:
+                    # Only once for each request: noise may come all the time.
+                    doubted, doubted_until = oldest, now + self._pace.exchange_s
                 if now > progress_s + self.timeout_s + slowest_s(oldest.cost):
                     raise self._no_answer(transfer.command, now - progress_s)
                 operation.check(self.link.url)
 
     def _fill_window(self, transfer: Transfer, flights: dict[int, _Flight]) -> None:
-        under_way = sum(flight.part.cost for flight in flights.values())
+        under_way = Window(
+            self.hello.window, self.hello.frame_max, (flight.part for flight in flights.values())
+        )
         while (part := transfer.next_part(self._pace.chunk)) is not None:
-            # Answers count as well: a slow line only makes them wait for each other.
-            if flights and under_way + part.cost > self.hello.window:
+            if not under_way.has_room(part):
                 return
             transfer.sent(part)
-            under_way += part.cost
-            payload = protocol.REQUESTS[transfer.command].build(part.fields)
+            under_way.add(part)
+            payload = messages.build(protocol.REQUESTS[transfer.command], part.fields)
             frame = self._frame(transfer.command, payload)
-            flights[frame.seq] = _Flight(part, time.monotonic(), under_way)
+            flights[frame.seq] = _Flight(part, time.monotonic(), under_way.both)
             self._send(frame)
 
     def _land(
@@ -581,13 +612,18 @@ class Client:
         It runs ``steps`` repetitions or layers. Requests of the same ``kind`` before it give the
         expected duration.
         """
-        payload = protocol.REQUESTS[command].build(fields)
+        payload = messages.build(protocol.REQUESTS[command], fields)
         with self._alone(command.name) as operation, self._exchanging():
             frame = self._frame(command, payload)
-            waits = _Waits(self, self._run_s.get((command, *kind)), steps)
+            least_s = _RUN_RETRY_MIN_S
+            if self._pace.is_lossy:
+                # Soon, though receiving disturbs a run: on such a line it is disturbed anyway.
+                least_s = min(least_s, self._pace.retry_s(line_cost(len(payload), len(payload))))
+            waits = _Waits(self, self._run_s.get((command, *kind)), steps, least_s)
             self._left_run = True
             self._send(frame)
             while True:
+                damaged = self.link.bad_frames
                 for answer in self.link.receive(waits.left_s()):
                     if self._answers(answer, frame):
                         self._left_run = False
@@ -604,6 +640,8 @@ class Client:
                         waits.hurry()
                     elif answer.code == Event.BUSY and self._is_of(answer, frame):
                         waits.progress(replies.busy_of(answer.payload, steps))
+                if self.link.bad_frames != damaged:
+                    waits.doubt(self._pace.exchange_s)
                 if waits.is_over:
                     raise self._silent(command, waits)
                 if waits.must_repeat():
@@ -701,9 +739,10 @@ class _Heard:
 class _Waits:
     """The deadlines of a run: its next repetition, and its end."""
 
-    def __init__(self, client: Client, step_s: float | None, steps: int) -> None:
+    def __init__(self, client: Client, step_s: float | None, steps: int, least_s: float) -> None:
         self._client = client
         self._known_s = step_s
+        self._least_s = least_s
         self.steps = steps
         self.bad_frames_before = client.link.bad_frames
         self.repeated = 0
@@ -718,7 +757,7 @@ class _Waits:
         """Return the expected time until the end, with ``done`` steps done."""
         if self._known_s is None:
             return unknown_s
-        least_s = min(_RUN_RETRY_MIN_S, unknown_s)
+        least_s = min(self._least_s, unknown_s)
         return max(least_s, _RUN_RETRY_FACTOR * self._known_s * (self.steps - done))
 
     @property
@@ -753,6 +792,17 @@ class _Waits:
     def hurry(self) -> None:
         """Repeat the request at once: the board has restarted and lost it."""
         self._retry_at = min(self._retry_at, time.monotonic() + _BOOT_RETRY_S)
+
+    def doubt(self, exchange_s: float) -> None:
+        """Repeat the request soon: a damaged frame arrived, which may have been the answer.
+
+        It may as well have been a progress report, so not before the run can have ended.
+        """
+        done = max(0, self._done)
+        ended_s = self._since + (self._known_s or 0.0) * (self.steps - done)
+        # Noise may come all the time.
+        wait_s = exchange_s * 1.5 ** min(self.repeated, 20)
+        self._retry_at = min(self._retry_at, max(time.monotonic(), ended_s) + wait_s)
 
     def must_repeat(self) -> bool:
         """Return whether the request has to be sent again now."""

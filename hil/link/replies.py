@@ -15,10 +15,9 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from construct import ConstructError
 
 from hil.errors import DeviceError, LinkError, Mend
-from hil.link import protocol
+from hil.link import messages, protocol
 from hil.link.protocol import Command, Event, Status, Value
 from hilc.artifact.manifest import MODEL_NAME
 
@@ -264,14 +263,10 @@ def protocol_error(what: str) -> LinkError:
 
 def _parsed(message: Any, payload: bytes, what: str) -> Any:
     """Return the fields of ``message``; ``payload`` must match it from first to last byte."""
-    try:
-        fields = message.parse(payload)
-        # A parser that stops early would hide extra bytes.
-        if message.build(fields) == payload:
-            return fields
-    except ConstructError:
-        pass
-    raise protocol_error(f"{what} of {len(payload)} bytes")
+    fields = messages.parse(message, payload)
+    if fields is None:
+        raise protocol_error(f"{what} of {len(payload)} bytes")
+    return fields
 
 
 def _check_hello(fields: Mapping[str, Any], reply: Any) -> None:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import random
 import struct
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import hostile_sessions
 import numpy as np
 import pytest
-from campaigns import sampled
 from construct import Container
 from hostile_board import BUILD_ID, Clock, HostileBoard, made_up_time
+from hostile_sessions import FLOODS, endless
 
 from hil.device import Device
-from hil.errors import DeviceError, HilError, LinkError
+from hil.errors import DeviceError, LinkError
 from hil.link import protocol
 from hil.link.client import RUN_TIMEOUT_S, Client
 from hil.link.codec import Frame, encode
 from hil.link.line import Link
-from hil.link.protocol import Command, Event, Kind, Status, Tensors
+from hil.link.protocol import Command, Event, Status, Tensors
 from hil.link.tensors import TensorRef
 
 #: No lie may hold the host longer than its longest single wait and what an operation may take.
@@ -181,42 +181,6 @@ def test_a_tensor_s_size_is_no_reason_for_memory(clock: Clock) -> None:
 # -- what never ends ----------------------------------------------------------------------------
 
 
-def endless(board: HostileBoard, what: str) -> Callable[[], bytes]:
-    """What comes unasked, again and again."""
-    busy = protocol.EVENTS[Event.BUSY].build({"done": 0, "total": 1})
-    more = protocol.EVENTS[Event.LOG].build({"more": 1, "text": b"x" * 200})
-    line = protocol.EVENTS[Event.LOG].build({"more": 0, "text": b"x" * 200})
-    words = protocol.EVENTS[Event.STACK].build(
-        {"bottom": 0, "top": 1 << 32, "peak_bytes": 0, "address": 0, "data": bytes(64)}
-    )
-    frames = {
-        "busy": lambda: board.event(Event.BUSY, busy, board.last_seq),
-        "log": lambda: board.event(Event.LOG, more),
-        "lines": lambda: board.event(Event.LOG, line),
-        "boot": lambda: board.event(Event.BOOT, b"\1"),
-        "stack": lambda: board.event(Event.STACK, words),
-        "unknown": lambda: board.event(77, b"?"),
-        "old replies": lambda: Frame(board.session, 1, Kind.REPLY, Command.RUN, bytes(9)),
-        "repeated": lambda: Frame(
-            board.session,
-            board.last_seq,
-            Kind.REPLY,
-            board.last_code,
-            protocol.ERROR.build({"status": Status.REPEATED, "detail": 1}),
-        ),
-    }
-    if what == "garbage":
-        dice = random.Random(5)
-        return lambda: dice.randbytes(20_000)
-    if what == "one frame without an end":
-        return lambda: b"\1" * 20_000
-    return lambda: encode(frames[what]()) * 50
-
-
-FLOODS = (
-    "busy", "log", "lines", "boot", "stack", "unknown", "old replies", "repeated", "garbage",
-    "one frame without an end",
-)  # fmt: skip
 SILENT_AT = (Command.HELLO, Command.ECHO, Command.RUN)
 
 
@@ -343,121 +307,34 @@ def test_frames_that_are_no_answer_are_told_to_be(clock: Clock) -> None:
 
 # -- everything at random -----------------------------------------------------------------------
 
-_EXTREMES = (
-    0,
-    1,
-    2,
-    5,
-    127,
-    128,
-    255,
-    256,
-    0x7FFF,
-    0xFFFF,
-    0x7FFFFFFF,
-    0xFFFFFFFF,
-    2**63,
-    2**64 - 1,
-)
 
-
-def _spoiled(command: Command, reply: Frame, dice: random.Random) -> bytes:
-    """The reply's payload with something else in it."""
-    match dice.randrange(6):
-        case 0:
-            return dice.randbytes(dice.randrange(80))
-        case 1:
-            return b"\0" + dice.randbytes(dice.randrange(80))
-        case 2:
-            return reply.payload[: dice.randrange(len(reply.payload) + 1)]
-        case 3:
-            return reply.payload + dice.randbytes(1 + dice.randrange(20))
-        case 4:
-            status, detail = dice.randrange(256), dice.choice(_EXTREMES) & 0xFFFFFFFF
-            return bytes(protocol.ERROR.build({"status": status, "detail": detail}))
-    # One byte, or a number of 1, 2, 4 or 8 bytes, is another.
-    data = bytearray(reply.payload)
-    size = dice.choice([1, 1, 2, 4, 8])
-    at = dice.randrange(len(data))
-    value = dice.choice([*_EXTREMES, dice.getrandbits(64)]) & ((1 << 8 * size) - 1)
-    data[at : at + size] = value.to_bytes(size, "little")
-    return bytes(data[: len(reply.payload)])
-
-
-def _event(board: HostileBoard, seq: int, dice: random.Random) -> Frame:
-    event = dice.choice([*Event, dice.randrange(256)])
-    if dice.random() < 0.3 or event not in set(Event):
-        data = dice.randbytes(dice.randrange(100))
-    else:
-        fields = {
-            part.name: dice.choice(_EXTREMES) & ((1 << 8 * part.sizeof()) - 1)
-            for part in protocol.EVENTS[Event(event)].subcons
-            if part.name not in ("text", "data", "name")
-        }
-        texts = {"text": dice.randbytes(20), "data": dice.randbytes(24), "name": b"kws"}
-        data = protocol.EVENTS[Event(event)].build(fields | texts)
-    return board.event(event, data, dice.choice([0, seq, dice.randrange(1 << 16)]))
-
-
-def _liar(board: HostileBoard, dice: random.Random) -> Callable[[Frame, Frame], Iterator[Any]]:
-    rate = dice.choice([0.02, 0.1, 0.5])
-
-    def lie(request: Frame, reply: Frame) -> Iterator[Frame | bytes]:
-        if dice.random() > rate:
-            yield reply
-            return
-        match dice.randrange(10):
-            case 0:
-                return
-            case 1:
-                yield dice.randbytes(dice.randrange(300))
-                yield reply
-            case 2:
-                yield from [reply] * dice.randrange(5)
-            case 3:
-                field = dice.choice(["session", "seq", "kind", "code"])
-                limit = 1 << (16 if field in ("session", "seq") else 8)
-                other: Any = {field: dice.randrange(limit)}
-                yield replace(reply, **other)
-            case 4 | 5:
-                for _ in range(dice.choice([1, 1, 30])):
-                    yield _event(board, request.seq, dice)
-                yield reply
-            case _:
-                yield replace(reply, payload=_spoiled(Command(request.code), reply, dice))
-
-    return lie
-
-
-@pytest.mark.parametrize("seed", sampled(range(4), keep=[0]))
-def test_thousands_of_lies(clock: Clock, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """500 sessions each, of which most end in an error."""
-    dice = random.Random(seed)
+def test_sessions_of_every_attack(capsys: pytest.CaptureFixture[str]) -> None:
+    """A sample of ``python ci/torture.py host``."""
     start = time.process_time()
-    errors: dict[str, int] = {}
-    codes = set()
-    longest_s = 0.0
-    for number in range(500):
-        board = HostileBoard(clock, frame_max=dice.choice([128, 256, 4096]))
-        board.lie = _liar(board, dice)
-        if number == 400:
-            tracemalloc.start()  # it makes all of it slower
-        before = clock.now
-        try:
-            session(board)
-        except HilError as error:
-            errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
-            codes.add(error.exit_code)
-        longest_s = max(longest_s, clock.now - before)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with hostile_sessions.arena() as arena:
+        outcomes = [arena.one(seed=1, number=number) for number in range(600)]
     seconds = time.process_time() - start
     with capsys.disabled():
-        print(
-            f"[500 sessions in {seconds:.1f} s, the longest {longest_s:.0f} s, {errors}] ", end=""
-        )
-    assert codes == {4}
-    assert sum(errors.values()) > 250
-    assert longest_s < 4 * LONGEST_S
-    assert peak < MOST_BYTES
-    assert seconds < 60
+        print(f"[{len(outcomes)} sessions in {seconds:.1f} s] ", end="")
+    assert not [outcome for outcome in outcomes if outcome.finding]
+    assert {outcome.attack for outcome in outcomes} == set(hostile_sessions.ATTACKS)
+    assert sum(bool(outcome.error) for outcome in outcomes) > 100
+
+
+def test_a_session_is_what_its_number_says() -> None:
+    with hostile_sessions.arena() as arena:
+        first = [arena.one(seed=3, number=number) for number in range(40)]
+        again = [arena.one(seed=3, number=number) for number in reversed(range(40))]
+    assert [replace(one, cpu_s=0) for one in first] == [
+        replace(one, cpu_s=0) for one in reversed(again)
+    ]
+
+
+def test_late_answers_to_what_was_asked_again_give_no_more_time() -> None:
+    """A board that is slower than any line, and answers each repetition, is given up."""
+    clock_limit_s = 70
+    with hostile_sessions.arena() as arena:
+        outcome = arena.one(seed=1, number=1359)
+    assert outcome.attack == "drip"
+    assert outcome.error == "LinkError"
+    assert outcome.waited_s < clock_limit_s + LONGEST_S

@@ -11,8 +11,9 @@ from noise_campaign import digits_over_noise
 from waiting import bound
 
 from hil.errors import LinkError
+from hil.link import protocol
 from hil.link.protocol import Command
-from hil.link.transfer import CHUNK_MIN, Pace, Part, Transfer
+from hil.link.transfer import CHUNK_MIN, Pace, Part, Transfer, Window, frame_bytes, two_frames
 
 
 @pytest.mark.parametrize(
@@ -22,11 +23,14 @@ from hil.link.transfer import CHUNK_MIN, Pace, Part, Transfer
 def test_every_inference_is_right_on_a_noisy_line(
     rate: float, inferences: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tally = digits_over_noise(Weather(per_byte=rate, seed=11), inferences)
+    """Each with one run on the board: a sample of ``python ci/torture.py link``."""
+    weather = Weather(per_byte=rate, mishaps=tuple(range(6)), seed=11)
+    tally = digits_over_noise(weather, inferences)
     with capsys.disabled():
         print(f"[{tally}] ", end="")
     assert tally.error is None, tally.error
     assert (tally.right, tally.wrong) == (inferences, 0)
+    assert tally.runs == inferences
     assert tally.repeated > 0  # else the line was clean, and nothing is shown
     assert tally.seconds < bound(30)
 
@@ -75,6 +79,80 @@ def test_chunks_shrink_with_losses_and_grow_back() -> None:
     for _ in range(100):
         pace.answered(_part(0, pace.chunk), 0.01, 100)
     assert pace.chunk > 1 << 15
+
+
+@pytest.mark.parametrize(
+    ("rate", "least", "most"), [(1e-4, 300, 1500), (1e-3, 90, 400), (1e-2, 20, 90)]
+)
+def test_chunks_follow_the_damage(rate: float, least: int, most: int) -> None:
+    """What moves the most bytes, with 26 others in each exchange: 497, 149 and 40."""
+    dice, pace, sizes = random.Random(4), Pace(), []
+    for _ in range(3000):
+        part = _part(0, min(pace.chunk, 4000))
+        if dice.random() < (1 - rate) ** part.cost:
+            pace.answered(part, 0.01, part.cost)
+        else:
+            pace.lost(part)
+        sizes.append(part.end)
+    assert least < sorted(sizes[500:])[1250] < most
+
+
+def test_an_answer_that_comes_again_is_no_progress() -> None:
+    transfer = Transfer(Command.WRITE, 100, 60, _part)
+    first = transfer.next_part(60)
+    assert first is not None
+    transfer.sent(first)
+    transfer.lost(first)
+    again = transfer.next_part(60)
+    assert again == first
+    transfer.sent(again)
+    assert transfer.arrived(first)
+    assert not transfer.arrived(again)
+    # Lost, but its bytes have arrived: only the rest is requested.
+    transfer.lost(again)
+    rest = transfer.next_part(60)
+    assert rest == _part(60, 100)
+
+
+def test_two_frames_are_under_way_within_the_window() -> None:
+    for frame_max, rx_max in ((128, 160), (256, 320), (512, 640), (1024, 2048), (4096, 8192)):
+        size = two_frames(rx_max, frame_max)
+        data = protocol.payload_max(size) - 9
+        part = _part(0, data)
+        assert frame_bytes(part.payload_bytes) <= size <= frame_max
+        window = Window(rx_max, frame_max, [])
+        count = 0
+        while window.has_room(part):
+            window.add(part)
+            count += 1
+        # A frame takes 128 bytes, whatever the buffer holds.
+        assert count == (1 if rx_max < 256 else 2)
+        assert count * frame_bytes(part.payload_bytes) <= rx_max
+
+
+def test_both_directions_are_not_filled_at_once() -> None:
+    """Neither side may have to wait for the other to listen."""
+    echo = Part(0, 500, {}, 500, 501)
+    window = Window(2048, 1024, [])
+    window.add(echo)
+    assert not window.has_room(echo)
+    read = Part(0, 1000, {}, 11, 1001)
+    window = Window(1280, 1024, [read])
+    assert window.has_room(read)  # answers are not in the board's buffer
+
+
+def test_a_lossy_line_is_asked_again_soon() -> None:
+    clean, lossy = Pace(), Pace()
+    for pace in (clean, lossy):
+        for _ in range(50):
+            pace.answered(_part(0, 64), 0.001, 100)
+    lossy.lost(_part(0, 64))
+    assert lossy.is_lossy
+    assert not clean.is_lossy
+    assert lossy.retry_s(100) < clean.retry_s(100) / 2
+    for _ in range(80):
+        lossy.answered(_part(0, 64), 0.001, 100)
+    assert not lossy.is_lossy
 
 
 def test_the_wait_follows_the_line() -> None:
