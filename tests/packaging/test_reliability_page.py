@@ -137,7 +137,9 @@ def test_every_campaign_says_what_it_attacks(script: Any) -> None:
     """Of the modules' text: an import would need what the campaign needs."""
     folder = ROOT / "tests" / "torture"
     for name in script.names():
-        text = (folder / f"{name}.py").read_text(encoding="utf-8")
+        module = folder / f"{name}.py"
+        file = module if module.is_file() else folder / name / "__init__.py"
+        text = file.read_text(encoding="utf-8")
         assert all(part in text for part in ("\nTITLE = ", "\nABOUT = ", "\ndef run(")), name
 
 
