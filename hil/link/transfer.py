@@ -99,6 +99,11 @@ class Part:
         return frame_bytes(self.payload_bytes)
 
     @cached_property
+    def answer_cost(self) -> int:
+        """Bytes of the answer on the line, at most."""
+        return frame_bytes(self.reply_bytes)
+
+    @cached_property
     def is_one_way(self) -> bool:
         """Whether most bytes go in one direction, so that the other one is never filled."""
         return min(self.payload_bytes, self.reply_bytes) <= _SHORT_BYTES
@@ -117,7 +122,7 @@ class Window:
     def __init__(self, window: int, frame_max: int, under_way: Iterable[Part]) -> None:
         self._window = window
         self._most = max(window, 2 * frame_max, _ANSWERS_BYTES)
-        self._requests = self._both = 0
+        self._requests = self._answers = self._both = 0
         for part in under_way:
             self.add(part)
 
@@ -128,6 +133,7 @@ class Window:
 
     def add(self, part: Part) -> None:
         self._requests += part.request_cost
+        self._answers += part.answer_cost
         self._both += part.cost
 
     def has_room(self, part: Part) -> bool:
@@ -136,7 +142,7 @@ class Window:
             return True
         requests = self._requests + part.request_cost
         if part.is_one_way:
-            answers = self._both - self._requests + part.cost - part.request_cost
+            answers = self._answers + part.answer_cost
             return requests <= self._window and answers <= self._most
         return self._both + part.cost <= self._window
 

@@ -136,9 +136,14 @@ def test_both_directions_are_not_filled_at_once() -> None:
     window = Window(2048, 1024, [])
     window.add(echo)
     assert not window.has_room(echo)
-    read = Part(0, 1000, {}, 11, 1001)
-    window = Window(1280, 1024, [read])
-    assert window.has_room(read)  # answers are not in the board's buffer
+    # Answers are not in the board's buffer: two of the longest are under way.
+    for frame_max, rx_max in ((1024, 1280), (2048, 4096), (4096, 8192)):
+        size = protocol.payload_max(frame_max)
+        read = Part(0, size - 1, {}, 11, size)
+        window = Window(rx_max, frame_max, [read])
+        assert window.has_room(read)
+        window.add(read)
+        assert not window.has_room(read)
 
 
 def test_a_lossy_line_is_asked_again_soon() -> None:
