@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import costs
-from figures import baselines, bench_section, board_named
+from figures import baselines, bench_section, board_named, limits_section
 from steps import ROOT, Result, Results, Step, compiled, models, one_line, run_steps
 
 import hil
@@ -144,7 +144,7 @@ def main() -> int:
     )
     start = time.monotonic()
     done = run_steps(steps, results, args.jobs, "model")
-    print(bench_section(done, baselines()))
+    print(f"{bench_section(done, baselines())}\n\n{limits_section(done)}")
     estimates = [
         Step(f"kernels on {board}", partial(kernel_counts, board, results))
         for board in args.board or costs.BOARDS

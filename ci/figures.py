@@ -3,7 +3,7 @@
 
 ``make figures`` runs it. README.md has one table of it. Nothing between the marks is written by
 hand; what others need is in ``ci/baselines.toml``, with its source. Where only one of the two has
-run, the parts of the other stay as they are.
+run, the parts of the other stay as they are, and with ``--part`` all but the parts named.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from hilc.support.toml import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, README = ROOT / "docs" / "reference" / "figures.md", ROOT / "README.md"
-#: The marks of what ``make bench`` found, in both, and of what ``make prove`` did.
-MARK, EQUALITY = "figures", "equality"
+#: The marks of what ``make prove`` found, of what ``make bench`` did, in both, and of its ratios to
+#: the limits of cores.
+PARTS = EQUALITY, MARK, LIMITS = "equality", "figures", "limits"
 #: The goals whose ratios to the limit are shown, and of which the farthest layer is named.
 LIMITED, FASTEST = ("balanced", "speed"), "speed"
 #: The board whose memory figures are shown beside those of others.
@@ -81,12 +82,7 @@ def bench_section(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str
     """Return the costs of the models, from the results of ``ci/bench.py`` by step, beside
     ``others``.
     """
-    reports = {
-        (model, goal, board): result["report"]
-        for goal in dict.fromkeys(name.partition(":")[0] for name in steps)
-        for (model, board), result in _group(steps, goal).items()
-        if result["ok"]
-    }
+    reports = _reports(steps)
     models = list(dict.fromkeys(model for model, _, _ in reports))
     keys = ("model_flash_bytes", "workspace_bytes", "io_bytes", "stack_peak_bytes")
     memory = [
@@ -102,14 +98,6 @@ def bench_section(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str
         tables.insert(1, FOLDED)
     if any(board == LARGE_M0 for _, _, board in reports):
         tables.insert(1, ABOUT_LARGE_M0)
-    limits = _limits(reports, models)
-    if limits:
-        tables += [
-            "**Instructions over the limit of the core** ([what that is]"
-            "(../how-to/measure.md#what-the-limit-is)), and of the layers with products the one "
-            "that is farthest from its own:",
-            figures_table(["core", "", *models], limits),
-        ]
     if memory:
         tables += [
             f"**Bytes** on `{MEMORY_BOARD}`; flash is code, constants and glue, the workspace "
@@ -126,6 +114,31 @@ def bench_section(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str
     sources = [f"{who['who']}: {who['source']}" for who in others["instructions"]]
     sources += [f"bytes of {who['who']}: {who['source']}" for who in others["bytes"]]
     return "\n\n".join((*tables, f"({'; '.join(sources)}.)"))
+
+
+def limits_section(steps: Mapping[str, Result]) -> str:
+    """Return the ratios of the models' instructions to the limits of cores, from the results of
+    ``ci/bench.py`` by step.
+    """
+    reports = _reports(steps)
+    models = list(dict.fromkeys(model for model, _, _ in reports))
+    return "\n\n".join(
+        (
+            "**Instructions over the limit of the core** ([what that is]"
+            "(../how-to/measure.md#what-the-limit-is)), and of the layers with products the one "
+            "that is farthest from its own:",
+            figures_table(["core", "", *models], _limits(reports, models)),
+        )
+    )
+
+
+def _reports(steps: Mapping[str, Result]) -> Reports:
+    return {
+        (model, goal, board): result["report"]
+        for goal in dict.fromkeys(name.partition(":")[0] for name in steps)
+        for (model, board), result in _group(steps, goal).items()
+        if result["ok"]
+    }
 
 
 def summary(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str:
@@ -298,6 +311,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("prove", "bench"):
         parser.add_argument(f"--{name}", type=Path, default=ROOT / "build" / f"{name}.json")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this part")
     args = parser.parse_args()
     results = {}
     for name, path in (("prove", args.prove), ("bench", args.bench)):
@@ -318,8 +332,10 @@ def main() -> int:
     if "bench" in results:
         written.append((PAGE, MARK, bench_section(results["bench"], baselines())))
         written.append((README, MARK, summary(results["bench"], baselines())))
+        written.append((PAGE, LIMITS, limits_section(results["bench"])))
     for path, mark, text in written:
-        path.write_text(replaced(path.read_text("utf-8"), mark, text), encoding="utf-8")
+        if mark in (args.part or PARTS):
+            path.write_text(replaced(path.read_text("utf-8"), mark, text), encoding="utf-8")
     return 0
 
 

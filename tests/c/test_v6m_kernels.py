@@ -25,6 +25,7 @@ from kernel_layers import (
 )
 from linear_layers import Layer, make_layer, random_layer
 
+import hilc
 from hilc.ir import Rounding
 from hilc.lowering.armv6m import piecewise_scales
 from hilc.lowering.channels import Channels
@@ -131,6 +132,19 @@ def test_streams_of_each_depth_and_rest():
     counts = check_family(pixels + windows)
     assert sum(counts[kernel] for kernel in STREAMS) == sum(served)
     assert set(counts) >= STREAMS
+
+
+def test_streams_are_for_speed():
+    """They take 2.7 bytes a weight, which a goal of memory does not pay."""
+    layer = _rectified(
+        np.random.default_rng(69), "CONV_2D", (1, 5, 5, 24), (36, 1, 1, 24), conv("VALID")
+    )
+    used = {
+        goal: any("matmul_stream" in path for path in compiled.files)
+        for goal in ("speed", "ram", "size")
+        for compiled in [hilc.compile(layer.tflite(), cpu="cortex-m0", optimize=goal)]
+    }
+    assert used == {"speed": True, "ram": False, "size": False}
 
 
 def test_depthwise_of_each_number_of_rows():

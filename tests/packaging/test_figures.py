@@ -103,8 +103,7 @@ def test_ratios_to_the_limit() -> None:
         "balanced: ad on mps2-an386": limited(5, None, conv),
         "balanced: kws on microbit": {"ok": True, "report": None, "shown": "does not fit"},
     }
-    text = figures.bench_section(steps, OTHERS)
-    table = text[text.index("**Instructions over the limit") :].splitlines()[2:]
+    table = figures.limits_section(steps).splitlines()[2:]
     assert table[0] == "| core |  | kws | ad |"
     assert table[2:6] == [
         "| cortex-m4 (`mps2-an386`) | limit, instructions | 200 | - |",
@@ -112,7 +111,7 @@ def test_ratios_to_the_limit() -> None:
         "|  | speed | 1.25 | - |",
         "|  | speed, farthest layer | FULLY_CONNECTED 3.00 | - |",
     ]
-    assert "over the limit" not in figures.bench_section(COUNTS, OTHERS)
+    assert len(figures.limits_section(COUNTS).splitlines()) == 4
 
 
 @pytest.fixture
@@ -142,6 +141,12 @@ def test_what_has_not_run_stays_as_it_is(
     assert equality in page.read_text("utf-8")
     assert "4,711" in page.read_text("utf-8")
     assert "4,711" in readme.read_text("utf-8")
+    found.write_text(json.dumps({"steps": {"speed: kws on mps2-an386": limited(4712, 4000)}}))
+    given += ["--part", figures.LIMITS]
+    assert figures.main() == 0
+    assert "| speed | 1.18 |" in page.read_text("utf-8")
+    assert "4,712" not in page.read_text("utf-8")
+    assert "4,711" in page.read_text("utf-8")
 
 
 def test_summary_has_the_default_goal_beside_another() -> None:
@@ -155,6 +160,7 @@ def test_summary_has_the_default_goal_beside_another() -> None:
     [
         (figures.PAGE, figures.EQUALITY),
         (figures.PAGE, figures.MARK),
+        (figures.PAGE, figures.LIMITS),
         (figures.README, figures.MARK),
     ],
     ids=lambda value: getattr(value, "name", value),

@@ -75,18 +75,26 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
 
 
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
+    for columns in _columns(form):
+        yield HilV6mMatmulS8(
+            rows=form.rows, depth=form.depth, columns=form.channels, v6m_columns=columns
+        )
     stream = _stream(form)
     if stream is not None:
         yield HilV6mMatmulStreamS8(
             rows=form.rows, depth=form.depth, columns=form.channels, stream=stream
         )
-    for columns in _columns(form):
-        yield HilV6mMatmulS8(
-            rows=form.rows, depth=form.depth, columns=form.channels, v6m_columns=columns
-        )
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
+    for columns in _columns(form):
+        yield HilV6mConv2dS8(
+            images=form.images,
+            out_c=form.channels,
+            window=form.window,
+            in_zero_point=form.pad_value,
+            v6m_columns=columns,
+        )
     stream = _stream(form)
     if stream is not None:
         yield HilV6mConv2dStreamS8(
@@ -95,14 +103,6 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
             window=form.window,
             in_zero_point=form.pad_value,
             stream=stream,
-        )
-    for columns in _columns(form):
-        yield HilV6mConv2dS8(
-            images=form.images,
-            out_c=form.channels,
-            window=form.window,
-            in_zero_point=form.pad_value,
-            v6m_columns=columns,
         )
 
 
