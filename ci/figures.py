@@ -125,8 +125,8 @@ def limits_section(steps: Mapping[str, Result]) -> str:
     return "\n\n".join(
         (
             "**Instructions over the limit of the core** ([what that is]"
-            "(../how-to/measure.md#what-the-limit-is)), and of the layers with products the one "
-            "that is farthest from its own:",
+            "(../how-to/measure.md#what-the-limit-is)), and the layer with the most instructions "
+            "above its own:",
             figures_table(["core", "", *models], _limits(reports, models)),
         )
     )
@@ -187,7 +187,7 @@ def _instructions(
 
 
 def _limits(reports: Reports, models: Sequence[str]) -> list[list[str]]:
-    """For each core the limits, the ratios to them, and the layer with the largest."""
+    """For each core the limits, the ratios to them, and the layer that is farthest."""
     rows = []
     for board in _distinct(reports, 2):
         lines: list[list[str]] = []
@@ -215,8 +215,12 @@ def _farthest(report: Result | None) -> str:
     if not report or "limit" not in report:
         return "-"
     layers = zip(report["layers"], report["limit"]["layers"], strict=True)
-    ratios = [(its["ratio"], n["op"]) for n, its in layers if n["macs"] and its["ratio"]]
-    return f"{max(ratios)[1]} {max(ratios)[0]:.2f}" if ratios else "-"
+    above = [
+        (layer["count"] - its["instructions"], its["ratio"], layer["op"])
+        for layer, its in layers
+        if its["ratio"] is not None
+    ]
+    return "{2} {1:.2f}".format(*max(above)) if above else "-"
 
 
 def _bytes(

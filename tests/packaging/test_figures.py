@@ -82,21 +82,21 @@ def test_difference_that_is_no_number_is_shown() -> None:
 
 
 def limited(instructions: int, limit: int | None, *layers: tuple[str, int, int]) -> dict[str, Any]:
-    """Counts of a model with a limit, and of layers: operator, MACs, ratio to the limit."""
+    """Counts of a model with a limit, and of layers: operator, count, ratio to the limit."""
     known = counts(instructions)
     known["report"] |= {
-        "layers": [{"op": op, "macs": macs} for op, macs, _ in layers],
+        "layers": [{"op": op, "count": count} for op, count, _ in layers],
         "limit": {
             "instructions": limit,
             "ratio": limit and instructions / limit,
-            "layers": [{"instructions": 1, "ratio": ratio} for _, _, ratio in layers],
+            "layers": [{"instructions": c // r, "ratio": c / (c // r)} for _, c, r in layers],
         },
     }
     return known
 
 
 def test_ratios_to_the_limit() -> None:
-    conv, soft, fully = ("CONV_2D", 9, 2), ("SOFTMAX", 0, 14), ("FULLY_CONNECTED", 4, 3)
+    conv, soft, fully = ("CONV_2D", 100, 2), ("SOFTMAX", 14, 14), ("FULLY_CONNECTED", 120, 3)
     steps = {
         "balanced: kws on mps2-an386": limited(300, 200, conv),
         "speed: kws on mps2-an386": limited(250, 200, conv, soft, fully),
