@@ -26,6 +26,15 @@ _INCLUDE = re.compile(rb'^(#include )"([^"\n]+)"', re.MULTILINE)
 _HELIUM = "hil/kernels/mve/"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{2,31}")
+#: Names that build systems have: targets of CMake, Zephyr and the example; headers of C, one of
+#: which ``Time.h`` would hide on a file system without upper and lower case.
+_TAKEN_WORDS = """
+    all app clean example help install kernel main package preinstall samples test zephyr
+    arduino assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal
+    stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads
+    time uchar wchar wctype
+"""
+_TAKEN = frozenset(_TAKEN_WORDS.split())
 _VERSION = re.compile(r"(0|[1-9]\d{0,4})(\.(0|[1-9]\d{0,4})){2}")
 _VENDOR = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 #: Words of an SPDX expression.
@@ -75,6 +84,11 @@ def _require_name(name: str) -> None:
         raise InputError(
             f"{name!r} cannot name a library",
             "use 3 to 32 letters, digits and underscores, a letter first: --library NAME",
+        )
+    if name.replace("_", "").lower() in _TAKEN:
+        raise InputError(
+            f"a library cannot be called {name!r}: build systems or C have this name already",
+            f"give it another one: --library {name}_model",
         )
 
 

@@ -436,6 +436,8 @@ def test_the_command_reports_in_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     [
         (["--format", "cmak"], "unknown export format 'cmak' (did you mean cmake?)"),
         (["--format", "cmake", "--library", "9x"], "'9x' cannot name a library"),
+        (["--format", "cmake", "--library", "Time"], "build systems or C have this name already"),
+        (["--format", "cmake", "--name", "test"], "a library cannot be called 'test'"),
         (["--format", "cmake", "--library-version", "1.0"], "version '1.0' is not valid"),
         (["--format", "cmake", "--url", "digits"], "url 'digits' is not valid"),
         (["--format", "cmake", "--license", "my own!"], "license 'my own!' is not valid"),
