@@ -237,6 +237,38 @@ def test_a_combination_has_a_command_of_its_own(models: Path) -> None:
     )
 
 
+def test_a_report_of_several_goals(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each goal has its own command, and a failure is shown
+    beside what was found.
+    """
+    page, one = tmp_path / "page.html", str(models / "one.tflite")
+    words = ["report", one, "--board=native", "--optimize=ram", "--optimize=speed"]
+    words += ["--samples=1", "--metrics", "-o", str(page)]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["results"]
+    assert [(r["optimize"], r["verify"]["match"]) for r in found] == [
+        ("ram", True),
+        ("speed", True),
+    ]
+    command = (
+        f"hil report --samples=1 --metrics -o {page} --json {one} --board native --optimize ram"
+    )
+    assert found[0]["command"] == found[0]["verify"]["provenance"]["command"] == command
+    text = page.read_text()
+    assert "one on native, goal speed" in text
+    assert "Compared with tflm, in real numbers" in text
+    # Not a model in floats: the error, and the log that came before it.
+    assert main([*words[:3], "--samples=1", "-o", str(page), "--float-model", one]) == 2
+    told = capsys.readouterr()
+    assert "is not a model in floats" in told.err
+    assert "is not a model in floats" in page.read_text()
+    two = str(models / "more" / "two.tflite")
+    assert main(["report", one, two, *words[2:], "--float-model", one]) == 2
+    assert "--float-model is for one model" in capsys.readouterr().err
+
+
 def test_what_is_repeated() -> None:
     """Failures of the board, and nothing else; as often as is asked for."""
     args = argparse.Namespace(retries=2)
