@@ -55,7 +55,7 @@ _CHANGING = frozenset(
 )  # fmt: skip
 #: Whose own texts are evaluated there: annotations, generated methods, costs of shipped kernels.
 _EVALUATING = ("/typing.py", "/dataclasses.py", "/collections/__init__.py", "/enum.py",
-               "/inspect.py", "/hilc/lowering/cost.py")  # fmt: skip
+               "/inspect.py", "/hilc/lowering/cost.py", "/hilc/support/arguments.py")  # fmt: skip
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 

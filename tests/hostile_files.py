@@ -352,7 +352,7 @@ def _change_mlf(dice: Random, data: bytes) -> bytes:
     jsons = [n for n in members if n.endswith(".json")] or [name]
     match dice.randrange(14):
         case 0:
-            members[name] = _changed_text(dice, members[name])
+            members[name] = changed_text(dice, members[name])
         case 1:
             del members[name]
         case 2:
@@ -362,14 +362,14 @@ def _change_mlf(dice: Random, data: bytes) -> bytes:
         case 4 | 5 | 6:
             texts = [n for n in members if n.endswith((".relay", ".h", ".c", ".txt", ".params"))]
             path = dice.choice(texts or [name])
-            members[path] = _changed_text(dice, members[path])
+            members[path] = changed_text(dice, members[path])
         case _:
             path = dice.choice(jsons)
             members[path] = changed_json(dice, members[path])
     return _tar(members, kinds)
 
 
-def _changed_text(dice: Random, data: bytes) -> bytes:
+def changed_text(dice: Random, data: bytes) -> bytes:
     lines = data.splitlines(keepends=True) or [b"x"]
     place = dice.randrange(len(lines))
     match dice.randrange(4):

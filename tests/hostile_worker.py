@@ -26,14 +26,21 @@ _USE_SHARE = 0.5
 _WRITE_EVERY_S = 2.0
 
 
+def format_called(name: str) -> Any:
+    """Return a format of files of models, or of the harness."""
+    from hostile_files import FORMATS
+    from hostile_settings import SETTINGS
+
+    return FORMATS[name] if name in FORMATS else SETTINGS[name]
+
+
 class Worker:
     """Judges files, and counts."""
 
     def __init__(self, format_name: str, folder: Path) -> None:
-        from guarded import Verdict, verdict
-        from hostile_files import FORMATS
+        from guarded import verdict
 
-        self._format, self._verdict, self._kind = FORMATS[format_name], verdict, Verdict
+        self._format, self._verdict = format_called(format_name), verdict
         self._folder = folder
         self._place = folder / "place"
         self._place.mkdir(exist_ok=True)
@@ -115,9 +122,8 @@ def main() -> None:
 
 def _alone(options: argparse.Namespace, folder: Path) -> None:
     from guarded import guard
-    from hostile_files import FORMATS
 
-    chosen = FORMATS[options.format]
+    chosen = format_called(options.format)
     originals = chosen.originals()
     worker = Worker(options.format, folder)
     for data in originals[::10]:  # what is imported late
@@ -143,9 +149,8 @@ def _with_atheris(options: argparse.Namespace, folder: Path) -> None:
         import hilc.artifact.library
         import hilc.frontends  # noqa: F401
     from guarded import guard
-    from hostile_files import FORMATS
 
-    chosen = FORMATS[options.format]
+    chosen = format_called(options.format)
     corpus = folder / "corpus"
     corpus.mkdir(exist_ok=True)
     originals = chosen.originals()
@@ -170,7 +175,8 @@ def _with_atheris(options: argparse.Namespace, folder: Path) -> None:
         return data[:most]
 
     arguments = [sys.argv[0], f"-seed={options.seed}", "-max_len=65536", "-len_control=0",
-                 "-timeout=60", "-rss_limit_mb=3000", f"-artifact_prefix={folder}/crash-",
+                 "-timeout=600", "-report_slow_units=999", "-rss_limit_mb=3000",
+                 f"-artifact_prefix={folder}/crash-",
                  "-verbosity=0", str(corpus)]  # fmt: skip
     atheris.Setup(arguments, one, custom_mutator=mutate)
     atheris.Fuzz()

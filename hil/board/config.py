@@ -77,7 +77,8 @@ def configured_history() -> str | None:
 
 def remember(board: str, **choices: str | None) -> None:
     """Store the given ``choices`` for later commands."""
-    chosen = {key: value for key, value in choices.items() if value}
+    # What no text of the file can hold, a path of other bytes than UTF-8, is not remembered.
+    chosen = {key: value for key, value in choices.items() if value and _is_text(value)}
     values = _read()
     boards = values.get("boards", {})
     if not chosen or boards.get(board, {}) == {**boards.get(board, {}), **chosen}:
@@ -87,19 +88,31 @@ def remember(board: str, **choices: str | None) -> None:
     lines += _lines({key: value for key, value in values.items() if key != "boards"})
     for name, values in sorted(boards.items()):
         tables = {key: value for key, value in values.items() if isinstance(value, dict)}
-        lines.append(f"\n[boards.{json.dumps(name)}]\n")
+        lines.append(f"\n[boards.{_toml(name)}]\n")
         lines += _lines({key: value for key, value in values.items() if key not in tables})
         for key, table in sorted(tables.items()):
-            lines += [f"\n[boards.{json.dumps(name)}.{key}]\n", *_lines(table)]
+            lines += [f"\n[boards.{_toml(name)}.{key}]\n", *_lines(table)]
     try:
         write_file(config_path(), "".join(lines))
     except OutputError as error:
         raise InputError(error.fact, "set HIL_CONFIG") from None
 
 
+def _is_text(value: str) -> bool:
+    return not any(0xD800 <= ord(character) < 0xE000 for character in value)
+
+
 def _lines(values: Mapping[str, Any]) -> list[str]:
-    # Text and numbers have the same form in TOML as in JSON.
-    return [f"{key} = {json.dumps(value)}\n" for key, value in sorted(values.items())]
+    return [f"{key} = {_toml(value)}\n" for key, value in sorted(values.items())]
+
+
+def _toml(value: str | float) -> str:
+    """Return a text or number as TOML has it, which is not JSON's form for all of them: TOML knows
+    ``inf`` and ``nan``, no halves of characters beyond 16 bits, and no DEL in a text.
+    """
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
 
 
 def read_config() -> dict[str, dict[str, Any]]:

@@ -458,17 +458,20 @@ def _write_result(folder: Path, build_id: str, sizes: Sizes) -> None:
 def _read_result(folder: Path) -> tuple[str, Sizes] | None:
     """Return the id and sizes of a complete and unmodified build, if the folder holds one."""
     found = unsealed(folder / RESULT)
-    if found is None or found["elf"] is None or found["elf"] != digest(folder / _ELF):
+    if found is None or found.get("elf") is None or found["elf"] != digest(folder / _ELF):
         return None
-    sizes = found["sizes"]
-    return found["build_id"], Sizes(
-        **{
-            **sizes,
-            "regions": tuple(RegionUse(**use) for use in sizes["regions"]),
-            "models": {name: ModelSizes(**model) for name, model in sizes["models"].items()},
-            "sections": tuple(SectionUse(**use) for use in sizes["sections"]),
-        }
-    )
+    try:
+        sizes = found["sizes"]
+        return found["build_id"], Sizes(
+            **{
+                **sizes,
+                "regions": tuple(RegionUse(**use) for use in sizes["regions"]),
+                "models": {name: ModelSizes(**model) for name, model in sizes["models"].items()},
+                "sections": tuple(SectionUse(**use) for use in sizes["sections"]),
+            }
+        )
+    except (KeyError, TypeError, AttributeError):
+        return None  # whole, and not of this version
 
 
 # -- CMake -------------------------------------------------------------------------------------

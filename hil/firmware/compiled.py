@@ -159,18 +159,18 @@ def _read(entry: Path) -> ModelLibrary | None:
     """Return the library of a complete entry."""
     archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
     found = unsealed(about)
-    if found is None or found["archive"] is None or found["archive"] != digest(archive):
+    if found is None or found.get("archive") is None or found["archive"] != digest(archive):
         return None
     try:
         library = ModelLibrary.load(archive)
-    except InputError:
-        return None  # replaced by another process just now
+        reports = {
+            name: decode(ChoiceReport, report, f"{about}: {name}")
+            for name, report in found["reports"].items()
+        }
+    except (InputError, KeyError, AttributeError):
+        return None  # replaced by another process just now, or written by something else
     for path in (archive, about):
         used(path)
-    reports = {
-        name: decode(ChoiceReport, report, f"{about}: {name}")
-        for name, report in found["reports"].items()
-    }
     return ModelLibrary(library.modules, library.files, reports)
 
 

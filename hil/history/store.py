@@ -54,6 +54,8 @@ MIGRATIONS: Sequence[Sequence[str]] = (
 #: Time to wait for other writers; each holds the file for milliseconds.
 BUSY_LIMIT_S = 30.0
 _RETRY_S = 0.02
+#: How many columns of the table are computed: ``hidden`` is 0 for stored ones.
+_GENERATED = "SELECT count(*) FROM pragma_table_xinfo('entry') WHERE hidden != 0"
 _COLUMNS = "id, time, kind, model, board, commit_id, dirty, result"
 
 
@@ -186,7 +188,8 @@ class History:
             moment = datetime.fromisoformat(when)
         except (TypeError, ValueError, RecursionError):
             result = None
-        if not isinstance(result, dict):
+        texts = all(isinstance(text, str) for text in (kind, model, board, commit or ""))
+        if not isinstance(result, dict) or not texts:
             raise self._damaged(f"its entry {number} cannot be read")
         is_dirty = None if dirty is None else bool(dirty)
         return Entry(number, moment, cast(Kind, kind), model, board, commit, is_dirty, result)
@@ -317,6 +320,14 @@ def _is_current(database: sqlite3.Connection, history: History) -> bool:
     if owner != APPLICATION_ID and not (owner == version == 0 and is_empty):
         raise InputError(
             f"{history.path} is a database of another program",
+            "choose another file with --history or HIL_HISTORY",
+        )
+    # A view could compute for ever what it gives for a row, and a trigger whatever it is told to.
+    foreign = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+    if database.execute(foreign).fetchone()[0] or database.execute(_GENERATED).fetchone()[0]:
+        raise InputError(
+            f"the history {history.path} has views, triggers or computed columns, which hil never "
+            "makes",
             "choose another file with --history or HIL_HISTORY",
         )
     if version > len(MIGRATIONS):

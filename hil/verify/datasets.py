@@ -486,7 +486,7 @@ def _numbered(
                 "name all classes, in the order of the model's outputs",
             )
         return {name: list(classes).index(name) for name in names}, tuple(classes)
-    if all(name.isascii() and name.isdecimal() for name in names):
+    if all(map(_COUNT.fullmatch, names)):
         return {name: int(name) for name in names}, None
     return {name: number for number, name in enumerate(sorted(names))}, tuple(sorted(names))
 

@@ -590,8 +590,15 @@ def _packed(array: Array) -> str:
 
 
 def _unpacked(text: str, tensor: TensorInfo) -> Array:
-    data = np.frombuffer(base64.b64decode(text), np.dtype(tensor.dtype).newbyteorder("<"))
-    return data.reshape(tensor.shape).astype(tensor.dtype)
+    try:
+        data = np.frombuffer(base64.b64decode(text), np.dtype(tensor.dtype).newbyteorder("<"))
+        return data.reshape(tensor.shape).astype(tensor.dtype)
+    except ValueError as error:
+        raise InputError(
+            f"an output in the journal is not the {tensor.nbytes} bytes of {tensor.name!r}: "
+            f"{error}",
+            "begin anew with --restart",
+        ) from None
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:
@@ -611,7 +618,10 @@ def _entry(line: bytes) -> dict[str, Any] | None:
     checksum, _, text = line.rstrip(b"\n").partition(b" ")
     if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text):
         return None
-    entry = json.loads(text)
+    try:
+        entry = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
     return entry if isinstance(entry, dict) else None
 
 
@@ -665,10 +675,22 @@ def _read_journal(
             for name, value in head.items():
                 if entry.get(name) != value:
                     raise _other_journal(path, f"{name} was another")
+        elif not _is_sample(entry):
+            raise _other_journal(path, f"line {number + 1} tells of no sample")
         else:
-            entries[int(entry["sample"])] = entry
+            entries[entry["sample"]] = entry
         size += len(line)
     return entries, size
+
+
+def _is_sample(entry: Mapping[str, Any]) -> bool:
+    """Return whether an entry has what :meth:`_Journal.add` writes."""
+    return (
+        type(entry.get("sample")) is int
+        and isinstance(entry.get("input"), str)
+        and isinstance(entry.get("device"), str)
+        and isinstance(entry.get("reference", 0), str | None)
+    )
 
 
 def _other_journal(path: Path, why: str) -> InputError:
@@ -681,6 +703,11 @@ def _other_journal(path: Path, why: str) -> InputError:
 def _check_resumed(kept: _Journal, data: DataSet, progress: Callable[[int], None]) -> int:
     """Return how many samples are done; raise if one of them is no longer what it was."""
     for index, digest in kept.digests():
+        if not 0 <= index < len(data):
+            raise InputError(
+                f"the journal tells of sample {index}, and the data set has {len(data)}",
+                "begin anew with --restart",
+            )
         if digest_of(data.samples[index]) != digest:
             raise InputError(
                 f"{data.sources[index]} has changed since the evaluation was interrupted",

@@ -22,7 +22,9 @@ import tflite
 from campaigns import PARTS, sampled
 from models import FLOAT_MODELS, INT8_MODELS, model_path
 from odd_models import ODD_MODELS
+from single_op import KINDS, random_op
 from small_models import SMALL_MODELS
+from tflite_builder import ModelBuilder
 
 import hilc
 from hilc.errors import ModelError
@@ -198,3 +200,33 @@ def test_every_word_of_a_small_model_set_to_a_large_number() -> None:
             _load_run_and_compile(file)
         except Exception as error:
             raise AssertionError(f"word at byte {place}: {error!r}") from error
+
+
+def _patched(data: bytes, slot: int, entry: int, value: int) -> bytes:
+    """The file with a number in a vector of its first operator; entry -1 is the length."""
+    operator = tflite.Model.GetRootAs(data, 0).Subgraphs(0).Operators(0)
+    file = bytearray(data)
+    place = operator._tab.Vector(operator._tab.Offset(4 + 2 * slot)) + 4 * entry
+    struct.pack_into("<i", file, place, value)
+    return bytes(file)
+
+
+def test_an_operator_without_its_output_is_refused() -> None:
+    """-1 is an absent input; as an output it was the last tensor, or memory before the list."""
+    b = ModelBuilder()
+    b.input("x", (1, 4), "int8", scale=0.5, zero_point=1)
+    b.output("y", (1, 4), "int8", scale=0.5, zero_point=1)
+    b.op("RELU", ("x",), ("y",))
+    assert load_model(b.build()).outputs == ("y",)
+    with pytest.raises(ModelError, match="tensor number -1; the model has 2"):
+        load_model(_patched(b.build(), 2, 0, -1))
+
+
+def test_custom_options_beyond_the_file_are_refused() -> None:
+    """They were no part of the structure that is checked before anything is read."""
+    rng = np.random.default_rng(1)
+    data = next(random_op(rng, op, dtype).tflite() for op, dtype in KINDS if op == "SIGNAL_RFFT")
+    load_model(data)
+    with pytest.raises(ModelError, match="custom_options has 2147483647 entries") as refused:
+        load_model(_patched(data, 5, -1, 0x7FFFFFFF))
+    assert refused.value.__cause__ is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_mutations import mutant, suite
 
 from hilc.errors import HilError, ModelError, UnsupportedError
+from hilc.frontends import load_model
 from hilc.frontends.onnx import builder
 from hilc.frontends.onnx.importer import import_graph
 from hilc.ir import Array
@@ -147,6 +149,18 @@ def test_constants_beyond_all_memory_are_refused(monkeypatch: pytest.MonkeyPatch
     assert f"take more than {1 << 20} bytes" in refusal(
         model(nodes, (1, 1, 100, 1000), constants=size)
     )
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    proto = onnx.ModelProto()
+    proto.ParseFromString(model(one("Add", "w"), constants={"w": np.ones((1, 2), np.float32)}))
+    constant = proto.graph.initializer[0]
+    constant.data_location = onnx.TensorProto.EXTERNAL
+    entry = constant.external_data.add()
+    entry.key, entry.value = "location", "x" * 300
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match="which is no name of a file: .*File name too long"):
+        load_model(tmp_path / "m.onnx")
 
 
 def test_a_damaged_constant_is_named() -> None:

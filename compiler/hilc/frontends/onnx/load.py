@@ -101,6 +101,7 @@ def _external(tensor: onnx.TensorProto, folder: Path | None) -> bytes:
     start, stated = _number(entries, "offset", what) or 0, _number(entries, "length", what)
     try:
         path = (folder / location).resolve()
+        is_file = path.is_file()
     except (OSError, ValueError) as error:
         raise ModelError(
             f"{what} lie in {location!r:.80}, which is no name of a file: {error}", _HINT
@@ -110,7 +111,7 @@ def _external(tensor: onnx.TensorProto, folder: Path | None) -> bytes:
             f"{what} lie in {location!r}, outside of the model's folder",
             "keep the data in a file beside the model",
         )
-    if not path.is_file():
+    if not is_file:
         raise ModelError(
             f"{what} lie in {location!r}, which is not a file beside the model",
             "copy the file that was exported with the model, too",

@@ -824,7 +824,7 @@ class _Importer:
         inputs only.
         """
         indices = tuple(_ints(table, which))
-        lowest = -1 if isinstance(table, tflite.Operator) else 0
+        lowest = -1 if isinstance(table, tflite.Operator) and which == "Inputs" else 0
         for i in indices:
             if not lowest <= i < len(self.names):
                 raise ModelError(f"{label}: tensor number {i}; the model has {len(self.names)}")

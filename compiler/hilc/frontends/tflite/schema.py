@@ -96,6 +96,7 @@ _OPERATOR = Table(
         2: ("outputs", Vector(4)),
         3: ("builtin_options_type", 1),
         4: ("builtin_options", ANY_TABLE),
+        5: ("custom_options", STRING),
     },
 )
 _SUBGRAPH = Table(
