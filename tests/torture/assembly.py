@@ -63,7 +63,10 @@ _OFTEN = (
     *itertools.product(("ADD", "SUB", "MUL", "UNIDIRECTIONAL_SEQUENCE_LSTM"), ("int16",)),
     *itertools.product(("UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF", "BATCH_MATMUL"), ("int8",)),
     *itertools.product(("TRANSPOSE_CONV",), ("int8", "int16", "float32")),
-    ("BATCH_MATMUL", "float32"),
+    *itertools.product(
+        ("BATCH_MATMUL", "ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SOFTMAX"),
+        ("float32",),
+    ),
 )
 #: Checks of one program.
 _AT_A_TIME = 3000
