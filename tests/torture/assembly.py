@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from boundary_layers import at_the_ends, boundaries, remainders
 from even_ops import even_op
-from float_layers import float_layers
+from float_layers import float_layers, float_ops
 from kernel_checks import Check, Operator, check, checks_of
 from kernel_layers import (
     CASES,
@@ -68,6 +68,8 @@ _OFTEN = (
         ("float32",),
     ),
 )
+#: Kernels that take an image a few rows at a time, which tests/board/test_fusion.py runs.
+_OF_BANDS = {"hil_average_rows_f32_mve", "hil_mean_rows_f32_mve"}
 #: Checks of one program.
 _AT_A_TIME = 3000
 
@@ -81,7 +83,7 @@ def run(budget: Budget) -> Figures:
         family = {
             n
             for n, k in kernels().items()
-            if k.requires & features and k.requires <= board.cpu.features
+            if k.requires & features and k.requires <= board.cpu.features and n not in _OF_BANDS
         }
         calls: Counter[str] = Counter()
         sizes: dict[str, list[set[int]]] = defaultdict(lambda: [set(), set(), set()])
@@ -114,7 +116,9 @@ def run(budget: Budget) -> Figures:
         findings,
         [
             "The last columns: how many of the 16 remainders of a size there were. Layers without "
-            "a width have rows.",
+            "a width have rows. Not called: "
+            + ", ".join(f"`{n}`" for n in sorted(_OF_BANDS))
+            + ", which take bands of fused layers; tests of these run them.",
         ],
     )
 
@@ -145,6 +149,7 @@ def _operators(budget: Budget, name: str) -> Iterator[Operator]:
         layer = make_layer(rng, op, "int8", x, w, attrs)
         yield from (layer, at_the_ends(rng, rectified(tamed(layer))))
     yield from float_layers(rng)
+    yield from float_ops(rng, budget.count(minutes=12, hours=60))
     yield from (wide_layer(rng, shapes, ends) for shapes in SHAPES for ends in (False, True))
     for model in INT8_MODELS if budget.is_long else ("kws",):
         graph = prepare(model_path(model), None, load_board(name).cpu).graph
