@@ -173,6 +173,8 @@ class World:
         for job in jobs:
             if job.is_warm:
                 self._undisturbed(server, job)
+        # Jobs that all begin without a cache have made none.
+        (self.run_folder / "cache").mkdir(exist_ok=True)
         (self.run_folder / "cache").rename(self._template / "cache")
         for job in jobs:
             self.fresh(is_warm=job.is_warm)
