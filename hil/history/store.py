@@ -275,6 +275,9 @@ class History:
             yield
         except sqlite3.Error as error:
             raise self._told(error) from None
+        except UnicodeDecodeError:
+            # SQLite's own message about a damaged schema quotes it.
+            raise self._damaged("its schema is not UTF-8") from None
         except OSError as error:
             raise InputError(
                 f"cannot use the history {self.path}: {error.strerror}",

@@ -113,6 +113,16 @@ def test_an_entry_of_bytes_is_refused(column: str, tmp_path: Path) -> None:
         history.entries()
 
 
+def test_a_schema_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (data,) = hostile_settings._histories()
+    assert b"indexentry_of" in data
+    (tmp_path / "h.db").write_bytes(
+        data.replace(b"indexentry_of", b"index\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8")
+    )
+    with pytest.raises(InputError, match="is not a history, or is damaged"):
+        History(tmp_path / "h.db").entries()
+
+
 def _entry(change: Callable[[dict[str, Any]], object]) -> bytes:
     (good,) = hostile_settings._journals()
     first, second, *_ = good.splitlines(keepends=True)

@@ -20,7 +20,7 @@ hang, a silence or a wrong frame is a finding."""
 
 #: Executions of a long run, by the servers of fuzz_board.
 _LONG = (4_000_000, 2_500_000, 2_500_000, 1_000_000)
-_SHORT = 250_000
+_SHORT = 100_000
 #: Files of the server; those of TVM's run time are its users' too, and more than calls can reach.
 _SERVER_FILES = ("frame.c", "rpc.c", "rpc_packed.c")
 
@@ -31,9 +31,9 @@ def run(budget: Budget) -> Figures:
     findings: list[Finding] = []
     with tempfile.TemporaryDirectory(prefix="torture-device-") as made:
         place = Path(made)
-        corpus, found = place / "corpus", place / "found"
-        corpus.mkdir()
-        found.mkdir()
+        corpus, found, measured = place / "corpus", place / "found", place / "measured"
+        for folder in (corpus, found, measured):
+            folder.mkdir()
         unpacked("device", corpus)
         for server, long_runs in zip(SERVERS, _LONG, strict=True):
             runs = budget.count(_SHORT, long_runs)
@@ -46,7 +46,7 @@ def run(budget: Budget) -> Figures:
             if done.crash is not None:
                 findings.append(Finding(f"the server {server} fails", str(done.crash)))
         files = [*corpus.iterdir(), *found.iterdir()]
-        reached = coverage(files, place)
+        reached = coverage(files, measured)
     for name in _SERVER_FILES:
         part = reached[name]
         lines = f"{part.lines} of {part.of_lines} lines"
