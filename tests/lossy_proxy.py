@@ -23,6 +23,8 @@ from hil.link.protocol import EVENTS, Event, Kind
 Spoil = Callable[[bytes], bytes]
 #: Pieces in which a paced line hands over what it carries.
 _PIECE_S = 0.001
+#: For a process of Python to start or end, also where many others want the cores.
+_START_LIMIT_S = 180.0
 #: What may happen to a byte that is hit; the last two to the rest of its frame, or all of it.
 FLIP, LOSE, DOUBLE, INSERT, TRUNCATE, REORDER = range(6)
 
@@ -290,11 +292,11 @@ def proxy_process(url: str, weather: Weather) -> Iterator[ProxyProcess]:
     process.start()
     theirs.close()
     try:
-        assert ours.poll(30), "the proxy did not start"
+        assert ours.poll(_START_LIMIT_S), "the proxy did not start"
         running = ProxyProcess(ours.recv())
         yield running
         ours.send(None)
-        assert ours.poll(30), "the proxy did not end"
+        assert ours.poll(_START_LIMIT_S), "the proxy did not end"
         running.runs = ours.recv()
         process.join(30)
     finally:

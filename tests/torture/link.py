@@ -63,13 +63,18 @@ def run(budget: Budget) -> Figures:
     jobs = list(_jobs(budget))
     context = multiprocessing.get_context("spawn")
     tallies: dict[Job, Tally] = {}
+    findings: list[Finding] = []
     with ProcessPoolExecutor(_PROCESSES, context) as pool:
         work = {pool.submit(job.run): job for job in jobs}
         for done in as_completed(work):
-            tallies[work[done]] = done.result()
+            # A row that breaks off must not take the others with it.
+            if error := done.exception():
+                how = f"python ci/torture.py link --seed {budget.seed}"
+                findings.append(Finding(f"{work[done]} broke off: {error!r}", how))
+            else:
+                tallies[work[done]] = done.result()
     rows = []
-    findings: list[Finding] = []
-    for job in sorted(jobs, key=lambda job: (job.model, job.board, job.weather.per_byte)):
+    for job in sorted(tallies, key=lambda job: (job.model, job.board, job.weather.per_byte)):
         tally = tallies[job]
         done_count = tally.right + tally.wrong
         rows.append(
