@@ -100,6 +100,8 @@ HIL_INLINE void hil_mve_sums_sixteen(const int8_t *pixel, int32_t filter_h, int3
     }
     vstrhq_s16(totals, low);
     vstrhq_s16(totals + 8, high);
+    /* GCC 12 may move a load of other elements than the first in front of a vector's store. */
+    __asm__ volatile("" : : : "memory");
 }
 
 /* Writes four outputs of finish(p, sums) a time, for all windows. */
@@ -177,11 +179,14 @@ HIL_INLINE int32x4_t hil_mve_scaled_average(const struct hil_scaled_pool_s8_mve 
                                             int32x4_t total) {
     int32_t values[4];
     vstrwq_s32(values, total);
+    /* GCC 12 may move a load of other elements than the first in front of a vector's store. */
+    __asm__ volatile("" : : : "memory");
 #pragma GCC unroll 4
     for (int32_t i = 0; i < 4; i++) {
         values[i] = hil_requantize_by(p->rounding, values[i] + p->offset, p->multiplier, p->shift,
                                       p->out_zero_point);
     }
+    __asm__ volatile("" : : : "memory");
     return vminq_s32(vmaxq_s32(vldrwq_s32(values), vdupq_n_s32(p->low)), vdupq_n_s32(p->high));
 }
 

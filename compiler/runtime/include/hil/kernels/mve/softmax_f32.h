@@ -84,9 +84,9 @@ HIL_INLINE void hil_softmax_f32_mve(const struct hil_softmax_f32_mve *p, const f
             sums = vaddq_m_f32(sums, sums, powers, rest);
             vstrwq_p_f32(out + last, powers, rest);
         }
-        float of_lane[4];
-        vst1q_f32(of_lane, sums);
-        const float sum = of_lane[0] + of_lane[1] + of_lane[2] + of_lane[3];
+        /* By registers: GCC 12 moves a load of the second lane in front of the vector's store. */
+        const float sum = vgetq_lane_f32(sums, 0) + vgetq_lane_f32(sums, 1) +
+                          vgetq_lane_f32(sums, 2) + vgetq_lane_f32(sums, 3);
         const float reciprocal = 1.0F / sum;
         for (int32_t i = 0; i < last; i += 4) {
             vst1q_f32(out + i, hil_softmax_f32_mve_share(vld1q_f32(out + i), sum, reciprocal));

@@ -369,11 +369,12 @@ HIL_INLINE void hil_v6m_depthwise_triples_s8(const struct hil_v6m_depthwise_trip
     for (uint32_t *to = lines; to != end;) {
         to = hil_v7m_widen(p->in_zero_point, p->in_zero_point, p->in_zero_point, 0, 2, to);
     }
-    struct hil_v6m_depthwise_rows rows = {.window = 8 * p->stride_w,
-                                          .windows = 8 * p->stride_w * p->out_w,
-                                          .below = 8 * p->stride_h * p->line,
-                                          .line = 8 * p->line,
-                                          .pixel = p->in_c};
+    struct hil_v6m_depthwise_rows rows;
+    rows.window = 8 * p->stride_w;
+    rows.windows = 8 * p->stride_w * p->out_w;
+    rows.below = 8 * p->stride_h * p->line;
+    rows.line = 8 * p->line;
+    rows.pixel = p->in_c;
     for (int32_t images = p->batch; images > 0; images--) {
         const int8_t *weights = p->weights;
         const int32_t *scales = p->scales;

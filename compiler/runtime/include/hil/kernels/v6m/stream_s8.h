@@ -28,7 +28,7 @@
  *
  * Output: as in columns_s8.h, of all values of int8, with two pieces and no turns.
  *
- * Stack: 280 bytes.
+ * Scratch: none. On the stack, 280 bytes.
  *
  * Cost: an element of 9 MACs takes 14 instructions, one of 3 takes 6; nine outputs about 165.
  * Measured (`hil bench` on microbit, instructions under QEMU) a MAC: 1x1 25x5x64 to 64 (kws,
