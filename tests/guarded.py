@@ -103,6 +103,9 @@ def _check_path(event: str, path: Any, writes: bool) -> None:
     if text in (":memory:", "") or text.startswith("file:"):
         return
     real = os.path.realpath(text)
+    if "/__pycache__" in real and any(real.startswith(f"{root}/") for root in _READABLE):
+        # Python, and pytest in its place, keep what they compile of a module on its first import.
+        return
     allowed = (str(_watched),) if writes else (str(_watched), *_READABLE)
     if not any(real == root or real.startswith(f"{root}/") for root in allowed) and (
         writes or real not in _ALSO_READABLE

@@ -114,7 +114,8 @@ def benchmark_named(name: str, module: Module) -> Benchmark:
         if sizes == (benchmark.input_bytes, benchmark.outputs):
             return benchmark
     raise InputError(
-        f"the model {module.name!r} has not the sizes of one of MLPerf Tiny's reference models",
+        f"the model {module.name!r} does not have the sizes of any of MLPerf Tiny's reference "
+        "models",
         f"say which benchmark it is: {known}",
     )
 

@@ -144,6 +144,13 @@ def gates(
                 f"the baseline is of {titles}, not of {measurement.title}",
                 "give the baseline of this model and board",
             )
+        if baseline.source == measurement.source:
+            raise InputError(
+                f"{measurement.source} would be held to itself: it is the baseline and what is "
+                f"measured of {measurement.title}",
+                "give an older baseline, or the model to measure it now: "
+                "hil gate MODEL --board B --baseline F",
+            )
         verdicts.append(gate(baseline, measurement, limits, allow_other_model=allow_other_model))
     return verdicts
 

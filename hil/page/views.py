@@ -235,11 +235,11 @@ def _verdict(counts: Mapping[Status, int], total: int) -> str:
     parts = []
     for status, told in (
         ("failed", "failed"),
-        ("differ", "differ from the reference"),
+        ("differ", "different from the reference"),
         ("missed", "missed a limit"),
         ("measured", "measured without a reference"),
         ("skipped", "skipped"),
-        ("match", "equal it"),
+        ("match", "equal to the reference"),
     ):
         if counts[status]:  # type: ignore[index]
             parts.append(f"{counts[status]} {told}")  # type: ignore[index]

@@ -70,7 +70,7 @@ class Scaling:
             if values is not None and not (values and np.isfinite(values).all()):
                 raise InputError(f"{what} {values!r} is no list of numbers", "write 0 or 0.5,0.5,1")
         if self.std is not None and 0 in self.std:
-            raise InputError("std 0 cannot be divided by", "give another std")
+            raise InputError("std is 0, and values are divided by it", "give another std")
 
     def real(self, values: Array, what: str) -> Array:
         """Return numbers as floats, in float64."""

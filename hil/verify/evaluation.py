@@ -674,7 +674,7 @@ def _read_journal(
         if number == 0:
             for name, value in head.items():
                 if entry.get(name) != value:
-                    raise _other_journal(path, f"{name} was another")
+                    raise _other_journal(path, f"{name} was different")
         elif not _is_sample(entry):
             raise _other_journal(path, f"line {number + 1} tells of no sample")
         else:

@@ -187,7 +187,7 @@ def test_bench_with_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     gate = ["gate", str(tmp_path / "now.json"), "--baseline", str(tmp_path / "base.json")]
     assert main([*gate, "--max-energy", "3%"]) == 0
     assert main([*gate, "--max-energy", "2%"]) == 1
-    assert "92.0 energy in uJ (+2.22 %)" in capsys.readouterr().out
+    assert "energy 92.0 uJ: 2 more than 90 (+2.22 %)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,7 @@ def test_what_has_changed_is_noticed(model: Any, oracle: Oracle, tmp_path: Path)
         evaluated(changed)
     with pytest.raises(InputError, match="not the journal of this evaluation: labels"):
         evaluated(labels=(LABELS + 1) % 5)
-    with pytest.raises(InputError, match="samples was another"):
+    with pytest.raises(InputError, match="samples was different"):
         evaluated(INPUTS[:9], LABELS[:9])
     changed[30] = 0
     assert evaluated(restart=True, data=changed).resumed == 0

@@ -66,7 +66,7 @@ def test_a_project_has_one_server() -> None:
 
 
 def test_benchmarks_of_models(net: Module) -> None:
-    with pytest.raises(InputError, match="has not the sizes of one of MLPerf Tiny's"):
+    with pytest.raises(InputError, match="does not have the sizes of any of MLPerf Tiny's"):
         benchmark_named("auto", net)
     assert benchmark_named("ic02", net).wire == "uint8"
     with pytest.raises(InputError, match="no model 'kws02'"):

@@ -307,7 +307,7 @@ def test_the_page_loads_nothing(whole: Document) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Of 4 results, 1 failed, 1 differ from the reference, 1 measured without a reference",
+        "Of 4 results, 1 failed, 1 different from the reference, 1 measured without a reference",
         "1,234,567",
         "Instructions are counted by an emulator; they are not cycles.",
         "The first layer that differs is 1 CONV_2D: element [0, 7] of Identity in sample 3",
@@ -359,7 +359,7 @@ def test_of_many_classes_the_confusions_are_listed() -> None:
     ("changes", "verdict"),
     [
         ({}, "The result equals its reference"),
-        ({"mismatches": 2}, "Of 1 result, 1 differ from the reference"),
+        ({"mismatches": 2}, "Of 1 result, 1 different from the reference"),
         ({"met": False}, "Of 1 result, 1 missed a limit"),
     ],
 )
@@ -418,7 +418,11 @@ def test_cycles_have_a_latency() -> None:
     [
         ([result()], "The result equals its reference", True),
         ([result(), result("other")], "All 2 results equal their references", True),
-        ([result(), different()], "Of 2 results, 1 differ from the reference, 1 equal it", False),
+        (
+            [result(), different()],
+            "Of 2 results, 1 different from the reference, 1 equal to the reference",
+            False,
+        ),
         ([FAILED], "Of 1 result, 1 failed", False),
         ([result(verify=None)], "Of 1 result, 1 measured without a reference", False),
     ],

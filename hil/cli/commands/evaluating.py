@@ -76,10 +76,13 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
     report = replace(report, provenance=made_from)
     result = report.to_json()
     # First, since the journal is gone: a full disk must not take the result as well.
-    console.result(result, evaluation_text(report))
-    if args.output:
-        write_file(args.output, json.dumps(result, indent=2) + "\n")
-    record(history, "evaluate", [result], console)
+    # Also where the reader of the output goes away.
+    try:
+        console.result(result, evaluation_text(report))
+    finally:
+        if args.output:
+            write_file(args.output, json.dumps(result, indent=2) + "\n")
+        record(history, "evaluate", [result], console)
     return 0 if report.is_met and report.match else 1
 
 

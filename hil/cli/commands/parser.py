@@ -246,7 +246,7 @@ class Version(argparse.Action):
 def natural_int(text: str) -> int:
     """Parse a whole number of at least 0."""
     if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     if len(text) > len(str(_LARGEST)) or int(text) > _LARGEST:
         raise argparse.ArgumentTypeError(f"{text} is too large: the largest is {_LARGEST}")
     return int(text)

@@ -188,8 +188,11 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
     outcome = Outcome(
         "verify", board.name, reports, several(results), code, in_detail=args.per_layer
     )
-    console.outcome(outcome)
-    record(history, "verify", results, console)
+    # Also where the reader of the output goes away.
+    try:
+        console.outcome(outcome)
+    finally:
+        record(history, "verify", results, console)
     return code
 
 
@@ -235,17 +238,19 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     history = history_of(args)
     board, reports = measured(args, console)
     results = [report.to_json() for report in reports]
-    console.outcome(
-        Outcome(
-            "bench",
-            board.name,
-            reports,
-            several(results),
-            in_detail=args.per_layer,
-            limit=args.limit,
-        )
+    outcome = Outcome(
+        "bench",
+        board.name,
+        reports,
+        several(results),
+        in_detail=args.per_layer,
+        limit=args.limit,
     )
-    record(history, "bench", results, console)
+    # Also where the reader of the output goes away.
+    try:
+        console.outcome(outcome)
+    finally:
+        record(history, "bench", results, console)
     return 0
 
 
