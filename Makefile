@@ -10,9 +10,9 @@ C_FILES = $(shell find compiler hil firmware_template tests/c -name '*.[ch]' -no
 
 help:
 	@echo 'make demo       classify handwritten digits on an emulated board, compare every answer'
-	@echo 'make test       all tests but the campaigns (ARGS="-k name" narrows them; JOBS=N sets the'
-	@echo '                workers); of each campaign a sample'
-	@echo 'make test-full  the campaigns: the tests that are marked full'
+	@echo 'make test       the tests (ARGS="-k name" narrows them; JOBS=N sets the workers); of each'
+	@echo '                campaign a sample'
+	@echo 'make test-full  the tests that are marked full: campaigns, and what is long and rarely changes'
 	@echo 'make check      ruff, mypy --strict, import-linter, clang-format, cppcheck, stale pages'
 	@echo 'make docs       write the reference pages anew, build the site in build/site, check its links'
 	@echo 'make prove      the MLPerf Tiny models on every board against the reference'

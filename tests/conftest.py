@@ -31,7 +31,7 @@ CCACHE = {
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "full: a campaign; 'make test' leaves it out, 'make test-full' runs it"
+        "markers", "full: a campaign, or long and rarely changed; left to 'make test-full'"
     )
     # Some machines set it: each of a thousand commands would compile all modules again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -16,6 +16,9 @@ from random_graphs import GraphBuilder
 import hilc
 from hilc.compat.tvm.crt import CRT, INCLUDE, crt_files, crt_sources, template_files
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 HERE = Path(__file__).parent / "crt"
 SOURCES = [CRT / name.removeprefix("src/runtime/crt/") for name in crt_sources()]
 

@@ -14,6 +14,9 @@ import hilc
 from hilc import interpreter
 from hilc.artifact.library import Module
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 _MAIN = """\
 #include <stdio.h>
 #include <tvm/runtime/crt/aot_executor.h>

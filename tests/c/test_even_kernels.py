@@ -13,6 +13,9 @@ from hilc.ops import OPS
 from hilc.ops.attributes import ActivationAttributes
 from hilc.target import get_cpu
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 
 def ops(seed: int, kind: tuple[str, str], number: int) -> list[SingleOp]:
     rng = np.random.default_rng([seed, KINDS.index(kind)])

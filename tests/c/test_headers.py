@@ -63,6 +63,7 @@ def check(compiler: tuple[str, ...], folder: Path, *sources: str) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("compiler", ARM)
 def test_each_header_compiles_alone(compiler: str, folder: Path) -> None:
     names = []

@@ -16,6 +16,9 @@ from single_op import SingleOp, batch_matmul_draft, finish, random_op
 from hilc.ir import Quant, Tensor
 from hilc.target import get_cpu
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 M3, M4 = get_cpu("cortex-m3"), get_cpu("cortex-m4")
 LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 #: Of the kernels for computed matrices.

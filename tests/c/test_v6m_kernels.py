@@ -57,6 +57,7 @@ def check_family(operators: Sequence[Operator], **options: Any) -> dict[str, int
     return count(checks)
 
 
+@pytest.mark.full
 def test_random_layers():
     rng = np.random.default_rng(61)
     operators = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")

@@ -44,6 +44,7 @@ def check_family(
     return count(checks)
 
 
+@pytest.mark.full
 def test_random_layers():
     rng = np.random.default_rng(31)
     layers = [random_layer(rng, op, "int8", True) for op in OPERATORS for _ in range(300)]

@@ -19,6 +19,9 @@ from hilc.lowering.kernels import KernelCall
 from hilc.ops.operands import output_clamp
 from hilc.target import get_cpu
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 HOST = get_cpu("host")
 LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 

@@ -24,6 +24,9 @@ from hil.board import Board, board_names, load_board
 from hil.build import Firmware, build
 from hil.firmware.image import Segment, read_image
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parents[2]
 BOARDS = (
     "ek-ra8m1",

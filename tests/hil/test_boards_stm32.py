@@ -26,6 +26,9 @@ from hil.probe.probes import ProbeInfo, choose_probe
 from hilc.support.resources import data_dir
 from hilc.support.toml import tomllib
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 MHZ = 1_000_000
 NVIC_ENABLE, CCR = 0xE000_E100, 0xE000_ED14
 #: A cell that holds no byte of the transmitter.

@@ -300,6 +300,7 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.full
 def test_an_interrupted_build_leaves_nothing(kept: Firmware, tmp_path: Path) -> None:
     """At several moments; the signal goes to the command alone, as a supervisor sends it."""
     archive, output = tmp_path / "net.tar", tmp_path / "project"

@@ -18,6 +18,9 @@ from hil.build import build
 from hil.errors import InputError
 from hil.firmware.sources import ModelOptions, load_libraries
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 BOARD = load_board("mps2-an386")
 
 

@@ -80,6 +80,7 @@ def test_models_and_boards_have_any_name(
     capsys.readouterr()
 
 
+@pytest.mark.full
 def test_a_checkout_lies_anywhere(tmp_path: Path) -> None:
     """And is read-only, as an installation is."""
     checkout = tmp_path / f'{ODD[:12]};"|'.replace(":", "")

@@ -20,6 +20,9 @@ import hilc
 from hil.page.plan_picture import FORMATS, is_unchanged, plan_figure, save
 from hilc.memory.explain import Explanation
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 
 def explained(model: str, ram: int | None = None) -> Explanation:
     source = SMALL_MODELS[model]() if model in SMALL_MODELS else models.model_path(model)

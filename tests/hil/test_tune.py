@@ -13,6 +13,9 @@ from hil.cli import main
 from hilc.lowering.choice import Choice
 from hilc.schedule.tuning import load_tuning
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 BOARD, CPU = "mps2-an386", "cortex-m4"
 
 

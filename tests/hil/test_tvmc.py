@@ -25,6 +25,9 @@ from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
 from hilc.memory.plan import PoolSpec
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 #: As of a script for TVM 0.14 on a Cortex-M4.
 CRT = "--target 'c -mcpu=cortex-m4' --runtime crt --executor aot -f mlf"
 PLANNED = {"cpu": "cortex-m4", "codegen": "c", "runtime": "crt", "pools": "internal"}

@@ -159,6 +159,7 @@ def rows_of(file: KerasFile) -> set[str]:
     return {row.operator for row in REFUSED if file in row}
 
 
+@pytest.mark.full
 def test_the_table_says_what_is_refused() -> None:
     """Of every file: what is not in the table compiles, what is in it does not."""
     wrong: dict[str, list[str]] = defaultdict(list)
@@ -196,14 +197,12 @@ def _groups() -> list[tuple[str, list[KerasFile]]]:
     ]
 
 
-_GROUP = 24
+_GROUP = 12
 _GROUPS = dict(_groups())
 
 
 @tflm.needs_tflm
-@pytest.mark.parametrize(
-    "group", sampled(_GROUPS, keep=[name for name in _GROUPS if name.startswith("sample")])
-)
+@pytest.mark.parametrize("group", sampled(_GROUPS, keep=["sample0"]))
 def test_on_the_host(group: str, tmp_path: Path) -> None:
     """Every layer's bytes, of floats within the bound that ``hil verify`` has for them."""
     libraries = {file: compiled(file) for file in _accepted(_GROUPS[group])}

@@ -29,6 +29,9 @@ from hilc.compat.tvm.system_lib import registry_module, registry_names_blob
 from hilc.ir import Graph
 from hilc.target import get_cpu
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 CELLS: Mapping[str, dict[str, Any]] = {
     "packed/packed": {"api": "packed", "interface": "packed"},
     "unpacked/packed": {"api": "unpacked", "interface": "packed"},

@@ -15,6 +15,9 @@ from hilc import host
 from hilc.interpreter import run_all
 from hilc.ir import Graph
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 RELATIVE = 2e-6
 
 

@@ -36,6 +36,9 @@ from hilc.lowering.choice import Choice, Group
 from hilc.memory.plan import PoolSpec
 from hilc.target import get_cpu
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 #: api and interface of each calling convention.
 CONVENTIONS = {
     "c": ("unpacked", "c"),

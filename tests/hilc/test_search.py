@@ -356,6 +356,7 @@ def test_balanced_saves_most_of_the_workspace_for_a_quarter_of_the_instructions(
     assert found.balanced.workspace_bytes <= 0.4 * found.fastest.workspace_bytes
 
 
+@pytest.mark.full
 def test_groups_take_flash_heavy_kernels_where_that_keeps_the_promise():
     own = Planner(prepare(models.model_path("ic"), "ic", CPU).graph, CPU, io_in_pool=True)
     found = Goals(ParetoFrontier(own))

@@ -22,6 +22,9 @@ from hilc.errors import HilError, InputError
 from hilc.interpreter import run
 from hilc.target import get_cpu
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 _HOST_OBJECTS = ("gcc", "-std=c11", "-fPIC", "-O1")
 _ARM_OBJECTS = ("arm-none-eabi-gcc", "-std=c11", *get_cpu("cortex-m4").cflags)
 

@@ -171,6 +171,7 @@ def test_a_cancelled_wait_leaves_no_reservation(keeper: Keeper) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.full
 def test_a_board_whose_users_machine_is_gone_is_given_to_who_waits(
     lab: Served, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
