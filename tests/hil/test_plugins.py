@@ -25,6 +25,9 @@ from hil.plugins import plugins
 from hil.runners import Choice, Runner, Running, _started, register_runner, runner_named
 from hilc.frontends import Reader, register_reader
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 TESTS = Path(__file__).resolve().parents[1]
 DIGITS = TESTS.parent / "examples" / "digits" / "digits.tflite"
 BOARD = "mps2-an386"

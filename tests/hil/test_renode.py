@@ -38,6 +38,9 @@ from hil.link.line import Link
 from hil.runners import Resettable, renode, renode_monitor
 from hil.runners.renode_monitor import Monitor, Telnet
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "renode"
 STAND_IN = Path(__file__).parent / "renode_stand_in.py"

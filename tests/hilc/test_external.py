@@ -46,6 +46,9 @@ from hilc.transforms import run_passes
 from hilc.transforms.partition import partition
 from hilc.transforms.remove_dead import remove_dead
 
+#: It changes rarely, and takes long.
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "byoc"
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
