@@ -298,8 +298,8 @@ def test_a_history_has_what_is_compared(
     assert main(["gate", "2", "--baseline", "4", "--max-slower", "0"]) == 0
     capsys.readouterr()
     # What is compared with itself is always within its limits.
-    for words in (["--baseline", "4"], ["--baseline", "HEAD"], ["2", "--baseline", "2"]):
-        assert main(["gate", *words, "--max-slower", "0"]) == 2
+    for itself in (["--baseline", "4"], ["--baseline", "HEAD"], ["2", "--baseline", "2"]):
+        assert main(["gate", *itself, "--max-slower", "0"]) == 2
         assert "would be held to itself" in capsys.readouterr().err
     # Digits of a commit that could be an id; an id that no database can hold.
     digits = "98765432" * 5
