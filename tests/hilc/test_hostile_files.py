@@ -13,6 +13,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -21,7 +22,7 @@ from campaigns import sampled
 from guarded import Verdict, guard, verdict
 from hostile_files import EXECUTED, FORMATS, Format, Payload
 
-from hilc.errors import InputError, ModelError
+from hilc.errors import HilError, InputError, ModelError
 from hilc.frontends import load_model
 
 
@@ -37,8 +38,11 @@ def judged(chosen: Format, data: bytes, folder: Path) -> Verdict:
 def test_changed_files_are_accepted_or_refused(name: str, tmp_path: Path) -> None:
     chosen = FORMATS[name]
     originals = chosen.originals()
+    # Outside of the guard, since modules are imported on their first use. ONNX's own suite has
+    # models that are refused as well.
     for data in originals[::40]:
-        chosen.use(chosen.read(data, tmp_path), tmp_path)
+        with suppress(HilError):
+            chosen.use(chosen.read(data, tmp_path), tmp_path)
     accepted = 0
     with guard(tmp_path):
         for number in range(80):
