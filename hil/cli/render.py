@@ -217,9 +217,9 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
 def _limit_line(report: BenchReport) -> str:
     """Return the limit of the model, or that it is not known."""
     if report.limit is None or report.ratio is None:
-        lacking = sum(layer.limit is None for layer in report.layers)
+        missing = sum(layer.limit is None for layer in report.layers)
         return (
-            f"no limit of the model: that of {lacking} of {counted(len(report.layers), 'layer')} "
+            f"no limit of the model: that of {missing} of {counted(len(report.layers), 'layer')} "
             "is not known, by the description of the core or of the library"
         )
     return (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hil.board import Board
@@ -46,6 +47,17 @@ def record(
     numbers = [history.record(kind, result) for result in results]
     noun = "entry" if len(numbers) == 1 else "entries"
     console.log(f"{noun} {', '.join(map(str, numbers))} of the history {history.path}")
+
+
+@contextmanager
+def recorded(
+    history: History | None, kind: Kind, results: Sequence[Mapping[str, Any]], console: Console
+) -> Iterator[None]:
+    """Show results, then record them: also where the reader of the output has gone away."""
+    try:
+        yield
+    finally:
+        record(history, kind, results, console)
 
 
 def provenance_of(

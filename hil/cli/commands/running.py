@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hil.board import Board
 from hil.cli.commands.options import compiled_for, opened, reachable_board
-from hil.cli.commands.recording import history_of, provenance_of, record
+from hil.cli.commands.recording import history_of, provenance_of, recorded
 from hil.cli.commands.tapping import against_command
 from hil.cli.console import Console, arrays_json, several
 from hil.cli.render import run_text
@@ -188,11 +188,8 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
     outcome = Outcome(
         "verify", board.name, reports, several(results), code, in_detail=args.per_layer
     )
-    # Also where the reader of the output goes away.
-    try:
+    with recorded(history, "verify", results, console):
         console.outcome(outcome)
-    finally:
-        record(history, "verify", results, console)
     return code
 
 
@@ -246,11 +243,8 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
         in_detail=args.per_layer,
         limit=args.limit,
     )
-    # Also where the reader of the output goes away.
-    try:
+    with recorded(history, "bench", results, console):
         console.outcome(outcome)
-    finally:
-        record(history, "bench", results, console)
     return 0
 
 
