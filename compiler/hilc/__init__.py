@@ -22,10 +22,12 @@ from hilc.memory.plan import Planner
 from hilc.memory.program import Pin, PoolSpec, Program
 from hilc.ops import OPS
 from hilc.options import CompileOptions, Model, takes_options
+from hilc.schedule.groups import require_fed_group
 from hilc.schedule.search import Found, LimitError, search
 from hilc.schedule.tuning import load_tuning
 from hilc.source import Source, prepare
 from hilc.target import Cpu, load_cpu
+from hilc.transforms.feed import with_feed
 
 __version__ = "0.1.0"
 
@@ -142,6 +144,8 @@ def _within(source: Source, cpu: Cpu, options: CompileOptions, goal: str) -> _Pl
     """Return the program of a source; the graphs that it calls are planned for ``goal``."""
     called = replace(options, optimize=goal)
     source = replace(source, graph=with_control_flow(source.graph, cpu, called))
+    if options.feed == "rows":
+        source = replace(source, graph=with_feed(source.graph))
     planner = Planner(
         source.graph,
         cpu,
@@ -151,6 +155,8 @@ def _within(source: Source, cpu: Cpu, options: CompileOptions, goal: str) -> _Pl
         memory=name_pools(options.memory) or (PoolSpec(),),
         scratch_in_pool=options.pools != "calls",
     )
+    if options.feed == "rows":
+        require_fed_group(planner)
     if options.choice is not None:
         return _Planned(source, planner.plan(options.choice), None)
     tuning = options.tuning

@@ -21,7 +21,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from hilc.artifact.library import TensorInfo
+from hilc.artifact.library import Module, TensorInfo
 from hilc.errors import InputError
 from hilc.ir import Array
 from hilc.support.counters import Counter
@@ -585,3 +585,72 @@ def _deliver(info: TensorInfo, value: Array, out: Array | None) -> Array:
     require_writable(info, out)
     np.copyto(out, value)
     return out
+
+
+class Rows:
+    """The rows of an input that the caller pushes, one after the other, in place of setting it."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        #: Rows that are still missing; None where the input was set, or is zeros.
+        self.missing: int | None = None
+
+    @property
+    def at_start(self) -> bool:
+        """Whether no row was pushed since the last run."""
+        return self.missing in (None, self._module.fed_rows)
+
+    def start(self) -> None:
+        """Begin with the first row."""
+        self._require()
+        self.missing = self._module.fed_rows
+
+    def _require(self) -> None:
+        if not self._module.fed_rows:
+            raise InputError(
+                f"model {self._module.name!r} takes its inputs as a whole",
+                "set them, or compile the model with feed=rows",
+            )
+
+    def check(self, rows: npt.ArrayLike) -> Array:
+        """Return the bytes of the next rows, an array of the input's type and of whole rows."""
+        self._require()
+        info = self._module.inputs[0]
+        values = numbers(f"rows of input {info.name!r}", rows, info.dtype)
+        size = info.nbytes // np.dtype(info.dtype).itemsize // self._module.fed_rows
+        if values.dtype.newbyteorder("=") != np.dtype(info.dtype) or values.size % size:
+            raise InputError(
+                f"rows of input {info.name!r} are {info.dtype} of {size} elements each, the array "
+                f"is {values.dtype}{list(values.shape)}",
+                "push whole rows of the input's type",
+            )
+        missing = self._module.fed_rows if self.missing is None else self.missing
+        if values.size // size > missing:
+            raise InputError(
+                f"{values.size // size} rows of input {info.name!r} are pushed, and {missing} are "
+                "missing",
+                "run the model after the last row, or start the rows again",
+            )
+        little_endian = values.astype(np.dtype(info.dtype).newbyteorder("<"), order="C")
+        return little_endian.reshape(-1).view(np.uint8)
+
+    def took(self, nbytes: int) -> int:
+        """Record that so many bytes of rows were taken; return how many rows are missing."""
+        if self.missing is None:
+            self.missing = self._module.fed_rows
+        self.missing -= nbytes // self._module.row_bytes
+        return self.missing
+
+    def require_all(self, repeat: int) -> None:
+        """Raise unless a run can follow; the next one needs new rows."""
+        if self.missing:
+            raise InputError(
+                f"{self.missing} of {self._module.fed_rows} rows of model {self._module.name!r} "
+                "are missing",
+                "push them before the run",
+            )
+        if self.missing is not None and repeat != 1:
+            raise InputError(
+                f"{repeat} runs of model {self._module.name!r} on rows that were pushed once",
+                "push the rows for each run, or set the input",
+            )

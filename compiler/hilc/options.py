@@ -78,6 +78,12 @@ class CompileOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.feed == "rows" and (self.keep_inputs or self.pins):
+            raise InputError(
+                "an input that is fed by rows lies nowhere as a whole, so keep_inputs and pins "
+                "have no meaning",
+                "leave them out, or give the input as a whole: feed=whole",
+            )
         if self.reference not in (None, *_DEFINITIONS):
             raise InputError(
                 f"no code is compiled by the definition of {self.reference!r}",

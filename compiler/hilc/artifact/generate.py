@@ -184,6 +184,7 @@ def _module(
         fixed_sizes=program.graph.fixed_sizes,
         float_layers=program.graph.float_layers,
         rounded_biases=program.graph.rounded_biases,
+        fed_rows=0 if program.feed is None else program.fed_tensor.shape[1],
     )
 
 

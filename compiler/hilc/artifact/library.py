@@ -166,6 +166,9 @@ def require_distinct(modules: Sequence[Module]) -> None:
     for module in modules:
         entries = {f"{module.symbol}_run", f"{module.symbol}___tvm_main__"}
         entries |= {f"{module.symbol}_reset_state"} if module.states else set()
+        if module.fed_rows:
+            words = ("start_rows", "push_rows", "push_bytes", "pull_rows", "__tvm_feed__")
+            entries |= {f"{module.symbol}_{word}" for word in words}
         layers = {layer.function for layer in module.layers}
         externals = {symbol for external in module.externals for symbol in external.symbols}
         for function in sorted({*entries, *layers, *externals, *module.functions}):

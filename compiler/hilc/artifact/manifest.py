@@ -162,11 +162,18 @@ class Module:
     float_layers: tuple[FloatLayer, ...] = ()
     #: Its biases of floats that are integers now.
     rounded_biases: tuple[RoundedBias, ...] = ()
+    #: Rows in which the caller brings the input, and which lie nowhere together; 0: as a whole.
+    fed_rows: int = 0
 
     @property
     def state_bytes(self) -> int:
         """The pool of the states, which is no part of the workspace."""
         return sum(pool.nbytes for pool in self.workspace_pools if pool.persistent)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row that is fed; 0 where the inputs are whole."""
+        return self.inputs[0].nbytes // self.fed_rows if self.fed_rows else 0
 
     def __repr__(self) -> str:
         return (
@@ -176,7 +183,7 @@ class Module:
 
     def to_json(self) -> bytes:
         written = asdict(self)
-        for name in _OMITTED_WHEN_EMPTY:
+        for name in (*_OMITTED_WHEN_EMPTY, "fed_rows"):
             if not written[name]:
                 del written[name]
         if not self.states:
@@ -194,7 +201,7 @@ class Module:
                 value = _with_no_states(value)
             # Libraries of releases before there was a choice compute as TFLite's reference kernels.
             empty: dict[str, Any] = {name: [] for name in _OMITTED_WHEN_EMPTY}
-            value = {"reference": "litert-ref", **empty, **value}
+            value = {"reference": "litert-ref", "fed_rows": 0, **empty, **value}
             value["layers"] = _with_work(value.get("layers"))
         module = decode(Module, value, label)
         check_module(module, label)
@@ -257,9 +264,15 @@ def check_module(module: Module, label: str) -> None:
     for border, infos in (("input", module.inputs), ("output", module.outputs)):
         for info in infos:
             _check_tensor(info, module.workspace_pools, require)
-            require((info.offset is not None) == module.io_in_pool, f"{border} lies elsewhere")
+            is_pooled = module.io_in_pool and not (border == "input" and module.fed_rows)
+            require((info.offset is not None) == is_pooled, f"{border} lies elsewhere")
             require(info.channels is None, f"{border} lacks channels")
         require(len({info.c_name for info in infos}) == len(infos), f"two {border}s share a name")
+    if module.fed_rows:
+        holds = len(module.inputs) == 1 and module.fed_rows > 0
+        require(holds and module.inputs[0].nbytes % module.fed_rows == 0, "fed_rows is wrong")
+        words = (module.api, module.interface, module.pools == "calls")
+        require(words == ("unpacked", "c", False), "rows are fed through another interface")
     shapes = {info.name: info.shape for info in module.inputs}
     for fixed in module.fixed_sizes:
         shape = shapes.get(fixed.input, ())

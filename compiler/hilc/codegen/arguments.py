@@ -85,7 +85,7 @@ def main_arguments(program: Program, options: Options) -> tuple[MainArgument, ..
     tensors = program.graph.tensors
     arguments: list[MainArgument] = []
     if not program.io_in_pool:
-        for index, name in enumerate(program.graph.inputs):
+        for index, name in enumerate(program.graph.inputs if program.feed is None else ()):
             tensor = tensors[name]
             arguments.append(
                 MainArgument("input", index, f"input{index}", tensor.shape, tensor.dtype)
@@ -116,3 +116,10 @@ def program_devices(program: Program) -> tuple[Device, ...]:
         if isinstance(step.call, ExternalCall) and (device := step.call.module.device):
             devices.setdefault(device.field, device)
     return tuple(devices.values())
+
+
+def feed_arguments(program: Program, options: Options) -> tuple[MainArgument, ...]:
+    """Return the arguments of the function that computes on the rows that came: of those of the
+    main all but the devices.
+    """
+    return tuple(a for a in main_arguments(program, options) if a.kind != "device")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hilc.codegen.arguments import main_arguments
+from hilc.codegen.arguments import feed_arguments, main_arguments
 from hilc.codegen.cwriter import c_comment, c_includes
 from hilc.codegen.dialects import CONVENTIONS, INTERFACES
 from hilc.codegen.function_table import function_table
+from hilc.codegen.fused import FEED
 from hilc.codegen.names import Names
+from hilc.codegen.operators import feed_prototype
 from hilc.codegen.options import Options
 from hilc.codegen.states import reset_values
 from hilc.memory.allocate import ALIGNMENT
@@ -24,14 +26,17 @@ def write_entry(
     interface = INTERFACES[options.interface]
     main = CONVENTIONS[options.api].main_prototype(names.main, main_arguments(program, options))
     includes = [*interface.entry_includes]
-    if program.graph.states:
+    if program.graph.states or program.feed is not None:
         includes.append("string.h")
+    if program.feed is not None:
+        includes.append(FEED)
     if table is not None:
         includes += function_table().includes
     sections = [
         c_comment(f'Entry point of the model "{program.graph.name}".')
         + c_includes(*includes, names.header),
         f"{main};\n",
+        *_feed(program, names, options),
         *interface.entry_globals(options),
         *_pools(program, names, options),
         *reset_values(program),
@@ -44,6 +49,12 @@ def write_entry(
             sections.append(function_table().declarations(others))
         sections.append(function_table().definitions(table, weak=True))
     return "\n".join(sections)
+
+
+def _feed(program: Program, names: Names, options: Options) -> Iterable[str]:
+    """Return the declaration of the function that computes on rows."""
+    if program.feed is not None:
+        yield f"{feed_prototype(names, feed_arguments(program, options))};\n"
 
 
 def _pools(program: Program, names: Names, options: Options) -> Iterable[str]:

@@ -3,6 +3,9 @@
 Each stage is a function around its kernel. The group's function executes the schedule, one byte per
 call: the index of a table row with the numbers of the call; its first element selects the stage.
 Numbers that all calls of a stage share are part of the code.
+
+Where the caller brings the rows of the input, the schedule stops at each call of the stage that
+takes them in, and goes on behind it: ``struct <prefix>_feed`` keeps where it is.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from hilc.ir import Array, Node
 
 #: Name of the function that moves rows within a buffer.
 ROWS = "hil/rows.h"
+#: Functions of an input that comes by rows.
+FEED = "hil/feed.h"
 
 _INT16_MAX = (1 << 15) - 1
 
@@ -28,6 +33,8 @@ class GroupText:
 
     definitions: str
     body: str
+    #: The type of what a group that is fed keeps between two calls; "" for another one.
+    feed: str = ""
 
 
 @dataclass
@@ -40,16 +47,6 @@ class _Column:
     @property
     def text(self) -> str:
         return c_int(self.values[0]) if self.index is None else f"call[{self.index}]"
-
-
-@dataclass
-class _Cursor:
-    """Pointer into a tensor outside of the group, which advances with the calls of a stage."""
-
-    name: str
-    start: int
-    #: None if it never advances.
-    step: _Column | None
 
 
 @dataclass
@@ -105,34 +102,73 @@ class _Group:
             _StageText(stage, [entry for entry in call.entries if entry.stage == index])
             for index, stage in enumerate(call.stages)
         ]
-        self._cursors: list[_Cursor] = []
+        #: Offsets into tensors outside of the group, which advance with the calls of a stage: where
+        #: they start.
+        self._cursors: dict[str, int] = {}
         self._moves = [move for entry in call.entries for move in entry.moves]
 
     def write(self) -> GroupText:
-        functions = [self._function(index) for index in range(len(self._stages))]
-        cases = [self._case(index) for index in range(len(self._stages))]
+        fed = self._call.fed
+        functions = [self._function(i) for i in range(len(self._stages)) if i != fed]
+        cases = [
+            self._wait(index) if index == fed else self._case(index)
+            for index in range(len(self._stages))
+        ]
         cases += [self._move()] if self._moves else []
         tables, row_type = self._tables()
         if any(text.columns for text in self._stages):
             functions = [
                 function.replace("int16_t *call", f"{row_type} *call") for function in functions
             ]
-        cursors = "".join(
-            f"    int32_t {cursor.name} = {cursor.start};\n"
-            for cursor in self._cursors
-            if cursor.step is not None
-        )
+        cursors = "".join(f"    int32_t {name} = {at};\n" for name, at in self._cursors.items())
         one_row = len(cases) == 1 and not self._stages[0].columns
         order, calls = f"{self._prefix}_order", f"{self._prefix}_calls"
         row = "" if one_row else f"        const {row_type} *const call = {calls}[{order}[i]];\n"
         count = str(len(self._call.entries)) if one_row else f"sizeof {order} / sizeof {order}[0]"
-        body = (
-            f"{cursors}    for (size_t i = 0; i < {count}; i++) {{\n{row}"
-            f"{self._switch(cases)}    }}\n"
+        first = "0" if fed is None else "(size_t)feed->feed.entry"
+        loop = (
+            f"    for (size_t i = {first}; i < {count}; i++) {{\n{row}{self._switch(cases)}    }}\n"
         )
-        if "rows[" in body:
-            body = f"    uint8_t *const rows = scratch;\n{body}"
-        return GroupText("\n".join([*functions, *([] if one_row else [tables])]), body)
+        if "rows[" in loop:
+            loop = f"    uint8_t *const rows = scratch;\n{loop}"
+        definitions = "\n".join([*functions, *([] if one_row else [tables])])
+        if fed is None:
+            return GroupText(definitions, f"{cursors}{loop}")
+        return self._fed(definitions, loop, count)
+
+    def _fed(self, definitions: str, loop: str, count: str) -> GroupText:
+        """Return the text of a group that is fed, whose loop ends where rows are missing."""
+        feed = f"{self._prefix}_feed"
+        cursors = "".join(f"    int32_t {name};\n" for name in self._cursors)
+        where = "    /* Bytes in the tensors outside of the group. */\n" if cursors else ""
+        struct = (
+            "/* Where it is between two calls of it. */\n"
+            f"struct {feed} {{\n    struct hil_feed feed;\n{where}{cursors}}};\n"
+        )
+        size = (
+            f"_Static_assert(sizeof(struct {feed}) <= {self._call.feed_bytes}, "
+            '"the memory plan is of another one");\n'
+        )
+        end = (
+            "    /* What comes behind the last row that is read is not looked at. */\n"
+            f"    feed->feed.entry = (int32_t)({count});\n"
+            f"    feed->feed.begin = feed->feed.end = {self._call.fed_bytes};\n"
+        )
+        return GroupText(f"{struct}{size}\n{definitions}", loop + end, feed)
+
+    def _wait(self, index: int) -> str:
+        """Return the statements that end the loop where rows are missing."""
+        text = self._stages[index]
+        ends = [0, *map(_end, text.entries)]
+        begins = [entry.reads[0].offset for entry in text.entries]
+        skipped = text.column([begin - end for begin, end in zip(begins, ends, strict=False)])
+        sizes = text.column([entry.output.nbytes for entry in text.entries])
+        place = text.column([entry.write.offset for entry in text.entries])
+        numbers = ["&feed->feed", skipped.text, sizes.text, place.text]
+        return (
+            c_wrapped("hil_feed_wait(", numbers, ");\n")
+            + "feed->feed.entry = (int32_t)i + 1;\nreturn;\n"
+        )
 
     def _switch(self, cases: Sequence[str]) -> str:
         if len(cases) == 1:
@@ -257,7 +293,11 @@ class _Group:
         steps = [after - before for before, after in zip(offsets, offsets[1:], strict=False)]
         # The position after the last call does not matter.
         column = text.column([*steps, steps[-1]])
-        self._cursors.append(_Cursor(name, offsets[0], column))
+        self._cursors[name] = offsets[0]
+        if self._call.fed is not None:
+            # Zero at the start, as all that is kept.
+            tensor += f" + {offsets[0]}" if offsets[0] else ""
+            name = f"feed->{name}"
         return f"({const}uint8_t *){tensor} + {name}", [f"{name} += {column.text};\n"]
 
     # Tables --------------------------------------------------------------------------------------
@@ -291,6 +331,11 @@ class _Group:
             "/* The calls in order. */\n" + c_array(f"{self._prefix}_order", index, "static const"),
             row_type,
         )
+
+
+def _end(entry: Entry) -> int:
+    """Return the offset behind the rows of the input that an entry takes in."""
+    return entry.reads[0].offset + entry.output.nbytes
 
 
 def _bytes(value: object) -> bytes:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hilc.codegen import feed
 from hilc.codegen.allocator import allocator
-from hilc.codegen.arguments import MainArgument, main_arguments
+from hilc.codegen.arguments import MainArgument, feed_arguments, main_arguments
 from hilc.codegen.cwriter import c_wrapped
 from hilc.codegen.interface import Interface
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
 from hilc.codegen.states import reset_statements, state_pool
 from hilc.memory.allocate import ALIGNMENT
-from hilc.memory.plan import Program
+from hilc.memory.plan import BufferRef, Program
 
 _IO = ("inputs", "outputs")
 _MAP_COMMENT = "/*! \\brief Where the %s lie in the %s */\n"
@@ -34,7 +35,8 @@ class CInterface(Interface):
         return f"tvmgen_{module.lower()}"
 
     def declarations(self, program: Program, names: Names, options: Options) -> Iterable[str]:
-        yield _struct(names, "inputs", "The input tensors", names.inputs)
+        if program.feed is None:
+            yield _struct(names, "inputs", "The input tensors", names.inputs)
         yield _struct(names, "outputs", "The output tensors", names.outputs)
         if "workspace_pools" in _structs(program, options):
             brief = (
@@ -45,7 +47,7 @@ class CInterface(Interface):
         if names.devices:
             yield _struct(names, "devices", "The contexts of the devices", names.devices)
         if program.io_in_pool:
-            for kind in _IO:
+            for kind in _borders(program):
                 comment = _MAP_COMMENT % (kind, "workspace")
                 yield f"{comment}{_map_prototype(names, kind, options)};\n"
         if names.states:
@@ -53,37 +55,82 @@ class CInterface(Interface):
             comment = _MAP_COMMENT % ("states", "pool that holds them")
             yield f"{comment}{_map_prototype(names, 'states', options)};\n"
             yield f"{_RESET_COMMENT}{_reset_prototype(names, options)};\n"
+        if program.feed is not None:
+            yield from feed.declarations(program, names, _feed_parameters(program, names, options))
         yield f"{_run_comment(program, names, options)}{_run_prototype(program, names, options)};\n"
 
     def entry_point(self, program: Program, names: Names, options: Options) -> Iterable[str]:
         if program.io_in_pool:
-            for kind in _IO:
+            for kind in _borders(program):
                 yield _map_function(program, names, kind, options)
         if names.states:
             yield _map_function(program, names, "states", options)
             yield _reset_function(program, names, options)
         arguments = main_arguments(program, options)
-        structs = _structs(program, options)
-        # The fields of a struct are checked with the struct itself.
-        given = [(a, _value(names, options, a)) for a in arguments]
-        checked = list(structs)
-        checked += [
-            value.removeprefix("(uint8_t *)")
-            for argument, value in given
-            if "->" in value and argument.kind != "device" and argument.shape != (0,)
-        ]
-        test = ""
-        if checked:
-            conditions = [f"{pointer} == NULL" for pointer in checked]
-            test = c_wrapped("    if (", conditions, ") {", " ||") + "\n        return -1;\n    }\n"
-        call = c_wrapped(f"    return {names.main}(", [value for _, value in given], ");\n")
+        given = [_value(names, options, argument) for argument in arguments]
+        test = _null_test(names, options, arguments, _structs(program, options))
+        if program.feed is not None:
+            yield from feed.definitions(program, names, _feed_caller(program, names, options))
+        call = c_wrapped(f"    return {names.main}(", given, ");\n")
         yield f"{_run_prototype(program, names, options)} {{\n{test}{call}}}\n"
+
+
+def _null_test(
+    names: Names, options: Options, arguments: Sequence[MainArgument], structs: Sequence[str]
+) -> str:
+    """Return the statements that return -1 where a pointer is NULL."""
+    given = [(a, _value(names, options, a)) for a in arguments]
+    # The fields of a struct are checked with the struct itself.
+    checked = list(structs)
+    checked += [
+        value.removeprefix("(uint8_t *)")
+        for argument, value in given
+        if "->" in value and argument.kind != "device" and argument.shape != (0,)
+    ]
+    if not checked:
+        return ""
+    conditions = [f"{pointer} == NULL" for pointer in checked]
+    return c_wrapped("    if (", conditions, ") {", " ||") + "\n        return -1;\n    }\n"
+
+
+def _feed_structs(program: Program, options: Options) -> list[str]:
+    """Return the structs that the functions of rows take: those of a run but for the devices."""
+    return [struct for struct in _structs(program, options) if struct != "devices"]
+
+
+def _feed_parameters(program: Program, names: Names, options: Options) -> list[str]:
+    return [f"struct {names.symbol}_{s} *{s}" for s in _feed_structs(program, options)]
+
+
+def _feed_caller(program: Program, names: Names, options: Options) -> feed.Caller:
+    arguments = feed_arguments(program, options)
+    pools = {a.index: _value(names, options, a) for a in arguments if a.kind == "pool"}
+
+    def place(ref: BufferRef | None) -> str:
+        assert ref is not None, "a group that is fed has scratch"
+        base = pools[ref.pool]
+        return f"&({base})[{ref.value}]" if "->" in base else f"&{base}[{ref.value}]"
+
+    structs = _feed_structs(program, options)
+    return feed.Caller(
+        parameters=tuple(_feed_parameters(program, names, options)),
+        names=tuple(structs),
+        test=_null_test(names, options, arguments, structs),
+        passed=tuple(_value(names, options, argument) for argument in arguments),
+        feed=place(program.feed),
+        scratch=place(program.steps[0].scratch),
+    )
+
+
+def _borders(program: Program) -> Sequence[str]:
+    """Return which tensors the caller finds by structs: inputs that are fed have none."""
+    return _IO if program.feed is None else _IO[1:]
 
 
 def _structs(program: Program, options: Options) -> list[str]:
     """Return the structs that the entry point takes, in order."""
     kinds = {argument.kind for argument in main_arguments(program, options)}
-    structs = [] if program.io_in_pool else list(_IO)
+    structs = [] if program.io_in_pool else list(_borders(program))
     if options.pools == "external" or "constants" in kinds:
         structs.append("workspace_pools")
     if "device" in kinds:
@@ -127,7 +174,10 @@ def _struct(names: Names, suffix: str, brief: str, fields: Sequence[str]) -> str
 
 def _run_comment(program: Program, names: Names, options: Options) -> str:
     lines = ["\\brief One inference; 0 on success, -1 when an operator fails or a pointer is NULL."]
-    if program.io_in_pool:
+    if program.feed is not None:
+        lines.append("It returns -1 too unless all rows of the input came:")
+        lines.append(f"{names.rows('push')} has run the layers that take them in.")
+    elif program.io_in_pool:
         if program.keep_inputs:
             lines.append("The inputs lie in the workspace, and a run leaves them as they are.")
         else:

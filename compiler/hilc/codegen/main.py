@@ -9,6 +9,7 @@ from hilc.codegen.allocator import allocator
 from hilc.codegen.arguments import (
     Argument,
     Kind,
+    MainArgument,
     Operator,
     c_type,
     main_arguments,
@@ -34,6 +35,19 @@ def write_main(
     return _Main(program, names, options, operators, calls).write()
 
 
+class Pointers:
+    """C expressions of tensors and pools, in a function with these arguments."""
+
+    def __init__(self, arguments: Sequence[MainArgument]) -> None:
+        self.variables = {(a.kind, a.index): a.name for a in arguments}
+
+    def of(self, argument: Argument) -> str:
+        """Return the expression that is passed to an operator."""
+        if argument.kind == "pool":
+            return f"&{self.variables['pool', argument.pool]}[{argument.value}]"
+        return self.variables[argument.kind, argument.value]
+
+
 class _Main:
     def __init__(
         self,
@@ -44,12 +58,16 @@ class _Main:
         calls: Calls,
     ) -> None:
         self._function = names.main
+        self._program = program
+        ref = program.feed
+        self._feed = None if ref is None else Argument("pool", ref.value, (), "", ref.pool)
         self._arguments = main_arguments(program, options)
         self._operators = operators
         self._calls = calls
         self._devices = program_devices(program)
         #: C variable of each of the main's arguments, and of the workspace that it allocates.
-        self._variables = {(a.kind, a.index): a.name for a in self._arguments}
+        self._pointers = Pointers(self._arguments)
+        self._variables = self._pointers.variables
         self._allocated: tuple[str, int] | None = None
         if options.pools == "calls" and program.pools[0].nbytes:
             name = f"{program.pools[0].name}_var"
@@ -58,7 +76,7 @@ class _Main:
 
     def write(self) -> str:
         comment = "/* Runs the layers in order; -1 as soon as one fails. */\n"
-        layers = self._calls.layers(self._operators, self._pointer)
+        layers = self._spend() + self._calls.layers(self._operators, self._pointers.of)
         used = {(a.kind, a.value if a.kind != "pool" else a.pool) for a in self._passed()}
         devices: dict[tuple[Kind, int], Device] = {
             ("device", index): device
@@ -88,8 +106,17 @@ class _Main:
             f"{guarded_call('run_layers', arguments, guards)}}}\n"
         )
 
+    def _spend(self) -> str:
+        """Return the statements that use up an input that came by rows."""
+        if self._feed is None:
+            return ""
+        nbytes = self._program.fed_tensor.nbytes
+        feed = f"(struct hil_feed *)(void *){self._pointers.of(self._feed)}"
+        return f"    if (hil_feed_spend({feed}, {nbytes}) != 0) {{\n        return -1;\n    }}\n"
+
     def _passed(self) -> list[Argument]:
-        return [argument for operator in self._operators for argument in operator.arguments]
+        feed = [] if self._feed is None else [self._feed]
+        return feed + [argument for operator in self._operators for argument in operator.arguments]
 
     def _head(self, used: AbstractSet[tuple[Kind, int]]) -> str:
         """Return the main's beginning: a C variable for each argument that is ``used``."""
@@ -97,9 +124,3 @@ class _Main:
         return self._calls.main_head(
             self._function, self._arguments, positions, bool(self._operators)
         )
-
-    def _pointer(self, argument: Argument) -> str:
-        """Return the C expression that is passed to the operator."""
-        if argument.kind == "pool":
-            return f"&{self._variables['pool', argument.pool]}[{argument.value}]"
-        return self._variables[argument.kind, argument.value]

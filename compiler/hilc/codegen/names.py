@@ -46,6 +46,20 @@ class Names:
         return f"{self.symbol}_run"
 
     @property
+    def feed(self) -> str:
+        """The function that computes on the rows that came."""
+        return f"{self.symbol}___tvm_feed__"
+
+    def rows(self, verb: str) -> str:
+        """Return the function that starts, pushes or pulls rows."""
+        return f"{self.symbol}_{verb}_rows"
+
+    @property
+    def push_bytes(self) -> str:
+        """The function that takes any part of the rows."""
+        return f"{self.symbol}_push_bytes"
+
+    @property
     def reset(self) -> str:
         """The function that resets the states."""
         return f"{self.symbol}_reset_state"

@@ -105,6 +105,9 @@ def _require_distinct_symbols(program: Program, names: Names) -> None:
         names.map("outputs"): "the function that maps the outputs",
         names.map("states"): "the function that maps the states",
         names.reset: "the function that resets the states",
+        names.feed: "the function that computes on rows",
+        names.push_bytes: "the function that takes parts of rows",
+        **{names.rows(verb): f"the function to {verb} rows" for verb in ("start", "push", "pull")},
     }
     # For all interfaces, since an image may have models of each.
     for interface in INTERFACES.installed().values():

@@ -8,20 +8,27 @@ external layer calls that of the external code generator.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hilc.codegen.allocator import allocator
-from hilc.codegen.arguments import Argument, Operator, program_devices
+from hilc.codegen.arguments import (
+    Argument,
+    MainArgument,
+    Operator,
+    feed_arguments,
+    program_devices,
+)
 from hilc.codegen.bodies import shared_bodies
 from hilc.codegen.calls import checked_call, device_guard, device_hooks
 from hilc.codegen.constants import ConstantPool, pool_constants, struct_tag, write_pool
 from hilc.codegen.convention import Calls, External
 from hilc.codegen.cwriter import c_comment, c_includes, c_struct_initialiser, c_wrapped
 from hilc.codegen.dialects import CONVENTIONS, INTERFACES
-from hilc.codegen.fused import ROWS, write_group
-from hilc.codegen.main import write_main
+from hilc.codegen.fused import FEED, ROWS, write_group
+from hilc.codegen.main import Pointers, write_main
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
 from hilc.external import ExternalCall
@@ -60,6 +67,7 @@ def write_operators(program: Program, names: Names, options: Options) -> Source:
     body = "\n".join(
         [
             *(writer.layer(index, operator) for index, operator in enumerate(operators)),
+            *([] if program.feed is None else [writer.feed(operators[0], options)]),
             write_main(program, names, options, operators, calls),
             *interface.operator_functions(writer.constants, names, options),
         ]
@@ -85,6 +93,8 @@ def _includes(program: Program, options: Options, used: Calls, body: str) -> str
     headers.update(used.headers(body), INTERFACES[options.interface].operator_includes)
     if "hil_move_rows" in body:
         headers.add(ROWS)
+    if program.feed is not None:
+        headers.add(FEED)
     if options.pools == "calls" and allocator().function in body:
         headers.add(allocator().header)
     return c_includes("stddef.h", "stdint.h", *sorted(headers))
@@ -205,8 +215,37 @@ class _Writer:
             f"A few rows at a time: {names}",
             f"{reads} -> {writes}, {call.macs:,} multiply-accumulates",
         )
-        body = _with_scratch(step, text.body)
-        return f"{text.definitions}\n{comment}{self._function(operator, body)}"
+        if not text.feed:
+            body = _with_scratch(step, text.body)
+            return f"{text.definitions}\n{comment}{self._function(operator, body)}"
+        parameters = [f"struct {text.feed} *feed", *(f"void *{n}" for n in operator.parameters)]
+        head = c_wrapped(f"static void layer_{index}_until_rows(", parameters, ") {\n")
+        given = self._given_pool("constants") if "constants" in operator.parameters else ""
+        unused = ["pool" if name == "constants" else name for name in operator.parameters]
+        nothing = "".join(f"    (void){name};\n" for name in unused) + "    return 0;\n"
+        done = "/* The layers compute as the rows come: nothing is left to do. */\n"
+        return (
+            f"{text.definitions}\n{comment}{head}{given}{text.body}}}\n\n{done}"
+            f"{self._function(operator, nothing)}"
+        )
+
+    def feed(self, operator: Operator, options: Options) -> str:
+        """Return the function that goes on with the layers until they need rows."""
+        arguments = feed_arguments(self._program, options)
+        pointers = Pointers(arguments)
+        ref = self._program.feed
+        assert ref is not None
+        kept = pointers.of(Argument("pool", ref.value, (), "", ref.pool))
+        passed = [
+            f"(struct layer_0_feed *)(void *){kept}",
+            *map(pointers.of, operator.arguments),
+        ]
+        unused = "".join(f"    (void){a.name};\n" for a in arguments if a.name not in str(passed))
+        return (
+            "/* Goes on until rows are missing, or with the last ones. */\n"
+            f"{feed_prototype(self._names, arguments)} {{\n{unused}"
+            f"{c_wrapped('    layer_0_until_rows(', passed, ');')}\n}}\n"
+        )
 
     def _reads(self, step: Step) -> list[str]:
         """Return the C expressions of the tensors that the layer reads."""
@@ -225,8 +264,11 @@ class _Writer:
         """Return the layer's function: its parameters, in the calling convention, around
         ``body``.
         """
-        pool = f"    const struct {struct_tag(self._names)} *const pool = %s;\n"
-        return self._calls.function(operator, body, pool)
+        return self._calls.function(operator, body, self._given_pool("%s"))
+
+    def _given_pool(self, place: str) -> str:
+        """Return the declaration of the external constant pool at ``place``."""
+        return f"    const struct {struct_tag(self._names)} *const pool = {place};\n"
 
     def _external_layer(self, step: Step, call: ExternalCall, operator: Operator) -> str:
         """Return the function of an external layer, which calls the external generator's
@@ -260,6 +302,11 @@ class _Writer:
         )
         gap = "\n" if declaration else ""
         return f"{declaration}{hooks}{gap}{self._function(operator, body)}"
+
+
+def feed_prototype(names: Names, arguments: Sequence[MainArgument]) -> str:
+    """Return the declaration of the function that computes on rows, without the semicolon."""
+    return c_wrapped(f"void {names.feed}(", [f"{a.c_type}{a.name}" for a in arguments], ")")
 
 
 def _with_scratch(step: Step, statements: str, status: str = "0") -> str:

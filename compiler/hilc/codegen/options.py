@@ -18,6 +18,7 @@ CHOICES = {
     "runtime": ("crt", "cpp"),
     "pools": ("internal", "external", "calls"),
     "constants": ("internal", "external"),
+    "feed": ("whole", "rows"),
 }
 
 
@@ -54,6 +55,9 @@ class Options:
     runtime: str = "crt"
     #: `internal`: in flash, section `.rodata.tvm`; `external`: the caller hands them over.
     constants: str = "internal"
+    #: `whole`: the input lies in memory when a run starts; `rows`: the caller brings its rows a few
+    #: at a time, and the first layers take them in as they come.
+    feed: str = "whole"
     #: Define `TVMSystemLibEntryPoint` with a registry of the packed functions; None: where the
     #: interface is packed.
     system_lib: bool | None = None
@@ -69,6 +73,19 @@ class Options:
             if value not in available:
                 raise InputError(
                     f"{option}={value} is not available", f"choose {' or '.join(available)}"
+                )
+        if self.feed == "rows":
+            for option, needed in (("interface", "c"), ("api", "unpacked"), ("runtime", "crt")):
+                if (value := getattr(self, option)) != needed:
+                    raise InputError(
+                        f"rows cannot be fed with {option}={value}",
+                        f"use {option}={needed}, or give the input as a whole: feed=whole",
+                    )
+            if self.pools == "calls":
+                raise InputError(
+                    "rows cannot be fed to a workspace that exists only during a run (pools=calls)",
+                    "use pools=internal or pools=external, or give the input as a whole: "
+                    "feed=whole",
                 )
         if self.io_in_pool and self.pools == "calls":
             raise InputError(

@@ -211,6 +211,8 @@ class Geometry:
         for index, n in enumerate(self.nodes):
             for position in n.operands:
                 name = n.node.inputs[position]
+                if OPS[n.node.op].fed:
+                    continue
                 if name not in self.producer:
                     inputs.append(name)
                 elif index not in self.readers[name]:
@@ -239,6 +241,8 @@ class Geometry:
         assert tensor is not None
         return (
             name in self.producer
+            # The rows that are fed are put in the scratch.
+            and not OPS[self.nodes[self.producer[name]].node.op].fed
             and self.readers[name] == [len(self.nodes) - 1]
             and last.node.inputs.count(name) == 1
             and (tensor.shape, tensor.dtype) == (last.out.shape, last.out.dtype)

@@ -13,10 +13,13 @@ from hilc.ir import Array, Graph, Node, Tensor
 from hilc.lowering.access import NEVER, Access, Steps, access_of, argument_types
 from hilc.lowering.choice import Group
 from hilc.lowering.kernels import KernelCall
+from hilc.ops import OPS
 from hilc.target import Cpu
 
 #: Bytes per word of a move, if all rows consist of whole words.
 WORD = 4
+#: Words of ``struct hil_feed``.
+FEED_WORDS = 5
 # Instructions to move rows: per byte with vectors, with words and with single bytes, and per call.
 _VECTOR_MOVE_COST, _WORD_MOVE_COST, _SINGLE_MOVE_COST, _MOVE_CALL_COST = 0.4, 0.75, 4.0, 24.0
 # Instructions of the loop around a stage's call.
@@ -50,10 +53,10 @@ class Stage:
 class Location:
     """Location of bytes: an offset in the group's input ``index``, its output, or its scratch.
 
-    ``constant`` means all bytes of a constant operand.
+    ``constant`` means all bytes of a constant operand, ``feed`` bytes that the caller brings.
     """
 
-    kind: str  # "input", "output", "scratch", "constant"
+    kind: str  # "input", "output", "scratch", "constant", "feed"
     offset: int = 0
     index: int = 0
 
@@ -96,7 +99,7 @@ class Entry:
             write = replace(write, offset=write.offset + step)
         reads = [
             replace(location, offset=location.offset + in_rows * (tensor.nbytes // tensor.shape[1]))
-            if location.kind in ("input", "output")
+            if location.kind in ("input", "output", "feed")
             else location
             for location, tensor in zip(self.reads, self.inputs, strict=True)
         ]
@@ -211,6 +214,30 @@ class FusedCall:
     def macs(self) -> int:
         """Nominal multiply-accumulates of all entries."""
         return sum(call.macs * times for piece, times in self._pieces for call in piece.calls)
+
+    @cached_property
+    def fed(self) -> int | None:
+        """Stage whose rows the caller brings; None where there is none."""
+        stages = (i for i, stage in enumerate(self.stages) if OPS[stage.node.op].fed)
+        return next(stages, None)
+
+    @cached_property
+    def fed_bytes(self) -> int:
+        """Bytes of the input that the caller brings, the rows that no stage reads included."""
+        return 0 if self.fed is None else self._nbytes[self.stages[self.fed].node.name]
+
+    @cached_property
+    def feed_bytes(self) -> int:
+        """Bytes that a fed group needs between two calls of it: ``struct hil_feed``, and a word for
+        each place outside of the group that its calls advance.
+        """
+        places = {
+            (entry.stage, position)
+            for entry in self.entries
+            for position, place in enumerate((*entry.reads, entry.write))
+            if place.kind in ("input", "output")
+        }
+        return 0 if self.fed is None else WORD * (FEED_WORDS + len(places))
 
     @cached_property
     def move_bytes(self) -> int:

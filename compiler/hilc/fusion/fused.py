@@ -109,6 +109,9 @@ def _rank(call: FusedCall) -> tuple[int, int, int]:
     assert access is not None
     sizes = [steps.size for steps in access.last_read]
     output = access.first_write[0].size
+    if not sizes:
+        # The rows of its only input are fed.
+        return call.scratch_bytes + output, call.count, call.move_bytes
     differences: ForbiddenInterval = forbidden_interval(access, 0, 0)
     allowed = [differences.low, differences.high, *([0] if differences.allow(0) else [])]
     overlapped = min(max(sizes[0], d + output) - min(0, d) for d in allowed)

@@ -15,6 +15,7 @@ from hilc.fusion.scratch import ALIGNMENT, Item, Moment, Ranges, aligned, place_
 from hilc.fusion.stages import StageCalls, Stages
 from hilc.lowering.choice import Group
 from hilc.lowering.kernels import KernelCall
+from hilc.ops import OPS
 
 # Number of arena sizes that are tried between the bounds.
 _ARENAS = 16
@@ -83,7 +84,7 @@ class Layout:
         graph = self._geometry.graph
         sizes = [graph.tensors[name].nbytes for name in self._geometry.inputs]
         output = self._nodes[-1].out.nbytes
-        return scratch_bytes + max(sizes[0], output) + sum(sizes[1:])
+        return scratch_bytes + max([*sizes[:1], output]) + sum(sizes[1:])
 
     def _scratch_spans(self, stages: Sequence[StageCalls]) -> list[Sequence[int]]:
         """Return, for each stage, the entries during which its scratch is live."""
@@ -161,6 +162,7 @@ class Layout:
         )
         graph = self._geometry.graph
         outputs = (self._nodes[-1].out.name,)
+        fed = [n.out.name for n in self._nodes if OPS[n.node.op].fed]
         return FusedCall(
             self._group,
             tuple(n.node for n in self._nodes),
@@ -169,7 +171,7 @@ class Layout:
             made,
             tuple(parts),
             total,
-            {name: graph.tensors[name].nbytes for name in (*geometry.inputs, *outputs)},
+            {name: graph.tensors[name].nbytes for name in (*geometry.inputs, *outputs, *fed)},
         )
 
     def _made(self, stages: Sequence[StageCalls], piece: _Piece, offset: int) -> Piece:
@@ -214,8 +216,11 @@ class Layout:
                 locations.append(Location("scratch", offset + first[buffer] + begin))
             else:
                 row_bytes = tensor.nbytes // band.in_count
-                kind = "output" if name == schedule.alias else "input"
-                at = 0 if name == schedule.alias else geometry.inputs.index(name)
+                kind, at = "output", 0
+                if OPS[node.node.op].fed:
+                    kind = "feed"
+                elif name != schedule.alias:
+                    kind, at = "input", geometry.inputs.index(name)
                 locations.append(Location(kind, band.in_first * row_bytes, at))
         (out,) = band_node.outs
         if schedule.effects[e].grown is not None:

@@ -18,6 +18,7 @@ from hilc.errors import HilError, InputError
 from hilc.executor import (
     Bindings,
     Outputs,
+    Rows,
     RunResult,
     Which,
     find_tensor,
@@ -54,16 +55,17 @@ class HostModel:
         self._inputs = [_aligned(info.nbytes) for info in module.inputs]
         self._outputs = [_aligned(info.nbytes) for info in module.outputs]
         self._bindings = Bindings(module.inputs, module.outputs)
+        self._rows = Rows(module)
         self._has_run = False
         self._runs = 0
         # A module has one workspace: two threads would overwrite each other's data.
         self._turn = threading.Lock()
         self._is_closed = False
         # The caller's own; where the library has them, layers that are run one by one use these,
-        # but for the states, of which there is one.
+        # but for the states, of which there is one, and what rows are fed to.
         self._pools = [
             code.data(f"{module.symbol}_{pool.name}", pool.nbytes)
-            if pool.persistent and pool.is_static(module.pools)
+            if (pool.persistent or module.fed_rows) and pool.is_static(module.pools)
             else _aligned(pool.nbytes)
             for pool in module.workspace_pools
         ]
@@ -157,6 +159,7 @@ class HostModel:
         if self._bindings.inputs.pop(index, None) is not None:
             self._inputs[index] = _aligned(values.nbytes)
         self._inputs[index][:] = values.reshape(-1).view(np.uint8)
+        self._rows.missing = None
 
     def set_input_zero_copy(self, which: Which, array: Array) -> None:
         """Let the model read the input from ``array``; see :class:`hilc.executor.AotModule`."""
@@ -188,6 +191,59 @@ class HostModel:
                 "run the model first",
             )
         return _typed(self._outputs[index], self.outputs[index])
+
+    # Rows -------------------------------------------------------------------------------------
+
+    def start_rows(self) -> None:
+        """Begin an inference whose input is pushed by rows; rows that were pushed are dropped.
+
+        Raise :class:`~hilc.errors.InputError` for a model that was compiled without `feed=rows`.
+        """
+        self._require_open()
+        self._rows.start()
+        with self._alone():
+            self._start_rows()
+
+    def push_rows(self, rows: npt.ArrayLike) -> int:
+        """Let the model take in the next rows, one or several; return how many are missing.
+
+        After the last one :meth:`run` completes the inference. The first row begins a new one,
+        unless :meth:`start_rows` did.
+        """
+        self._require_open()
+        data = self._rows.check(rows)
+        if self._rows.at_start:
+            self.start_rows()
+        with self._alone():
+            self._push(data)
+        return self._rows.took(data.nbytes)
+
+    def _start_rows(self) -> None:
+        self._call_structs(f"{self.module.symbol}_start_rows", self._row_structs())
+
+    def _push(self, data: Array) -> None:
+        """Push bytes of rows, as a caller in C does."""
+        name = f"{self.module.symbol}_push_bytes"
+        structs = map(ctypes.byref, self._row_structs())
+        pointer = ctypes.c_void_p(data.ctypes.data)
+        left = self._code.function(name)(*structs, pointer, ctypes.c_int32(data.nbytes))
+        if left < 0:
+            raise self._failed(name, left)
+
+    def _row_structs(self) -> list[ctypes.Structure]:
+        """Return the structs that the functions of rows take."""
+        outputs: list[ctypes.Structure] = []
+        if not self.module.io_in_pool:
+            outputs = self._struct("outputs", _fields(self.outputs), _addresses(self._outputs))
+        return [*outputs, *self._pool_struct()]
+
+    def _feed(self) -> None:
+        """Let the model take in the whole input, unless its rows were pushed."""
+        if self._rows.missing is None:
+            self._start_rows()
+            self._push(self._inputs[0])
+        else:
+            self._rows.start()
 
     # States -----------------------------------------------------------------------------------
 
@@ -229,8 +285,11 @@ class HostModel:
         """
         count = run_count(self.name, repeat)
         start = time.perf_counter_ns()
+        self._rows.require_all(count)
         with self._alone(), self._running():
             for _ in range(count):
+                if self.module.fed_rows:
+                    self._feed()
                 if self.module.interface == "packed":
                     self._call_packed(f"{self.module.symbol}_run", self._entry_arguments())
                 else:
@@ -259,7 +318,10 @@ class HostModel:
                 "compile the model with hil compile",
             )
         with self._running():
-            if self.module.io_in_pool:
+            if self.module.fed_rows:
+                with self._alone():
+                    self._feed()
+            elif self.module.io_in_pool:
                 for info, buffer in zip(self.inputs, self._inputs, strict=True):
                     self._place(info)[:] = buffer
             for number, layer in enumerate(self.layers):
@@ -367,16 +429,17 @@ class HostModel:
         devices = self._struct("devices", module.devices, self._contexts) if module.devices else []
         run = f"{module.symbol}_run"
         if not module.io_in_pool:
-            structs = [
-                *self._struct("inputs", _fields(self.inputs), _addresses(self._inputs)),
-                *self._struct("outputs", _fields(self.outputs), _addresses(self._outputs)),
-            ]
+            structs = self._struct("outputs", _fields(self.outputs), _addresses(self._outputs))
+            if not module.fed_rows:
+                inputs = self._struct("inputs", _fields(self.inputs), _addresses(self._inputs))
+                structs = [*inputs, *structs]
             self._call_structs(run, [*structs, *pools, *devices])
             return
         where = pools if module.pools == "external" else []
-        inputs, outputs = self._map("inputs", where), self._map("outputs", where)
-        for address, buffer in zip(inputs, self._inputs, strict=True):
-            ctypes.memmove(address, buffer.ctypes.data, buffer.nbytes)
+        if not module.fed_rows:
+            for address, buffer in zip(self._map("inputs", where), self._inputs, strict=True):
+                ctypes.memmove(address, buffer.ctypes.data, buffer.nbytes)
+        outputs = self._map("outputs", where)
         self._call_structs(run, [*pools, *devices])
         for address, buffer in zip(outputs, self._outputs, strict=True):
             ctypes.memmove(buffer.ctypes.data, address, buffer.nbytes)

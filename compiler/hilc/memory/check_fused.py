@@ -44,7 +44,12 @@ class _Replay:
         self._scratch = np.full(call.scratch_bytes, _NO_OWNER, np.int64)
 
     def run(self) -> None:
+        fed = 0
         for entry in self._call.entries:
+            if entry.stage == self._call.fed:
+                if entry.first < fed:
+                    raise PlanError(f"row {entry.first} is fed after {fed} rows")
+                fed = entry.first + entry.count
             for move in entry.moves:
                 rows = self._view(Location("scratch", move.source), move.nbytes, entry).copy()
                 self._view(Location("scratch", move.target), move.nbytes, entry)[:] = rows

@@ -124,6 +124,8 @@ class _Memory:
 
 class _Replay:
     _NO_OWNER = -1
+    #: The owner of what is kept between the rows that are fed.
+    _FEED = -2
     _LATER = np.iinfo(np.int32).max
 
     def __init__(self, program: Program) -> None:
@@ -148,6 +150,7 @@ class _Replay:
             self._claim(state.name)
         for name in graph.given:
             self._require_intact(name, "the first step")
+        self._claim_feed()
         steps = {step.node.name: step for step in self._program.steps}
         # Tensors inside a fused group have no buffer of their own.
         inner = {node.name for step in self._program.steps for node in step.nodes[:-1]}
@@ -169,6 +172,23 @@ class _Replay:
             self._require_intact(name, "the caller")
         for state in graph.states:
             self._require_intact(state.after, "the next run")
+        if (self._feed() != self._FEED).any():
+            raise PlanError("what is kept between the rows that are fed is overwritten")
+
+    def _feed(self) -> npt.NDArray[np.int32]:
+        """Return the owners of what an inference keeps between the rows that it is fed."""
+        program = self._program
+        if program.feed is None:
+            return np.empty(0, np.int32)
+        return self._owners.view(program.feed, program.fed_call.feed_bytes, "the feed")
+
+    def _claim_feed(self) -> None:
+        if (self._feed() != self._NO_OWNER).any():
+            raise PlanError("what is kept between the rows that are fed lies in a state")
+        self._feed()[:] = self._FEED
+        for step in self._program.steps[1:]:
+            if isinstance(step.call, FusedCall) and step.call.fed is not None:
+                raise PlanError(f"{step.node.name!r} takes in rows after other layers")
 
     def _require_size(self) -> None:
         """Check the workspace size; steps without planned scratch allocate theirs one at a time."""
@@ -182,7 +202,10 @@ class _Replay:
 
     def _require_border(self, name: str, buffer: BufferRef) -> None:
         ref = self._program.buffers[name]
-        if ref.kind != "pool" if self._program.io_in_pool else ref != buffer:
+        # Rows that are fed are the caller's.
+        is_fed = self._program.feed is not None and buffer.kind == "input"
+        is_pooled = self._program.io_in_pool and not is_fed
+        if ref.kind != "pool" if is_pooled else ref != buffer:
             raise PlanError(f"the model's {buffer.kind} {name!r} is in {ref}")
 
     def _require_state(self, state: State) -> None:
@@ -302,7 +325,7 @@ class _Execution:
 
     def _execute(self, step: Step) -> None:
         node, tensors = step.node, self._graph.tensors
-        given = {name: self._load(name) for name in step.inputs}
+        given = {name: self._load(name) for name in (*step.inputs, *_fed(step))}
         results = self._compute(step, given)
         inputs = [tensors[name] for name in step.inputs]
         order = _Order.of(step, inputs, [tensors[name] for name in step.outputs])
@@ -349,6 +372,11 @@ class _Execution:
 
 
 _NO_BYTES = np.empty(0, np.int64)
+
+
+def _fed(step: Step) -> list[str]:
+    """Return the tensors whose rows the caller brings while the step runs."""
+    return [name for node in step.nodes if OPS[node.op].fed for name in node.inputs]
 
 
 def _by_time(times: npt.NDArray[np.int32]) -> dict[int, npt.NDArray[np.int64]]:

@@ -19,6 +19,7 @@ from hilc.lowering.access import ForbiddenInterval
 from hilc.memory.allocate import align
 from hilc.memory.program import BufferRef, Pin
 from hilc.ops import OPS
+from hilc.transforms.feed import fed_node
 
 #: The step before the first, at which the caller writes the inputs.
 BEFORE = -1
@@ -78,7 +79,9 @@ class Liveness:
             {} if io_in_pool else {n: BufferRef("output", i) for i, n in enumerate(graph.outputs)}
         )
         for index, name in enumerate(graph.inputs):
-            ref = None if io_in_pool else BufferRef("input", index)
+            # Rows that are fed are never in a pool as a whole.
+            is_pooled = io_in_pool and fed_node(graph) is None
+            ref = None if is_pooled else BufferRef("input", index)
             self.by_name[name] = Value(graph.tensors[name], BEFORE, BEFORE, ref)
         for state, ref in state_buffers(graph, state_pool).items():
             self.by_name[state.name] = Value(graph.tensors[state.name], BEFORE, BEFORE, ref)

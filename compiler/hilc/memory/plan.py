@@ -41,6 +41,7 @@ from hilc.memory.copies import with_copies, with_state_copies
 from hilc.memory.liveness import BEFORE, Liveness, Value, may_overlap, reads_of, state_bytes
 from hilc.memory.program import STATE_POOL, BufferRef, Pin, PlanError, Pool, PoolSpec, Program, Step
 from hilc.target import Cpu
+from hilc.transforms.feed import fed_node
 
 __all__ = [
     "Pin",
@@ -122,6 +123,10 @@ class Planner:
         accesses = [traffic[id(value)] for value in pooled]
         blocks += [Block(scratch_sizes[step], step, step) for step in scratch_steps]
         accesses += [max(calls[step].macs, scratch_sizes[step]) for step in scratch_steps]
+        fed = self._fed(calls)
+        if fed is not None:
+            blocks.append(Block(fed.feed_bytes, BEFORE, len(nodes)))
+            accesses.append(fed.count * fed.feed_bytes)
         position = {id(value): index for index, value in enumerate(pooled)}
         overlaps = {
             (position[id(operand)], position[id(output)]): forbidden
@@ -132,7 +137,7 @@ class Planner:
         refs = _allocate(blocks, accesses, overlaps, self._memory, nodes)
         for value, ref in zip(pooled, refs, strict=False):
             value.buffer = ref
-        scratch = dict(zip(scratch_steps, refs[len(pooled) :], strict=True))
+        scratch = dict(zip(scratch_steps, refs[len(pooled) :], strict=False))
         pools = tuple(
             Pool(spec.name, align(_end(blocks, refs, index)), spec.region)
             for index, spec in enumerate(self._memory)
@@ -158,9 +163,24 @@ class Planner:
             pools=pools,
             workspace_bytes=sum(p.nbytes for p in pools if not p.persistent) + separate,
             workspace_bound_bytes=align(lower_bound(blocks, overlaps)) + separate,
+            feed=None if fed is None else refs[-1],
         )
         check_plan(program)
         return program
+
+    def _fed(self, calls: Sequence[Call]) -> FusedCall | None:
+        """Return the group to which rows are fed; None where inputs are whole."""
+        node = fed_node(self.lowering.graph)
+        if node is None:
+            return None
+        first = calls[0]
+        if not isinstance(first, FusedCall) or first.fed is None:
+            raise InputError(
+                f"the choice has no fused group, before all other layers, that takes in the rows "
+                f"of {node.inputs[0]!r}",
+                "give the input as a whole: feed=whole",
+            )
+        return first
 
     def _groups(self, choice: Choice) -> dict[str, FusedCall]:
         """Return the calls of the fused groups, by the name of their last node."""

@@ -12,7 +12,7 @@ from typing import Literal
 
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
-from hilc.ir import Graph, Node
+from hilc.ir import Graph, Node, Tensor
 from hilc.lowering.kernels import KernelCall
 from hilc.support.arguments import check_fields
 from hilc.target import Cpu
@@ -133,6 +133,22 @@ class Program:
     workspace_bytes: int
     #: Lower bound of the workspace for the selected calls.
     workspace_bound_bytes: int
+    #: What an inference keeps between the rows that it is fed; None where the input is whole.
+    feed: BufferRef | None = None
+
+    @property
+    def fed_call(self) -> FusedCall:
+        """The first step of a program that is fed."""
+        call = self.steps[0].call
+        assert isinstance(call, FusedCall)
+        return call
+
+    @property
+    def fed_tensor(self) -> Tensor:
+        """The input of a program that is fed, in the shape that has its rows."""
+        call = self.fed_call
+        assert call.fed is not None
+        return self.graph.tensors[call.stages[call.fed].node.name]
 
     @property
     def state_bytes(self) -> int:

@@ -85,7 +85,7 @@ from hilc.ops.svdf import SVDF
 from hilc.ops.transpose_conv import TRANSPOSE_CONV
 from hilc.ops.tree_ensemble import TREE_ENSEMBLE
 from hilc.ops.unary import LEAKY_RELU, RELU, RELU6, RELU_N1_TO_1, UNARY
-from hilc.ops.views import BIT_CAST, COPY, EXPAND_DIMS, RESHAPE, SQUEEZE
+from hilc.ops.views import BIT_CAST, COPY, EXPAND_DIMS, FEED, RESHAPE, SQUEEZE
 
 _OPS: dict[str, OpDef] = {
     "CONV_2D": CONV_2D,
@@ -226,9 +226,10 @@ _OPS: dict[str, OpDef] = {
     "TREE_ENSEMBLE": TREE_ENSEMBLE,
     **dict.fromkeys((*FUNCTIONS, *CLASSES), REAL_FUNCTION),
     **DOUBLES,
-    # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second,
-    # hilc.transforms.fuse_quantized the third.
+    # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.feed the second,
+    # hilc.transforms.partition the third, hilc.transforms.fuse_quantized the fourth.
     "COPY": COPY,
+    "FEED": FEED,
     EXTERNAL: EXTERNAL_NODE,
     "LOOKUP": LOOKUP,
 }

@@ -79,6 +79,8 @@ class OpDef:
     by_numerics: ByNumerics | None = None
     #: The output is the input's bytes under another shape (RESHAPE and its kind).
     view: bool = False
+    #: The caller brings the rows of its input while the model runs.
+    fed: bool = False
     #: Operands that hold no element add nothing to the output, and may be left out.
     ignores_empty: bool = False
     #: The graph that a node runs; its inputs and outputs are the node's, by position. The

@@ -1,5 +1,5 @@
 """RESHAPE, SQUEEZE and EXPAND_DIMS: the input's bytes under another shape. BIT_CAST: in another
-type. COPY: at a place of their own.
+type. COPY: at a place of their own. FEED: row by row, as the caller brings them.
 
 Inputs: the tensor and, constant, the shape (RESHAPE) or axis (EXPAND_DIMS).
 """
@@ -25,7 +25,7 @@ from hilc.ops.operands import (
     resolve_axis,
     unsupported,
 )
-from hilc.ops.traits import Link, Narrowed, always, ascending
+from hilc.ops.traits import Link, Narrowed, SameRows, always, ascending
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,3 +191,6 @@ def _check_copy(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
 
 #: Passes do not remove it: it is there for its place (:mod:`hilc.memory.copies`).
 COPY = OpDef(_infer_copy, _reference, check=_check_copy, bounds=ascending)
+
+#: The rows of an input that the caller brings a few at a time (:mod:`hilc.transforms.feed`).
+FEED = OpDef(_infer_copy, _reference, check=_check_copy, rows=SameRows(), moves=True, fed=True)

@@ -20,9 +20,13 @@ from hilc.lowering.kernels import Kernel, KernelCall
 from hilc.memory.allocate import Block, align, lower_bound
 from hilc.memory.liveness import Liveness, Neighbours, may_overlap, reads_of
 from hilc.memory.plan import Planner, Program
+from hilc.ops import OPS
 from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.schedule.tuning import Tuning
 from hilc.target import Cpu
+
+#: More bytes than any program takes.
+UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,9 @@ class Estimator:
         for position, call in enumerate(calls):
             used = (call,) if isinstance(call, KernelCall) else ()
             memory_bound, in_place = self._memory_bound(step, step, call, reads, node.outputs)
+            if OPS[node.op].fed:
+                # Only a group takes in rows that are fed.
+                memory_bound = UNLIMITED
             parts = _parts(call, self._optimize)
             segment = Segment(
                 memory_bound=memory_bound,

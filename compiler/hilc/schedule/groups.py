@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from hilc.errors import InputError
 from hilc.fusion.bands import NotFusible
 from hilc.lowering.choice import Group
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import Planner
+from hilc.ops import OPS
 from hilc.schedule.estimate import Estimator, Segment, Sketch, segment_cost
-from hilc.schedule.policy import SearchPolicy
+from hilc.schedule.policy import POLICY, SearchPolicy
+from hilc.transforms.feed import fed_node
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class FusedGroups:
                 last = first + length - 1
                 if (
                     any(blocked[first : last + 1])
+                    # Alone it would collect the rows.
+                    and not (length == 1 and self._is_fed(self._nodes[first].name))
                     and self._estimator.least_memory_bound(first, last) <= limit
                     and not _is_covered(ends, first, last)
                     and self._may_fuse(first, last)
@@ -196,7 +201,12 @@ class FusedGroups:
         # only.
         return together and all(map(self._runs_by_rows, names[: max(1, len(names) - 1)]))
 
+    def _is_fed(self, name: str) -> bool:
+        return OPS[self._graph.nodes[self._positions[name]].op].fed
+
     def _runs_by_rows(self, name: str) -> bool:
+        if self._is_fed(name):
+            return True
         try:
             return all(o.calls is not None for o in self._lowering.outlines(Group((name,))))
         except NotFusible:
@@ -210,3 +220,25 @@ def _is_covered(ends: Sequence[Sequence[int]], first: int, last: int) -> bool:
         if step in reached:
             reached.update(end + 1 for end in ends[step] if end <= last)
     return last + 1 in reached
+
+
+def require_fed_group(planner: Planner, policy: SearchPolicy = POLICY) -> None:
+    """Raise :class:`~hilc.errors.InputError` unless a group of the first layers takes in the rows
+    that are fed.
+    """
+    graph = planner.lowering.graph
+    node = fed_node(graph)
+    assert node is not None, "a graph that is fed has the node"
+    names = [n.name for n in graph.nodes[graph.nodes.index(node) :]]
+    reason = ""
+    for count in range(2, min(len(names), policy.longest_group) + 1):
+        try:
+            planner.lowering.outlines(Group(tuple(names[:count])))
+        except NotFusible as error:
+            reason = reason or str(error)
+        else:
+            return
+    raise InputError(
+        f"the rows of {node.inputs[0]!r} cannot be fed to {graph.name!r}: {reason}",
+        "give the input as a whole: feed=whole",
+    )

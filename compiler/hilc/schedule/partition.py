@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from hilc.lowering.choice import Choice
 from hilc.memory.plan import Planner
-from hilc.schedule.estimate import Estimator, Segment
+from hilc.schedule.estimate import UNLIMITED, Estimator, Segment
 from hilc.schedule.groups import FusedGroups, Objective
 from hilc.schedule.policy import SearchPolicy
 from hilc.schedule.tuning import Tuning
+from hilc.transforms.feed import fed_node
 
 _IntArray = npt.NDArray[np.intp]
 
@@ -52,6 +53,7 @@ class Partitioner:
     ) -> None:
         self.graph = planner.lowering.graph
         self._policy = policy
+        self._is_fed = fed_node(self.graph) is not None
         self.estimator = Estimator(planner, tuning, optimize, policy)
         steps = range(len(self.estimator.nodes))
         #: For each layer, its single-layer segments.
@@ -66,6 +68,8 @@ class Partitioner:
         With ``in_place`` kernels whose outputs cannot have an input's buffer are excluded, for
         layers that have others.
         """
+        if limit is None and self._is_fed:
+            limit = UNLIMITED - 1
         singles = [
             [s for s in found if objective.flash_heavy or not s.flash_heavy]
             for found in self.singles

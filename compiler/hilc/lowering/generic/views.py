@@ -7,7 +7,7 @@ from hilc.lowering.parameters import HilCopy
 from hilc.lowering.registry import Layer, lowers
 
 
-@lowers("COPY", "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BIT_CAST")
+@lowers("COPY", "FEED", "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BIT_CAST")
 def copy(layer: Layer) -> KernelCall:
     """Return the call that copies the bytes as they are."""
     return KernelCall(HilCopy(bytes=layer.out.nbytes))
