@@ -35,13 +35,9 @@ from hil.cli.commands.command_line import build_parser
 from hilc.support.toml import tomllib
 
 DOCUMENTS = documents()
-#: What everybody reads first, and begins with; ``make test-full`` runs the others. The words of the
-#: commands of all are checked by ``make test``.
-FIRST = {
-    ROOT / "README.md",
-    ROOT / "docs" / "tutorial.md",
-    ROOT / "examples" / "digits" / "README.md",
-}
+#: What everybody reads first; ``make test-full`` runs the others. The words of the commands of all
+#: are checked by ``make test``.
+FIRST = {ROOT / "README.md", ROOT / "examples" / "digits" / "README.md"}
 #: A command takes at most as long; the longest measures every kernel of a model.
 LIMIT_S = 240
 RUN = ("console", "sh")

@@ -69,6 +69,7 @@ def test_estimates_of_whole_programs(model: str, optimize: str, name: str) -> No
     assert estimate.flash_bytes == pytest.approx(flash_bytes, rel=_OFF_FLASH)
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 @pytest.mark.parametrize(
     ("model", "name"),
     # Of the models these come nearest to it, by estimate.
@@ -98,6 +99,7 @@ def test_balanced_counts_at_most_30_per_cent_more_than_speed(model: str, name: s
     assert counts["balanced"] <= 1.3 * counts["speed"]
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 @pytest.mark.parametrize(
     ("name", "models", "families"),
     sampled(

@@ -76,6 +76,7 @@ def external_layers(report: Report) -> int:
     return sum(layer.op == "EXTERNAL" for layer in report.layers)
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_both_generators_in_one_image() -> None:
     """Plain and packed calls, C and objects, two units and a library that two models share."""
     board = "mps2-an386"
@@ -91,6 +92,7 @@ def test_both_generators_in_one_image() -> None:
     assert counts == [1, 1, 10, 4]
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 @pytest.mark.parametrize(
     ("version", "board"),
     sampled(

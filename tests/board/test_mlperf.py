@@ -119,7 +119,7 @@ def expected(short: str, index: int, given: np.ndarray, module: Module, oracle: 
     return real.ravel()
 
 
-@pytest.mark.parametrize("short", sampled(INPUTS, keep=["kws", "ad"]))
+@pytest.mark.parametrize("short", sampled(INPUTS, keep=["kws"]))
 def test_four_models(short: str) -> None:
     """Performance, and the accuracy of each result: every digit is the reference's."""
     with device(short) as (client, module, oracle):

@@ -45,6 +45,7 @@ def test_channels_in_groups(dtype):
     assert check_layers([grouped_layer(rng, dtype) for _ in range(100)]) >= 100
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 @pytest.mark.parametrize("op", OPERATORS)
 def test_layers_compiled_on_their_own(op):
     rng = np.random.default_rng([4, OPERATORS.index(op)])

@@ -82,6 +82,7 @@ def test_images_of_bytes_between_channels_first_and_last():
     check(checks)
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 @pytest.mark.parametrize("part", sampled(range(2), keep=[0]))
 def test_operators_compiled_on_their_own(part):
     rng = generator("specialised", str(part))

@@ -84,6 +84,7 @@ def test_cases_are_exact_and_served():
     assert check_family(layers).keys() == KERNELS
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_layers_compiled_on_their_own():
     rng = np.random.default_rng(63)
     layers = {

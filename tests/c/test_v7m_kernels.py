@@ -62,6 +62,7 @@ def test_cases_are_exact_and_served():
     assert counts.keys() == {f"{kernel}_s8" for _, kernel in layers}
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_layers_compiled_on_their_own():
     layers = case_layers(np.random.default_rng(33), V7M, 1)
     first = {kernel: layer for layer, kernel in reversed(layers)}

@@ -40,6 +40,8 @@ BOARD = "mps2-an386"
 ADD_ONE = "for (int i = 0; i < 4; ++i) { y[i] = x[i] + 1; }"
 # Those that run here; tests/hil/test_boards_*.py build the others.
 ARM_BOARDS = tuple(name for name in board_names() if "qemu" in load_board(name).runners)
+#: Those that are built for in each run.
+OFTEN = ("microbit", "mps2-an386", "riscv-virt", "native")
 
 
 def tools_path() -> str:
@@ -68,7 +70,7 @@ def test_a_registry_of_no_functions_is_built(cache: Path, codegen: str) -> None:
     build([library], load_board(BOARD), warnings_as_errors=True)
 
 
-@pytest.mark.parametrize("name", [*ARM_BOARDS, "native"])
+@pytest.mark.parametrize("name", sampled([*ARM_BOARDS, "native"], keep=OFTEN))
 def test_builds_without_warning_or_allocator(name: str) -> None:
     """Every port, the RPC and the glue, with our warnings as errors."""
     board = load_board(name)
@@ -122,7 +124,7 @@ def test_flash_besides_weights_and_biases(optimize: str, most: int) -> None:
     assert build([library], board).sizes.models["kws"].flash_bytes - weights <= most
 
 
-@pytest.mark.parametrize("name", ARM_BOARDS)
+@pytest.mark.parametrize("name", sampled(ARM_BOARDS, keep=OFTEN[:3]))
 def test_base_figures_are_lower_bounds(name: str) -> None:
     """And near enough to be of use: what the firmware takes alone, against the template's data."""
     board = load_board(name)
@@ -477,6 +479,7 @@ def test_models_that_are_too_large_together_can_share(cache: Path) -> None:
     assert 0 <= sizes.ram_bytes - empty.ram_bytes - buffers - 8_000 < 16
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 @pytest.mark.parametrize("name", ["native", "mps2-an386"])
 def test_every_calling_convention_builds_without_warning(name: str) -> None:
     """The glue, TVM's run time on our ports, the commands for packed functions."""

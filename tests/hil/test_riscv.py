@@ -173,6 +173,7 @@ def test_calls() -> None:
     assert code.is_indirect
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_the_virtual_probe_knows_no_riscv() -> None:
     with (
         pytest.raises(InputError, match="the core rv32imac, which the virtual probe"),

@@ -513,6 +513,7 @@ print(refused)
 """
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_damaged_tars_are_read_or_refused_within_little_memory(tmp_path: Path) -> None:
     """Thousands of them, most with right checksums: never another error, never much memory."""
     rounds = 3000

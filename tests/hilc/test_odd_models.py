@@ -12,6 +12,7 @@ import litert_ref
 import numpy as np
 import pytest
 import tflm
+from campaigns import sampled
 from odd_models import ODD_MODELS, Q, open_batch, outputs, reference_name
 from tflite_builder import ModelBuilder
 
@@ -38,7 +39,7 @@ FORMS: Mapping[str, dict[str, Any]] = {
 
 
 @tflm.needs_tflm
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", sampled(FORMS, keep=["packed", "in the pool"]))
 def test_on_the_host(form: str, tmp_path: Path) -> None:
     libraries = {
         name: hilc.compile(build(), name=name, **FORMS[form]) for name, build in ODD_MODELS.items()

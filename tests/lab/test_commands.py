@@ -45,6 +45,7 @@ def test_verify_on_a_board_of_the_lab(lab: Served, capsys: pytest.CaptureFixture
     assert "using mps2-an385-1, a mps2-an385 of the lab" in err
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_evaluate_on_boards_of_the_lab(lab: Served, capsys: pytest.CaptureFixture[str]) -> None:
     """Over either protocol: a lab forwards the serial line."""
     folder = Path(DIGITS).parent

@@ -134,6 +134,7 @@ def terminal() -> Iterator[Callable[..., Terminal]]:
         each.close()
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_live_until_ctrl_c(lab: Served, terminal: Callable[..., Terminal]) -> None:
     """A change is shown, and the terminal is left as it was."""
     shown = terminal("lab", "watch", "--interval", "0.3", "cpu=cortex-m4")
@@ -152,6 +153,7 @@ def test_live_until_ctrl_c(lab: Served, terminal: Callable[..., Terminal]) -> No
     assert b"Traceback" not in shown.raw
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_without_a_coordinator(
     terminal: Callable[..., Terminal],
     monkeypatch: pytest.MonkeyPatch,

@@ -82,6 +82,7 @@ def program(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_the_action_runs_the_matrix(tmp_path: Path, program: Path) -> None:
     """Two goals; the models are those of a folder whose name has a space."""
     models = tmp_path / "my models"
@@ -123,6 +124,7 @@ def test_what_differs_fails_the_step(tmp_path: Path, program: Path) -> None:
     assert "junit=" in (tmp_path / "GITHUB_OUTPUT").read_text()
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_the_template_runs_the_matrix(tmp_path: Path, program: Path) -> None:
     given = {"models": str(DIGITS), "boards": "native", "optimize": "ram size"}
     job = yaml.safe_load(gitlab(**given, arguments="--samples 1")[1])["hil"]

@@ -170,6 +170,7 @@ def test_wheel_carries_every_source_and_no_build_output(tmp_path: Path) -> None:
     assert package_files(build("wheel", copy, tmp_path / "dist")) == expected
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_wheel_of_the_sdist_is_the_same(sources: Path, wheel: Path, tmp_path: Path) -> None:
     with tarfile.open(build("sdist", sources, tmp_path / "sdist")) as archive:
         # As the standard library asks for where Pythons without filters are to be served.
@@ -179,6 +180,7 @@ def test_wheel_of_the_sdist_is_the_same(sources: Path, wheel: Path, tmp_path: Pa
     assert package_files(build("wheel", unpacked, tmp_path / "again")) == package_files(wheel)
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_wheel_brings_its_own_data(installed: Environment) -> None:
     assert all(place.is_relative_to(installed.site) for place in installed.places())
 
@@ -198,6 +200,7 @@ def test_wheel_compiles_builds_and_verifies_in_an_empty_folder(installed: Enviro
     assert report["reference"] == ("tflm" if tflm.EXISTS else "hilc")
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_wheel_brings_the_pytest_plugin(installed: Environment) -> None:
     # Pytest refuses an option that no plugin defines.
     (installed.empty / "test_nothing.py").write_text("def test_nothing(): pass\n")
@@ -205,6 +208,7 @@ def test_wheel_brings_the_pytest_plugin(installed: Environment) -> None:
     assert "1 passed" in installed.run(*command)
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_editable_install_uses_the_checkout(sources: Path, tmp_path: Path) -> None:
     environment = Environment.create(tmp_path)
     environment.install("-e", sources)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import ipaddress
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -60,12 +59,15 @@ def _modules() -> tuple[tuple[str, ast.Module], ...]:
     )
 
 
-def _calls() -> Iterator[tuple[str, str, ast.Call]]:
+@cache
+def _calls() -> tuple[tuple[str, str, ast.Call], ...]:
     """Every call of the program: its module, the name that is called, the call."""
-    for name, module in _modules():
-        for node in ast.walk(module):
-            if isinstance(node, ast.Call):
-                yield name, ast.unparse(node.func), node
+    return tuple(
+        (name, ast.unparse(node.func), node)
+        for name, module in _modules()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call)
+    )
 
 
 def test_nothing_is_given_to_a_shell() -> None:

@@ -137,6 +137,7 @@ def test_the_index_names_every_decision() -> None:
 # -- the site ----------------------------------------------------------------------------------
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_the_site_is_built_and_whole(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("mkdocs")
     pytest.importorskip("material")

@@ -72,6 +72,7 @@ def refusal(tree: Path, *words: object) -> str:
     return f"{error['message']}"
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_a_model_goes_all_the_way(tree: Path) -> None:
     hil(tree, "compile", MODEL, "-o", "digits.tar", "--board", BOARD)
     built = hil(tree, "build", "digits.tar", "--board", BOARD, "-o", "project")

@@ -262,6 +262,7 @@ def test_accuracy_and_a_page_of_all(suite: pytest.Pytester) -> None:
     assert all(word in page for word in ("tiny", "native", "--hil-report=out.html"))
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_a_page_of_several_workers(suite: pytest.Pytester) -> None:
     """Each sends what it found to the one that writes the page."""
     suite.makepyfile(ACCURACY)

@@ -56,6 +56,7 @@ def dead_port() -> str:
         return f"socket://127.0.0.1:{server.getsockname()[1]}"
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_a_board_that_fails_is_left_for_another(
     suite: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +114,7 @@ def test_what_a_board_computed_is_not_asked_again(suite: pytest.Pytester, tmp_pa
     assert (suite.path / "runs").read_text() == "x"
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 @pytest.mark.parametrize(("workers", "jobs"), sampled([(0, 2), (2, 6)], keep=[(0, 2)]))
 def test_two_users_share_a_lab(
     suite: pytest.Pytester, tmp_path: Path, workers: int, jobs: int
