@@ -228,6 +228,10 @@ CORNERS: tuple[Shapes, ...] = (
         for rows, count in ((1, 1), (1, 8), (2, 9), (1, 23), (3, 5))
     ),
     *(
+        ("FULLY_CONNECTED", (1, depth), (count, depth), {"activation": "NONE"})
+        for depth, count in ((96, 131), (222, 150), (240, 16), (352, 33))
+    ),
+    *(
         ("CONV_2D", (1, 5, 6, depth), (6, 3, 3, depth), conv("SAME", stride))
         for depth in (1, 3, 5, 16, 32, 33)
         for stride in (1, 2)
@@ -256,6 +260,17 @@ CORNERS: tuple[Shapes, ...] = (
 #: Depths and columns around those of a group of sixteen; pixels read up to the tensor's end; strips
 #: of windows; 3x3 windows next to every side; strides, batches and bounds of both kinds.
 PIXELS: tuple[Shapes, ...] = (
+    # Rows of windows of 3x3 pixels, in blocks, whose last fours are whole or not.
+    *(
+        ("CONV_2D", (batch, 9, width, depth), (count, 3, 3, depth), conv(padding, stride, act))
+        for batch, width, depth, count, padding, stride, act in (
+            (1, 13, 40, 6, "SAME", 1, "RELU"),
+            (2, 16, 24, 4, "SAME", 1, "NONE"),
+            (1, 26, 17, 2, "VALID", 2, "RELU6"),
+            (2, 33, 6, 8, "SAME", 2, "RELU"),
+            (1, 10, 48, 4, "VALID", 1, "NONE"),
+        )
+    ),
     *(
         ("CONV_2D", (1, 1, rows, depth), (count, 1, 1, depth), conv("VALID", 1, activation))
         for depth, rows in ((1, 9), (3, 4), (16, 3), (40, 6), (48, 5), (64, 7), (90, 3), (113, 4))

@@ -273,6 +273,39 @@ def test_a_row_by_eight_columns(uniform: int) -> None:
     assert at == len(data)
 
 
+@pytest.mark.parametrize("uniform", [0, 1])
+def test_a_row_by_sixteen_columns(uniform: int) -> None:
+    layer = row(40, 21)
+    x, weights, *rest = layer.ins
+    assert weights is not None
+    assert weights.quant is not None
+    scales = tuple(0.002 + 0.001 * i for i in range(1 if uniform else 21))
+    quant = replace(weights.quant, scale=scales, zero_point=(0,) * len(scales))
+    layer = replace(layer, ins=(x, replace(weights, quant=quant), *rest))
+    p = packed(layer, HELIUM, "hil_vector_sums_s8_mve")
+    assert p.fields["uniform"] == uniform
+    data, n, at = p.stream, p.fields["chunks"], 0
+    scale = p.fields["scale"].tolist()
+    if uniform:
+        assert scale == [p.of("multipliers", 0), p.of("shifts", 0)]
+    for first in (0, 16):
+        fours = [[first + offset + 4 * i for i in range(4)] for offset in (0, 2, 1, 3)]
+        for eight in (0, 1):
+            order = [*fours[2 * eight], *fours[2 * eight + 1]]
+            for i, channel in enumerate(order):
+                inside = channel < 21
+                assert int32(data, at + 4 * i) == (p.of("bias", channel) if inside else 0)
+                for element in range(16 * n):
+                    where = at + 32 + 128 * (element // 16) + 16 * i + element % 16
+                    assert int8(data, where) == (p.weight(channel, element) if inside else 0)
+                if inside and not uniform:
+                    place = 32 * (first // 16) + 16 * eight + 8 * (i // 4) + i % 4
+                    assert scale[place] == p.of("multipliers", channel)
+                    assert scale[place + 4] == p.of("shifts", channel)
+            at += 32 + 128 * n
+    assert at == len(data)
+
+
 @pytest.mark.parametrize("depth", [16, 32])
 def test_windows_by_pairs_of_filters(depth: int) -> None:
     p = packed(windows(depth, 4), HELIUM, "hil_conv2d_3x3_s8_mve")
@@ -288,6 +321,29 @@ def test_windows_by_pairs_of_filters(depth: int) -> None:
                 assert int32(data, at + 288 * n + 8 * word + 4 * i) == p.of(name, first + i)
         assert int32(data, at + 288 * n + 24) == p.portable["out_zero_point"]
         at += 288 * n + 28
+    assert at == len(data)
+
+
+@pytest.mark.parametrize("depth", [16, 24])
+def test_rows_of_windows_by_pairs_of_filters(depth: int) -> None:
+    layer = windows(depth, 4)
+    p = packed(layer, HELIUM, "hil_conv2d_3x3_lines_s8_mve", lines=layer.out.shape[1])
+    data, n, at = p.stream, -(-depth // 16), 0
+    assert p.fields["chunks"] == n
+    for first in (0, 2):
+        for i in (0, 1):
+            for copy in range(4):
+                assert int32(data, at + 16 * i + 4 * copy) == p.of("bias", first + i)
+        for line, chunk, i, tap, lane in np.ndindex(3, n, 2, 3, 16):
+            where = at + 32 + 96 * (n * line + chunk) + 48 * i + 16 * tap + lane
+            channel = 16 * chunk + lane
+            inside = channel < depth
+            element = depth * (3 * line + tap) + channel
+            assert int8(data, where) == (p.weight(first + i, element) if inside else 0)
+        for i in (0, 1):
+            for word, name in enumerate(("multipliers", "shifts")):
+                assert int32(data, at + 32 + 288 * n + 8 * word + 4 * i) == p.of(name, first + i)
+        at += 48 + 288 * n
     assert at == len(data)
 
 

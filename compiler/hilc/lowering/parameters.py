@@ -5017,6 +5017,40 @@ class HilMulF32Mve(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilConv2d3x3LinesS8Mve(Parameters):
+    """The fields of ``struct hil_conv2d_3x3_lines_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_3x3_lines_s8_mve"
+
+    images: HilImages
+    #: 1 or 2
+    stride: int
+    #: rows by which the first window reaches above the image
+    pad_top: int
+    #: columns by which the first window reaches beyond the image
+    pad_left: int
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    #: rows of outputs at a time
+    lines: int
+    #: of 16 channels, rounded up
+    chunks: int
+    #: of windows of a row, rounded up
+    fours: int
+    #: columns under whole fours of windows
+    width: int
+    #: filters, even
+    columns: int
+    #: 1: outputs are clamped to less than int8
+    any: int
+    #: as in HIL_MVE_COLUMNS_FIELDS
+    linear: int
+    output_range: HilOutputRange
+    #: the head draws it
+    stream: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2d3x3S8Mve(Parameters):
     """The fields of ``struct hil_conv2d_3x3_s8_mve``."""
 
@@ -5735,6 +5769,35 @@ class HilTransposeConv2dS8Mve(Parameters):
     in_zero_point: int
     #: Of the deepest phase; the stream is that of all phases.
     mve_columns: HilMveColumns
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilVectorSumsS8Mve(Parameters):
+    """The fields of ``struct hil_vector_sums_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_vector_sums_s8_mve"
+
+    #: rows of the input, and of the output
+    rows: int
+    #: elements of a row
+    depth: int
+    #: outputs of a row
+    columns: int
+    #: of 16 weights, the depth rounded up
+    chunks: int
+    #: 1: the depth is not whole chunks, so that rows are copied to be read so
+    copied: int
+    #: columns whose sums are computed at a time, whole sixteens
+    group: int
+    #: 1: one multiplier and one shift for all columns
+    uniform: int
+    #: as in HIL_MVE_PIXELS_FIELDS
+    any: int
+    output_range: HilOutputRange
+    #: the head draws it, columns filled up to sixteens
+    stream: npt.NDArray[np.int8]
+    #: the head draws it
+    scale: npt.NDArray[np.int32]
 
 
 @record(frozen=True, eq=False, kw_only=True)

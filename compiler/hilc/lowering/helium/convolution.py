@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from hilc.lowering.helium.packing import (
@@ -20,6 +22,7 @@ from hilc.lowering.linear import (
     Convolution,
 )
 from hilc.lowering.parameters import (
+    HilConv2d3x3LinesS8Mve,
     HilConv2d3x3S8Mve,
     HilConv2dRgbS8Mve,
     HilConv2dS8Mve,
@@ -29,6 +32,8 @@ from hilc.lowering.parameters import (
 
 #: Strips of windows: bytes that a gather reaches, and windows at least and at most.
 GATHERED, _SHORTEST_STRIP, _LONGEST_STRIP = 256, 4, 32
+#: Rows of windows: bytes of scratch that they may take, and channels at least.
+_LINES_BYTES, _FEW_CHANNELS = (8192, 4096, 2048), 6
 
 
 def conv2d(form: Convolution) -> list[Parameters]:
@@ -37,7 +42,7 @@ def conv2d(form: Convolution) -> list[Parameters]:
     if ties(form.requantization):
         return [] if gathered is None else [gathered]
     made = [make(form) for make in (_points, _three_by_three)]
-    calls = [call for call in made if call is not None]
+    calls = [*_lines(form), *(call for call in made if call is not None)]
     if not calls:
         calls = [*_rgb(form), *_strips(form)]
     return [*calls, *([] if gathered is None else [gathered])]
@@ -192,6 +197,66 @@ def _three_by_three(form: Convolution) -> Parameters | None:
         stream=stream.reshape(-1),
     )
     return parameters
+
+
+def _lines(form: Convolution) -> Iterator[Parameters]:
+    """Yield filters of 3x3 pixels over some rows of outputs at a time, fewer in less scratch."""
+    images, window, count, outputs = form.images, form.window, form.channels, form.requantization
+    in_c, out_w, stride = images.in_c, images.out_w, window.stride_h
+    shape = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
+    if (
+        shape != [3, 3, 1, 1]
+        or stride != window.stride_w
+        or stride not in (1, 2)
+        or in_c < _FEW_CHANNELS
+        or count % 2
+        or 3 * count + 1 > FARTHEST
+    ):
+        return
+    chunks, fours = -(-in_c // CHUNK), -(-out_w // 4)
+    weights = np.zeros((count // 2, 2, 3, 3, chunks * CHUNK), np.int8)
+    weights[..., :in_c] = form.weights.reshape(-1, 2, 3, 3, in_c)
+    weights = weights.reshape(-1, 2, 3, 3, chunks, CHUNK).transpose(0, 2, 4, 1, 3, 5)
+    bias, multipliers, shifts = (
+        np.broadcast_to(each, (count,)).reshape(-1, 2)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
+    )
+    stream = np.hstack(
+        [
+            bytes_of(np.repeat(bias, 4, axis=1)),
+            weights.reshape(count // 2, -1),
+            bytes_of(np.hstack([multipliers, shifts])),
+        ]
+    )
+    width = 4 * stride * fours + 3 - stride
+
+    def scratch(lines: int) -> int:
+        return CHUNK * chunks * (stride * (lines - 1) + 3) * width + 32 * lines * fours
+
+    most = 0
+    for most_bytes in _LINES_BYTES:
+        fitting = sum(scratch(lines) <= most_bytes for lines in range(1, images.out_h + 1))
+        # Blocks of about the same height.
+        lines = -(-images.out_h // -(-images.out_h // fitting)) if fitting else 0
+        if lines in (0, most):
+            continue
+        most = lines
+        yield HilConv2d3x3LinesS8Mve(
+            images=images,
+            stride=stride,
+            pad_top=window.pad_top,
+            pad_left=window.pad_left,
+            in_zero_point=form.pad_value,
+            lines=lines,
+            chunks=chunks,
+            fours=fours,
+            width=width,
+            columns=count,
+            any=int(not is_full(outputs)),
+            linear=linear_of(outputs),
+            output_range=outputs.output_range,
+            stream=stream.reshape(-1),
+        )
 
 
 def _gathered(form: Convolution) -> Parameters | None:

@@ -10,12 +10,15 @@ import numpy.typing as npt
 
 from hilc.ir import Rounding
 from hilc.lowering.armv7m import by_words
+from hilc.lowering.channels import padded
 from hilc.lowering.helium.convolution import conv2d
 from hilc.lowering.helium.depthwise import depthwise
 from hilc.lowering.helium.packing import (
     CHUNK,
     DEEPEST,
+    NARROWED,
     VECTOR_COLUMNS,
+    any_of,
     bytes_of,
     columns_of,
     in_vectors,
@@ -24,6 +27,7 @@ from hilc.lowering.helium.packing import (
     ties,
     ties_of,
     vector_weights,
+    whole_chunks,
 )
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
@@ -36,11 +40,14 @@ from hilc.lowering.parameters import (
     HilMatmulS8Mve,
     HilPixelsS8Mve,
     HilVectorS8Mve,
+    HilVectorSumsS8Mve,
 )
 from hilc.lowering.registry import Layer, lowers
 
 #: With fewer rows a vector at a time is quicker than four of which some are repeated.
 _FEW_ROWS = 2
+#: Columns of a row whose sums are requantized together.
+_MOST_SUMS = 128
 
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mve"}, roundings=Rounding)
@@ -80,6 +87,41 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
     return ways
 
 
+def _sums_of_vector(form: MatrixProduct) -> HilVectorSumsS8Mve:
+    """Return a row at a time whose sums are requantized together."""
+    count, depth, outputs = form.channels, form.depth, form.requantization
+    filled = -(-count // CHUNK) * CHUNK
+    order = np.arange(filled).reshape(-1, 4, 4).transpose(0, 2, 1)[:, NARROWED].reshape(-1)
+    eights = order.reshape(-1, VECTOR_COLUMNS)
+
+    def each(of_channels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return padded(np.broadcast_to(of_channels, (count,)), CHUNK)
+
+    chunks = -(-depth // CHUNK)
+    weights = whole_chunks(form.weights, filled)[eights]
+    weights = weights.reshape(len(eights), VECTOR_COLUMNS, chunks, CHUNK).transpose(0, 2, 1, 3)
+    biases = bytes_of(each(outputs.bias)[eights])
+    uniform = not outputs.per_channel
+    if uniform:
+        scale = np.array([outputs.multipliers[0], outputs.shifts[0]], np.int32)
+    else:
+        fours = order.reshape(-1, 4)
+        scale = np.stack([each(outputs.multipliers)[fours], each(outputs.shifts)[fours]], axis=1)
+    return HilVectorSumsS8Mve(
+        rows=form.rows,
+        depth=depth,
+        columns=count,
+        chunks=chunks,
+        copied=int(depth % CHUNK != 0),
+        group=min(filled, _MOST_SUMS),
+        uniform=int(uniform),
+        any=any_of(outputs),
+        output_range=outputs.output_range,
+        stream=np.hstack([biases, weights.reshape(len(eights), -1)]).reshape(-1),
+        scale=np.ascontiguousarray(scale.reshape(-1).astype(np.int32)),
+    )
+
+
 def _vector(form: MatrixProduct) -> list[Parameters]:
     """Return a row at a time."""
     count, depth, outputs = form.channels, form.depth, form.requantization
@@ -109,4 +151,4 @@ def _vector(form: MatrixProduct) -> list[Parameters]:
         output_range=outputs.output_range,
         stream=np.hstack([vector_weights(form.weights), words]).reshape(-1),
     )
-    return [parameters]
+    return [parameters] if ties(outputs) else [_sums_of_vector(form), parameters]

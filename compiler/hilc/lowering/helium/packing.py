@@ -32,7 +32,7 @@ _NEAR_SHIFT = 8
 _LEAST, _MOST = ELEMENT_TYPES["int8"].bounds
 #: What ``pixels_s8.h`` takes: chunks of depth; fours of columns as they are narrowed.
 DEEPEST = 8
-_NARROWED = (0, 2, 1, 3)
+NARROWED = (0, 2, 1, 3)
 
 
 def below_zero_point(outputs: HilRequantization) -> int:
@@ -207,7 +207,7 @@ def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> Hil
     count = channels * pixels
     groups = -(-count // CHUNK)
     filled = groups * CHUNK
-    order = np.arange(filled).reshape(groups, 4, 4).transpose(0, 2, 1)[:, _NARROWED]
+    order = np.arange(filled).reshape(groups, 4, 4).transpose(0, 2, 1)[:, NARROWED]
     # The columns of a second pixel are the first's, whose weights are there already.
     weights = whole_chunks(matrix, filled)[order[..., : 4 // pixels]]
     chunks = weights.shape[3] // CHUNK
