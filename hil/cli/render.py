@@ -178,8 +178,8 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
     if report.estimate is not None:
         mix, (least, most) = report.estimate.mix, report.estimate.cycles
         lines.append(
-            f"estimate for a Cortex-M4: {least:,} to {most:,} cycles, by Arm's table, with "
-            "memory without wait states"
+            f"estimate for a {report.estimate.core}: {least:,} to {most:,} cycles, by "
+            f"{report.estimate.source}, with {report.estimate.assumes}"
         )
         lines.append(
             table(

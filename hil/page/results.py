@@ -186,9 +186,12 @@ class Limit:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimated cycles of a Cortex-M4: from and to."""
+    """Estimated cycles of the core: from and to, and by which table."""
 
     cycles: Mapping[str, int]
+    core: str = ""
+    source: str = ""
+    assumes: str = ""
 
 
 @dataclass(frozen=True)

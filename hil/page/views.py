@@ -560,13 +560,14 @@ class _ResultView:
     def estimate(self) -> str:
         """Estimated cycles, in words."""
         benched = self.result.benched
-        cycles = benched.estimate.cycles if benched and benched.estimate else {}
-        if not cycles.keys() >= {"from", "to"}:
+        estimate = benched.estimate if benched else None
+        if estimate is None or not estimate.cycles.keys() >= {"from", "to"}:
             return ""
-        return (
-            f"Estimate for a Cortex-M4 with memory without wait states: {cycles['from']:,} to "
-            f"{cycles['to']:,} cycles, by Arm's table."
-        )
+        told = f"Estimate for a {estimate.core or 'core'}: {estimate.cycles['from']:,} to "
+        told += f"{estimate.cycles['to']:,} cycles"
+        if estimate.source:
+            told += f", by {estimate.source}"
+        return f"{told}, with {estimate.assumes}." if estimate.assumes else f"{told}."
 
     # Evaluation
 

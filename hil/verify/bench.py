@@ -107,7 +107,7 @@ class BenchReport:
     layers: tuple[LayerCount, ...]
     #: Channels and MACs that the compiler removed from the model.
     folded: Folded = NOTHING_FOLDED
-    #: Executed instructions, and estimated cycles of a Cortex-M4; None if not requested.
+    #: Executed instructions, and estimated cycles of the core; None if not requested.
     estimate: Estimate | None = None
     #: Inferences before the measured ones.
     warmup: int = 1

@@ -1,17 +1,17 @@
-"""Which instructions an inference executes, and how long a Cortex-M4 would take for them.
+"""Which instructions an inference executes, and how many cycles the core would take for them.
 
 QEMU counts instructions, not cycles. Here it also writes down which blocks of code it runs, while
 one inference is under way; with the disassembly of each block, which QEMU prints when it first
-translates it, that is every executed instruction. To these the costs are applied that Arm documents
-for the core (Cortex-M4 Processor Technical Reference Manual, DDI 0439, tables of the instruction
-set with cycle counts, and what it says of loads and stores in a row), for memory without wait
-states. What the manual leaves open, the refill of the pipeline after a branch (1 to 3 cycles) and a
-division (2 to 12), makes the estimate a range.
+translates it, that is every executed instruction. To these the cycles are applied that Arm
+publishes for the core (the table ``cycles`` of its description), for memory without wait states.
+What Arm leaves open, such as the refill of the pipeline after a branch, makes the estimate a range.
+Arm publishes no such table for a core that executes two instructions at a time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import threading
@@ -30,11 +30,8 @@ from hil.support.ready import is_readable
 from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.support.temporary import TemporaryFolder
+from hilc.target.cores import Cpu, Timing, cpu_names, get_cpu
 
-#: The core of these costs.
-CORE = "cortex-m4"
-_REFILL = (1, 3)
-_DIVISION = (2, 12)
 #: Time limit for the rest of the trace after the end of the run.
 _TRACE_TIMEOUT_S = 60.0
 _POLL_S = 0.1
@@ -52,8 +49,6 @@ _SINGLE_LOAD = re.compile(rf"ldrs?[bh]?t?{_CONDITION}$")
 _SINGLE_STORE = re.compile(rf"str[bh]?t?{_CONDITION}$")
 _MULTIPLY = re.compile(r"(mul|mla|mls|smul|smla|smls|smm|smu|sml|umull|umlal|umaal|usad)")
 _BRANCH = re.compile(rf"(b|bl|bx|blx){_CONDITION}$|cbn?z$|tb[bh]$")
-_SLOW_FLOAT = {"vdiv": 14, "vsqrt": 14, "vmla": 3, "vmls": 3, "vnmla": 3, "vnmls": 3}
-_SLOW_FLOAT |= dict.fromkeys(("vfma", "vfms", "vfnma", "vfnms"), 3)
 
 
 @dataclass(frozen=True)
@@ -88,26 +83,42 @@ class Estimate:
     """Executed instructions of one inference, and the estimated cycles of the core."""
 
     mix: Mix
-    #: With the fastest and the slowest timing that the manual permits.
+    #: With the fastest and the slowest timing that the table permits.
     cycles: tuple[int, int]
+    #: What people call the core; where its timing is published, and what that leaves open.
+    core: str
+    source: str
+    assumes: str
 
     def json(self) -> dict[str, Any]:
-        return {"mix": asdict(self.mix), "cycles": {"from": self.cycles[0], "to": self.cycles[1]}}
+        return {
+            "mix": asdict(self.mix),
+            "cycles": {"from": self.cycles[0], "to": self.cycles[1]},
+            "core": self.core,
+            "source": self.source,
+            "assumes": self.assumes,
+        }
 
 
 def check_estimable(board: Board) -> None:
-    """Raise for a board whose core has other costs, or none that Arm documents."""
-    if board.cpu.name != CORE:
+    """Raise for a board whose core has no published timing, or that QEMU does not emulate."""
+    timed = [name for name in cpu_names() if _timing(get_cpu(name))]
+    if not _timing(board.cpu):
         raise InputError(
-            f"cycles are estimated for a {CORE}; {board.name} has a {board.cpu.name}, for which "
-            "these costs do not hold",
-            "measure on a board with that core, as mps2-an386, or leave --cycles out",
+            f"cycles are estimated for {', '.join(timed)}; {board.name} has a {board.cpu.name}, of "
+            "which no table of cycles is published",
+            "measure on a board with one of these cores, as mps2-an386, or leave --cycles out",
         )
     if board.qemu is None:
         raise InputError(
             f"{board.name} does not run in QEMU, which tells what is executed",
             "a real board counts its cycles itself: leave --cycles out",
         )
+
+
+def _timing(cpu: Cpu) -> Timing | None:
+    """Return the timing of a core whose disassembly this module reads."""
+    return cpu.timing if cpu.isa == "arm" else None
 
 
 def estimate_cycles(
@@ -131,7 +142,7 @@ def estimate_cycles(
         for name, array in given.items():
             model.set_input(name, array)
         counted = device.count(model.run().ticks)
-        result = trace.result()
+        result = estimate(trace.runs(), board.cpu)
     if not 0 <= counted - result.mix.total <= _MOST_AROUND:
         raise LinkError(
             f"QEMU's trace has {result.mix.total:,} instructions, but {counted:,} were counted",
@@ -157,35 +168,39 @@ def kind(instruction: Instruction) -> str:
     return "other"
 
 
-def block_cycles(block: Sequence[Instruction]) -> tuple[int, int]:
+def block_cycles(block: Sequence[Instruction], timing: Timing) -> tuple[int, int]:
     """Return the fewest and most cycles of a block whose last instruction does not branch."""
     costs = [
-        _cost(instruction, before)
+        _cost(instruction, before, timing)
         for before, instruction in zip((None, *block), block, strict=False)
     ]
     return sum(low for low, _ in costs), sum(high for _, high in costs)
 
 
-def _cost(instruction: Instruction, before: Instruction | None) -> tuple[int, int]:
+def _cost(instruction: Instruction, before: Instruction | None, timing: Timing) -> tuple[int, int]:
     name, operands = instruction.mnemonic, instruction.operands
-    if name in ("sdiv", "udiv"):
-        return _DIVISION
     if "{" in operands and name.startswith(("ldm", "stm", "push", "pop", "v")):
-        cycles = 1 + _registers(operands)
-    elif name.startswith(("ldrd", "strd")):
-        cycles = 3
-    elif name.startswith(("vldr", "vstr")):
-        cycles = 2
-    elif _SINGLE_STORE.match(name) and _offset_register(operands) is None:
+        cycles = 1 + _registers(operands) + (timing.list_branch if _loads_pc(instruction) else 0)
+    elif slow := _slow(name, timing):
+        return slow
+    elif timing.overlaps and _SINGLE_STORE.match(name) and _offset_register(operands) is None:
         # Its data is stored while the next instruction executes.
         cycles = 1
     elif _SINGLE_LOAD.match(name) or _SINGLE_STORE.match(name):
-        cycles = 1 if before is not None and _follows(instruction, before) else 2
-    elif name.startswith(("tbb", "tbh", "mrs", "msr")):
-        cycles = 2
+        overlaps = timing.overlaps and before is not None and _follows(instruction, before)
+        cycles = 1 if overlaps else timing.access
     else:
-        cycles = _SLOW_FLOAT.get(name.partition(".")[0], 1)
+        cycles = 1
     return cycles, cycles
+
+
+@functools.cache
+def _slow(name: str, timing: Timing) -> tuple[int, int] | None:
+    """Return the cycles of an instruction that the table names, also with a condition behind it."""
+    for entry in timing.slow:
+        if re.match(rf"({'|'.join(map(re.escape, entry.mnemonics))}){_CONDITION}(\.|$)", name):
+            return entry.cycles
+    return None
 
 
 def _follows(instruction: Instruction, before: Instruction) -> bool:
@@ -223,21 +238,23 @@ def _loads_pc(instruction: Instruction) -> bool:
     return written.partition(",")[0].strip() == "pc"
 
 
-def estimate(runs: Iterable[tuple[Sequence[Instruction], int | None, int]]) -> Estimate:
+def estimate(runs: Iterable[tuple[Sequence[Instruction], int | None, int]], cpu: Cpu) -> Estimate:
     """Return the counts of ``runs``: a block, the address that was executed next, and how often."""
+    timing = _timing(cpu)
+    assert timing is not None
     kinds: Counter[str] = Counter()
     low = high = 0
     for block, following, count in runs:
         for instruction in block:
             kinds[kind(instruction)] += count
-        fewest, most = block_cycles(block)
+        fewest, most = block_cycles(block, timing)
         last = block[-1]
         is_branch = kind(last) == "branches" or _loads_pc(last)
         # A block may also end because of its length; the next one continues there.
         if is_branch and following != last.address + last.size:
-            fewest, most = fewest + _REFILL[0], most + _REFILL[1]
+            fewest, most = fewest + timing.refill[0], most + timing.refill[1]
         low, high = low + count * fewest, high + count * most
-    return Estimate(Mix(**kinds), (low, high))
+    return Estimate(Mix(**kinds), (low, high), cpu.title, timing.source, timing.assumes)
 
 
 # -- trace -------------------------------------------------------------------------------------
@@ -268,16 +285,18 @@ class Trace:
                 raise InputError(f"{elf} has no function {symbol}", "compile the model again")
             self._entry = found[0]["st_value"] & ~1
 
-    def result(self) -> Estimate:
-        """Return the estimate, once the function has returned."""
+    def runs(self) -> list[tuple[Sequence[Instruction], int | None, int]]:
+        """Return what was executed, as :func:`estimate` takes it, once the function has
+        returned.
+        """
         if not self._done.wait(_TRACE_TIMEOUT_S):
             raise LinkError(
                 f"QEMU's trace did not reach the end of the run within {_TRACE_TIMEOUT_S:g} s",
                 "try again on a computer that is less busy",
             )
-        return estimate(
+        return [
             (self._blocks[key], following, count) for (key, following), count in self._runs.items()
-        )
+        ]
 
     def read_line(self, line: bytes) -> None:
         """Process the next line of QEMU's log."""

@@ -199,7 +199,8 @@ def bench(
     --energy``, or an open one, which records as many inferences again.
 
     With ``cycles`` the report has an ``estimate`` too: the executed instructions by kind, and the
-    cycles that a Cortex-M4 would take for them, from another run of the firmware in QEMU.
+    cycles that the core would take for them by Arm's table, from another run of the firmware in
+    QEMU.
 
     ``bench(device, module)`` measures a module of an open device.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hil.device.session import open as open_device
 from hil.errors import InputError
 from hil.firmware.sources import ModelOptions, ModelSource, load_library
 from hil.verify.cycles import estimate_cycles, traced
+from hilc.target.cores import get_cpu
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 
@@ -40,6 +42,25 @@ def test_mix_has_every_instruction(
     assert found["mix"]["multiplies"] >= report["macs"] / 2
     assert executed < found["cycles"]["from"] < found["cycles"]["to"] < 2 * executed
     assert not list(tmp_path.glob("hil-trace-*"))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "board", "machine", "bounds"),
+    [
+        ("cortex-m0plus", "microbit", "microbit", (1.1, 1.6)),
+        ("cortex-m3", "mps2-an385", "mps2-an385", (1.1, 1.9)),
+    ],
+)
+def test_other_cores_have_tables_of_their_own(
+    cpu: str, board: str, machine: str, bounds: tuple[float, float]
+) -> None:
+    described = replace(load_board(board), cpu=get_cpu(cpu))
+    library = load_library(ModelSource(DIGITS, "digits"), ModelOptions(cpu))
+    found = estimate_cycles(described, [library], library.modules[0], seed=3, workspace="own")
+    assert found.core == get_cpu(cpu).title
+    assert bounds[0] < found.cycles[0] / found.mix.total
+    assert found.cycles[1] / found.mix.total < bounds[1]
+    assert (found.cycles[0] == found.cycles[1]) == (cpu == "cortex-m0plus")
 
 
 def test_other_cores_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,15 @@ import pytest
 from hil.board import load_board
 from hil.errors import InputError
 from hil.verify.cycles import Instruction, Mix, Trace, block_cycles, check_estimable, estimate, kind
+from hilc.target.cores import Timing, get_cpu
+
+M4 = get_cpu("cortex-m4")
+
+
+def timing(name: str) -> Timing:
+    found = get_cpu(name).timing
+    assert found is not None
+    return found
 
 
 def block(text: str, address: int = 0x100) -> tuple[Instruction, ...]:
@@ -48,11 +57,35 @@ def block(text: str, address: int = 0x100) -> tuple[Instruction, ...]:
     ],
 )
 def test_costs(text: str, cycles: int) -> None:
-    assert block_cycles(block(text)) == (cycles, cycles)
+    assert block_cycles(block(text), timing("cortex-m4")) == (cycles, cycles)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "text", "cycles"),
+    [
+        ("cortex-m0", "movs r0, #1", (1, 1)),
+        ("cortex-m0", "ldr r0, [r1]\nldr r2, [r3]\nldr r4, [r2]", (6, 6)),
+        ("cortex-m0", "strb r0, [r1, r2]", (2, 2)),
+        ("cortex-m0", "bl #0x100", (2, 2)),
+        ("cortex-m0", "ldm r0!, {r1, r2, r3}", (4, 4)),
+        ("cortex-m0", "pop {r4-r7, pc}", (7, 7)),
+        ("cortex-m0", "mrs r0, primask", (4, 4)),
+        ("cortex-m0plus", "muls r0, r1, r0", (1, 1)),
+        ("cortex-m0plus", "mrs r0, primask", (3, 3)),
+        ("cortex-m3", "mla r0, r1, r2, r0", (2, 2)),
+        ("cortex-m3", "smlal r0, r1, r2, r3", (4, 7)),
+        ("cortex-m3", "smullne r0, r1, r2, r3", (3, 5)),
+        ("cortex-m3", "ldr r0, [r1]\nldr r2, [r3]\nldr r4, [r2]", (5, 5)),
+        ("cortex-m3", "bls #0x100", (1, 1)),
+    ],
+)
+def test_costs_of_other_cores(cpu: str, text: str, cycles: tuple[int, int]) -> None:
+    assert block_cycles(block(text), timing(cpu)) == cycles
 
 
 def test_a_division_is_a_range() -> None:
-    assert block_cycles(block("sdiv r0, r1, r2\nudiv r0, r1, r2")) == (4, 24)
+    found = block_cycles(block("sdiv r0, r1, r2\nudiv r0, r1, r2"), timing("cortex-m4"))
+    assert found == (4, 24)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +103,24 @@ def test_a_division_is_a_range() -> None:
     ],
 )
 def test_refill_after_a_branch(last: str, following: int, cycles: tuple[int, int]) -> None:
-    found = estimate([(block(last), following, 1), (block(last), following, 9)])
+    found = estimate([(block(last), following, 1), (block(last), following, 9)], M4)
     assert found.cycles == (10 * cycles[0], 10 * cycles[1])
     assert found.mix.total == 10
+
+
+@pytest.mark.parametrize(
+    ("cpu", "last", "cycles"),
+    [
+        ("cortex-m0", "bne #0x80", 3),
+        ("cortex-m0", "bl #0x80", 4),
+        ("cortex-m0", "pop {r4, pc}", 4 + 2),
+        ("cortex-m0plus", "bne #0x80", 2),
+        ("cortex-m0plus", "bl #0x80", 3),
+        ("cortex-m0plus", "pop {r4, pc}", 3 + 2),
+    ],
+)
+def test_branches_without_a_range(cpu: str, last: str, cycles: int) -> None:
+    assert estimate([(block(last), 0x80, 1)], get_cpu(cpu)).cycles == (cycles, cycles)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +186,7 @@ def test_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "_entry", 0x200)
     for line in _LOG.encode().splitlines():
         trace.read_line(line)
-    found = trace.result()
+    found = estimate(trace.runs(), M4)
     # push, bl; twice ldr, subs, bne; bx; pop. The block that was stopped did not run then.
     assert found.mix == Mix(loads=3, stores=1, multiplies=0, other=2, branches=4)
     assert found.cycles[0] == (3 + 2) + (2 + 1 + 2) + (2 + 1 + 1) + 2 + 4
@@ -147,14 +195,15 @@ def test_log(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hil.verify.cycles._TRACE_TIMEOUT_S", 0.01)
     with pytest.raises(Exception, match="did not reach the end of the run"):
-        Trace().result()
+        Trace().runs()
 
 
 @pytest.mark.parametrize(
     ("board", "reason"),
     [
         ("mps3-an547", "mps3-an547 has a cortex-m55"),
-        ("mps2-an385", "mps2-an385 has a cortex-m3"),
+        ("mps2-an500", "mps2-an500 has a cortex-m7"),
+        ("riscv-virt", "riscv-virt has a rv32imac"),
         ("nucleo-l4r5zi", "nucleo-l4r5zi does not run in QEMU"),
     ],
 )

@@ -35,6 +35,8 @@ FEATURES: Mapping[str, str] = {
 MULTIPLIED = ("int8", "int16", "float32")
 #: More than any instruction does at a time.
 _MOST_AT_ONCE = 1 << 16
+#: More cycles than any instruction takes.
+_MOST_CYCLES = 1000
 #: Environment variable that lists files and folders of user-defined cores, separated as in PATH.
 VARIABLE = "HIL_CORES"
 
@@ -97,6 +99,35 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class SlowInstructions:
+    """Instructions that do not take one cycle, and the fewest and most cycles that they take."""
+
+    mnemonics: tuple[str, ...]
+    cycles: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Cycles of a core's instructions by the table of its maker, of which ``hil bench --cycles``
+    makes its estimate. What is not named here takes one cycle, a list of registers one more than it
+    has registers.
+    """
+
+    #: Where the table is published, and what it leaves to the chip, as it is taken here.
+    source: str
+    assumes: str
+    #: A load or a store of one register.
+    access: int
+    #: Whether loads in a row overlap, and a store is done beside the next instruction.
+    overlaps: bool
+    #: The refill of the pipeline after a branch that is taken, and what a list of registers takes
+    #: beside it where the program counter is in it.
+    refill: tuple[int, int]
+    list_branch: int
+    slow: tuple[SlowInstructions, ...]
+
+
+@dataclass(frozen=True)
 class Cpu:
     """A core. ``features`` are those of :data:`FEATURES` that it has."""
 
@@ -115,6 +146,8 @@ class Cpu:
     debug: Debug
     #: None where the description has none.
     limit: Limit | None
+    #: None where the description has none, since no table is published.
+    timing: Timing | None
     #: Path of the description; a core that ships is found by its name.
     path: Path = field(compare=False)
 
@@ -288,6 +321,7 @@ def _read_anew(path: Path) -> Cpu:
         objects=_objects(top),
         debug=_debug(top),
         limit=_limit(top),
+        timing=_timing(top),
         path=path,
     )
     top.finish()
@@ -344,3 +378,38 @@ def _limit(top: Table) -> Limit | None:
     products.finish()
     table.finish()
     return read
+
+
+def _timing(top: Table) -> Timing | None:
+    if "cycles" not in top:
+        return None
+    table = top.table("cycles")
+    read = Timing(
+        source=table.string("source"),
+        assumes=table.string("assumes"),
+        access=table.integer("access", 1, _MOST_CYCLES),
+        overlaps=table.boolean("overlaps", False),
+        refill=_range(table, "refill"),
+        list_branch=table.integer("list_branch", 0, _MOST_CYCLES, default=0),
+        slow=tuple(_slow(entry) for entry in table.tables("slow")),
+    )
+    table.finish()
+    return read
+
+
+def _slow(table: Table) -> SlowInstructions:
+    read = SlowInstructions(table.strings("instructions"), _range(table, "cycles"))
+    table.finish()
+    return read
+
+
+def _range(table: Table, key: str) -> tuple[int, int]:
+    """Return the fewest and most cycles: two integers, or one for both."""
+    values = table.integers(key)
+    if len(values) not in (1, 2) or not 0 <= values[0] <= values[-1] <= _MOST_CYCLES:
+        raise table.error(
+            key,
+            f"{list(values)} are no numbers of cycles",
+            f"write the fewest and the most, {key} = [1, 3], or one number if both are equal",
+        )
+    return values[0], values[-1]

@@ -423,7 +423,8 @@ def _add_measuring_options(
     group.add_argument(
         "--cycles",
         action="store_true",
-        help="count executed instructions by kind, and estimate cycles of a Cortex-M4",
+        help="count executed instructions by kind, and estimate the cycles of the core by Arm's "
+        "table (Cortex-M0, M0+, M3, M4)",
     )
     group.add_argument(
         "--energy",
