@@ -43,10 +43,10 @@ def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
     if channels is None or affine is None or not affine.shared:
         return []
     pairs = paired_weights(channels.weights, PAIR)
-    # Wide weights take twice the room and save an instruction in seventeen.
-    kinds = [(3, True), (2, True)]
+    # Wide weights take twice the room and save an instruction in eight.
+    kinds = [(2, True), (3, True)]
     if pairs is not None and matrix.size > _SMALL_WEIGHTS:
-        kinds = [(3, False), (3, True), (2, False)]
+        kinds = [(3, False), *kinds, (2, False)]
     found = []
     for group, wide in kinds:
         if wide:

@@ -18,22 +18,22 @@ code = 900
 [cost.counts]
 tile = "batch * ((out_h * out_w + group - 1) // group)"
 whole_tile = "tile * (in_c % 4 == 0)"
-whole_unit = "whole_tile * units"
+whole_unit = "whole_tile * units * group"
 odd_window = "tile * group * (in_c % 4 != 0)"
 odd_unit = "odd_window * units"
 odd_border = "odd_unit * filter_w / in_w"
 column_pair = "tile * ((out_c + 1) // 2)"
-output_pair = "column_pair * group"
-narrow_pair = "output_pair * (1 - wide)"
+output_pair = "column_pair * (group - 0.5 * wide * (3 - group))"
+narrow_pair = "column_pair * group * (1 - wide)"
 signed_pair = "column_pair * signs * (1 + 4 * group)"
-unit_weights = "column_pair * units * (5 - wide)"
+unit_weights = "column_pair * units * (5 - wide * (7 - 2 * group))"
 unit_row = "column_pair * units * group"
 long_unit = "column_pair * units * (units > 10) * (units != 16)"
 odd_unit_row = "tile * (out_c % 2) * units * group"
 [cost.on.cortex-m4]
 call = 60
 whole_tile = 130
-whole_unit = 14
+whole_unit = 4.7
 odd_window = 25
 odd_unit = 5
 odd_border = 29

@@ -16,19 +16,19 @@ reads = "rows"
 code = 900
 [cost.counts]
 tile = "(rows + group - 1) // group"
-unit = "tile * units"
+unit_widened = "tile * units * group"
 column_pair = "tile * ((columns + 1) // 2)"
-output_pair = "column_pair * group"
-narrow_pair = "output_pair * (1 - wide)"
+output_pair = "column_pair * (group - 0.5 * wide * (3 - group))"
+narrow_pair = "column_pair * group * (1 - wide)"
 signed_pair = "column_pair * signs * (1 + 4 * group)"
-unit_weights = "column_pair * units * (5 - wide)"
+unit_weights = "column_pair * units * (5 - wide * (7 - 2 * group))"
 unit_row = "column_pair * units * group"
 long_unit = "column_pair * units * (units > 10) * (units != 16)"
 odd_unit_row = "tile * (columns % 2) * units * group"
 [cost.on.cortex-m4]
 call = 40
 tile = 38
-unit = 11
+unit_widened = 3.7
 column_pair = 9
 output_pair = 6
 narrow_pair = 2

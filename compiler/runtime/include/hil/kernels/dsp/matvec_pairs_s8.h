@@ -134,7 +134,7 @@ HIL_INLINE int32_t hil_dsp_matvec_words(const struct hil_dsp_matvec_pairs_s8 *p)
         "ldrd %[s0], %[s1], [%[stream]], #8\n\t"                                                   \
         "ldrd %[s2], %[s3], [%[stream]], #8\n\t"                                                   \
         "ldr %[rows], %[start]\n\t"                                                                \
-        MODE(TIMES, HIL_DSP_FOURS_##UNIT, HIL_DSP_FOURS_##UNIT, )                                  \
+        MODE(TIMES, HIL_DSP_FOURS_##UNIT, HIL_DSP_FOURS_##UNIT, , "%[middle]", "%[end]")           \
         "sub %[s1], %[s1], %[s0]\n\t"                                                              \
         "sub %[s3], %[s3], %[s2]\n\t"                                                              \
         "lsl %[s0], %[s0], #8\n\t"                                                                 \

@@ -15,6 +15,12 @@
  *   r0 r1 r2    half-words of the rows           r7   untouched: a frame pointer may live there
  *   r3 r12      two words of weights             memory: where rows start and end, outputs, steps
  *
+ * Of 2 rows and wide weights a unit is loaded at once, which takes all registers, the caller's r7
+ * being on the stack:
+ *
+ *   r0 r1 r2 r3     even elements of both rows, then odd ones
+ *   r6 r7 r10 r12   even weights of both columns, then odd ones
+ *
  * Data: rows are widened to scratch by hil_dsp_widen_rows, hil_dsp_windows. A unit of 3 rows,
  * bytes:
  *
@@ -53,10 +59,11 @@
  *
  * Scratch: 8 bytes a unit and row.
  *
- * Cost: a unit takes 17 instructions packed and 16 wide for 24 MACs of 3 rows, 13 and 12 for 16 of
- * 2; a pair of columns 35 more, 41 packed. Measured (`hil tune` on mps2-an386, instructions under
- * QEMU) a MAC: 1x1 25x5x64 to 64 (kws, hil_dsp_matmul_pairs_s8) 0.817 packed, 0.760 wide, 0.962 of
- * 2 rows; 3x3 of 64 channels (ic, hil_dsp_conv2d_pairs_s8) 0.780, 0.735, 0.886.
+ * Cost: a unit takes 17 instructions packed and 16 wide for 24 MACs of 3 rows, 13 and 10 for 16 of
+ * 2; a pair of columns 27 more of 3 rows, 33 packed, and 18 of 2 wide rows. Measured (`hil tune` on
+ * mps2-an386, instructions under QEMU) a MAC: 1x1 25x5x64 to 64 (kws, hil_dsp_matmul_pairs_s8)
+ * 0.817 packed, 0.760 wide, of 2 rows 0.962 and 0.718; 3x3 of 64 channels (ic,
+ * hil_dsp_conv2d_pairs_s8) 0.780, 0.735, of 2 rows 0.886 and 0.679.
  *
  * Tests: the twin is hil_dsp_pairs_s8_sums with hil_dsp_scaled, which other cores and the host run
  * (tests/c/test_dsp_kernels.py, sanitizers and guard bytes; limits: test_sums_at_their_limits); the
@@ -139,13 +146,23 @@ struct hil_dsp_places {
     "sxtb16 %[w], %[w]\n\t"                                                                        \
     HIL_DSP_DUAL_2("s0", "s1", "%[w]")
 
-#define HIL_DSP_HALF_WIDE_2                                                                        \
-    "ldrd r3, %[w], [%[stream]], #8\n\t"                                                           \
-    "ldrd r0, r1, [%[rows]], #8\n\t"                                                               \
-    HIL_DSP_DUAL_2("s0", "s1", "r3")                                                               \
-    HIL_DSP_DUAL_2("s3", "s4", "%[w]")
+/* Two rows of wide weights take all registers, r6, r7, r10 and r12 for four words of weights: 10
+ * instructions for 16 products. */
+#define HIL_DSP_LOAD_WIDE_2                                                                        \
+    "ldmia %[stream]!, {r6, r7, r10, r12}\n\t"                                                     \
+    "ldmia %[rows]!, {r0, r1, r2, r3}\n\t"
 
-#define HIL_DSP_UNIT_WIDE_2 HIL_DSP_HALF_WIDE_2 HIL_DSP_HALF_WIDE_2
+#define HIL_DSP_ODD_WIDE_2                                                                         \
+    "smlad %[s0], r2, r10, %[s0]\n\t"                                                             \
+    "smlad %[s1], r3, r10, %[s1]\n\t"                                                             \
+    "smlad %[s3], r2, r12, %[s3]\n\t"                                                             \
+    "smlad %[s4], r3, r12, %[s4]\n\t"
+
+#define HIL_DSP_UNIT_WIDE_2                                                                        \
+    HIL_DSP_LOAD_WIDE_2                                                                            \
+    HIL_DSP_DUAL_2("s0", "s1", "r6")                                                               \
+    HIL_DSP_DUAL_2("s3", "s4", "r7")                                                               \
+    HIL_DSP_ODD_WIDE_2
 
 /* Sums as 256 times what they are. */
 #define HIL_DSP_SPLIT_PACKED_3                                                                     \
@@ -261,8 +278,16 @@ struct hil_dsp_places {
     HIL_DSP_FIRST_DUAL_3("s3", "s4", "s5", "%[w]")                                                 \
     HIL_DSP_HALF_WIDE_3
 
+#define HIL_DSP_FIRST_DUAL_2(x0, x1, weights)                                                      \
+    "smlad %[" x1 "], r1, " weights ", %[" x0 "]\n\t"                                              \
+    "smlad %[" x0 "], r0, " weights ", %[" x0 "]\n\t"
+
 #define HIL_DSP_FIRST_PACKED_2 HIL_DSP_SPREAD_2 HIL_DSP_UNIT_PACKED_2
-#define HIL_DSP_FIRST_WIDE_2 HIL_DSP_SPREAD_2 HIL_DSP_UNIT_WIDE_2
+#define HIL_DSP_FIRST_WIDE_2                                                                       \
+    HIL_DSP_LOAD_WIDE_2                                                                            \
+    HIL_DSP_FIRST_DUAL_2("s0", "s1", "r6")                                                         \
+    HIL_DSP_FIRST_DUAL_2("s3", "s4", "r7")                                                         \
+    HIL_DSP_ODD_WIDE_2
 
 /* Units one after the other, or in a loop until the rows reach `end`, which lies in memory: there is
  * no register left. */
@@ -280,24 +305,24 @@ struct hil_dsp_places {
 
 #define HIL_DSP_UNTIL(label, units, end)                                                           \
     label ":\n\t" units                                                                            \
-    "ldr r0, %[" end "]\n\t"                                                                       \
+    "ldr r0, " end "\n\t"                                                                          \
     "cmp %[rows], r0\n\t"                                                                          \
     "bne " label "b\n\t"
 
-#define HIL_DSP_LOOP(TIMES, U, F, SPREAD) SPREAD HIL_DSP_UNTIL("2", TIMES(U), "end")
-#define HIL_DSP_LOOP_REST(TIMES, U, F, SPREAD)                                                     \
-    SPREAD HIL_DSP_UNTIL("2", HIL_DSP_X4(U), "middle") TIMES(U)
-#define HIL_DSP_STRAIGHT(TIMES, U, F, SPREAD) F TIMES(U)
+#define HIL_DSP_LOOP(TIMES, U, F, SPREAD, MIDDLE, END) SPREAD HIL_DSP_UNTIL("2", TIMES(U), END)
+#define HIL_DSP_LOOP_REST(TIMES, U, F, SPREAD, MIDDLE, END)                                        \
+    SPREAD HIL_DSP_UNTIL("2", HIL_DSP_X4(U), MIDDLE) TIMES(U)
+#define HIL_DSP_STRAIGHT(TIMES, U, F, SPREAD, MIDDLE, END) F TIMES(U)
 
 /* Pairs of columns until the last: with three rows and plain scales 35 instructions, and six for
  * packed weights, besides the units. */
-#define HIL_DSP_PAIRS(MODE, TIMES, WEIGHTS, SCALES, SHIFT, ROWS)                                   \
+#define HIL_DSP_PAIRS_ANY(MODE, TIMES, WEIGHTS, SCALES, SHIFT, ROWS)                               \
     __asm__ volatile(                                                                              \
         "1:\n\t"                                                                                   \
         "ldrd %[s0], %[s3], [%[stream]], #8\n\t"                                                   \
         "ldr %[rows], %[start]\n\t"                                                                \
         MODE(TIMES, HIL_DSP_UNIT_##WEIGHTS##_##ROWS, HIL_DSP_FIRST_##WEIGHTS##_##ROWS,             \
-             HIL_DSP_SPREAD_##ROWS)                                                                \
+             HIL_DSP_SPREAD_##ROWS, "%[middle]", "%[end]")                                         \
         HIL_DSP_SPLIT_##WEIGHTS##_##ROWS                                                           \
         HIL_DSP_SCALES_##SCALES##_##ROWS                                                           \
         HIL_DSP_SHIFT_##SHIFT                                                                      \
@@ -312,6 +337,49 @@ struct hil_dsp_places {
         : [start] "m"(start), [middle] "m"(middle), [end] "m"(end), [last] "m"(last),              \
           [steps] "m"(to.steps), [shift] "m"(shift), [constant] "i"(constant ? p->shift : 0)       \
         : "r0", "r1", "r2", "r3", "cc", "memory")
+
+/* The same for two rows of wide weights. A compiler may keep its frame in r7, so that one is saved
+ * here, and what else is needed is on the stack: 18 instructions besides the units. */
+#define HIL_DSP_PAIRS_SQUARE(MODE, TIMES, SCALES, SHIFT)                                           \
+    __asm__ volatile(                                                                              \
+        "push {r0, r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
+        "mov %[rows], r3\n\t"                                                                      \
+        "1:\n\t"                                                                                   \
+        "ldrd %[s0], %[s3], [%[stream]], #8\n\t"                                                   \
+        MODE(TIMES, HIL_DSP_UNIT_WIDE_2, HIL_DSP_FIRST_WIDE_2, HIL_DSP_SPREAD_2, "[sp, #16]",      \
+             "[sp, #20]")                                                                          \
+        HIL_DSP_SCALES_##SCALES##_2                                                                \
+        HIL_DSP_SQUARE_SHIFT_##SHIFT                                                               \
+        HIL_DSP_NARROWED_##SHIFT("s1") HIL_DSP_NARROWED_##SHIFT("s4")                              \
+        HIL_DSP_NARROWED_##SHIFT("s0") HIL_DSP_NARROWED_##SHIFT("s3")                              \
+        "ldmia sp, {r0, r1, r2, r11}\n\t"                                                          \
+        "strb %[s1], [r0, r1]\n\t"                                                                 \
+        "strb %[s0], [r0], #1\n\t"                                                                 \
+        "strb %[s4], [r0, r1]\n\t"                                                                 \
+        "strb %[s3], [r0], #1\n\t"                                                                 \
+        "str r0, [sp]\n\t"                                                                         \
+        "cmp %[stream], r2\n\t"                                                                    \
+        "bne 1b\n\t"                                                                               \
+        "ldr r7, [sp, #28]\n\t"                                                                    \
+        "add sp, sp, #32\n\t"                                                                      \
+        : "+r"(out), "+r"(step), "+r"(at_last), "+r"(at_start), [s0] "+r"(at_middle),              \
+          [s1] "+r"(at_end), "+r"(by), [s3] "=&r"(s3), [s4] "=&r"(s4), [rows] "=&r"(rows),         \
+          [w] "=&r"(w), [stream] "+r"(stream)                                                      \
+        : [constant] "i"(constant ? p->shift : 0)                                                  \
+        : "r10", "cc", "memory")
+
+#define HIL_DSP_SQUARE_SHIFT_CONSTANT
+#define HIL_DSP_SQUARE_SHIFT_VARIABLE "ldr %[w], [sp, #24]\n\t"
+
+#define HIL_DSP_PAIRS_PACKED_3(MODE, TIMES, SCALES, SHIFT)                                         \
+    HIL_DSP_PAIRS_ANY(MODE, TIMES, PACKED, SCALES, SHIFT, 3)
+#define HIL_DSP_PAIRS_PACKED_2(MODE, TIMES, SCALES, SHIFT)                                         \
+    HIL_DSP_PAIRS_ANY(MODE, TIMES, PACKED, SCALES, SHIFT, 2)
+#define HIL_DSP_PAIRS_WIDE_3(MODE, TIMES, SCALES, SHIFT)                                           \
+    HIL_DSP_PAIRS_ANY(MODE, TIMES, WIDE, SCALES, SHIFT, 3)
+#define HIL_DSP_PAIRS_WIDE_2 HIL_DSP_PAIRS_SQUARE
+#define HIL_DSP_PAIRS(MODE, TIMES, WEIGHTS, SCALES, SHIFT, ROWS)                                   \
+    HIL_DSP_PAIRS_##WEIGHTS##_##ROWS(MODE, TIMES, SCALES, SHIFT)
 
 #define HIL_DSP_PAIRS_DEPTHS(WEIGHTS, SCALES, ROWS)                                                \
     if (units == 1) {                                                                              \
@@ -350,25 +418,15 @@ struct hil_dsp_places {
         HIL_DSP_PAIRS(HIL_DSP_LOOP_REST, HIL_DSP_X3, WEIGHTS, SCALES, CONSTANT, ROWS);             \
     }
 
-#define HIL_DSP_PAIRS_KINDS(ROWS)                                                                  \
-    if (!constant) {                                                                               \
-        if (p->wide && p->signs) {                                                                 \
-            HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X1, WIDE, SIGNED, VARIABLE, ROWS);                 \
-        } else if (p->wide) {                                                                      \
-            HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X1, WIDE, PLAIN, VARIABLE, ROWS);                  \
-        } else if (p->signs) {                                                                     \
-            HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X1, PACKED, SIGNED, VARIABLE, ROWS);               \
-        } else {                                                                                   \
-            HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X1, PACKED, PLAIN, VARIABLE, ROWS);                \
-        }                                                                                          \
-    } else if (p->wide && p->signs) {                                                              \
-        HIL_DSP_PAIRS_DEPTHS(WIDE, SIGNED, ROWS)                                                   \
-    } else if (p->wide) {                                                                          \
-        HIL_DSP_PAIRS_DEPTHS(WIDE, PLAIN, ROWS)                                                    \
+#define HIL_DSP_PAIRS_KINDS_OF(WEIGHTS, ROWS)                                                      \
+    if (!constant && p->signs) {                                                                   \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X1, WEIGHTS, SIGNED, VARIABLE, ROWS);                  \
+    } else if (!constant) {                                                                        \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X1, WEIGHTS, PLAIN, VARIABLE, ROWS);                   \
     } else if (p->signs) {                                                                         \
-        HIL_DSP_PAIRS_DEPTHS(PACKED, SIGNED, ROWS)                                                 \
+        HIL_DSP_PAIRS_DEPTHS(WEIGHTS, SIGNED, ROWS)                                                \
     } else {                                                                                       \
-        HIL_DSP_PAIRS_DEPTHS(PACKED, PLAIN, ROWS)                                                  \
+        HIL_DSP_PAIRS_DEPTHS(WEIGHTS, PLAIN, ROWS)                                                 \
     }
 
 /* clang-format on */
@@ -382,19 +440,33 @@ HIL_INLINE void hil_dsp_pairs_s8_columns(const struct hil_dsp_pairs_s8 *p, const
     const uint32_t *const middle = start + 2 * p->group * (units - units % 4);
     const int32_t *const last = p->stream + hil_dsp_pairs_words(p) * (p->count / 2);
     const int32_t shift = p->shift;
-    register uint32_t s0 __asm__("r4");
-    register uint32_t s1 __asm__("r5");
-    register uint32_t s2 __asm__("r6");
     register uint32_t s3 __asm__("r8");
     register uint32_t s4 __asm__("r9");
-    register uint32_t s5 __asm__("r10");
     register const uint32_t *rows __asm__("r11");
     register uint32_t w __asm__("r12");
     register const int32_t *stream __asm__("lr") = p->stream;
-    if (p->group == 3) {
-        HIL_DSP_PAIRS_KINDS(3)
+    if (p->group == 2 && p->wide) {
+        /* In the order in which they lie on the stack. */
+        register int8_t *out __asm__("r0") = to.out;
+        register int32_t step __asm__("r1") = to.steps[0];
+        register const int32_t *at_last __asm__("r2") = last;
+        register const uint32_t *at_start __asm__("r3") = start;
+        register const uint32_t *at_middle __asm__("r4") = middle;
+        register const uint32_t *at_end __asm__("r5") = end;
+        register int32_t by __asm__("r6") = shift;
+        HIL_DSP_PAIRS_KINDS_OF(WIDE, 2)
+        return;
+    }
+    register uint32_t s0 __asm__("r4");
+    register uint32_t s1 __asm__("r5");
+    register uint32_t s2 __asm__("r6");
+    register uint32_t s5 __asm__("r10");
+    if (p->group == 2) {
+        HIL_DSP_PAIRS_KINDS_OF(PACKED, 2)
+    } else if (p->wide) {
+        HIL_DSP_PAIRS_KINDS_OF(WIDE, 3)
     } else {
-        HIL_DSP_PAIRS_KINDS(2)
+        HIL_DSP_PAIRS_KINDS_OF(PACKED, 3)
     }
 }
 

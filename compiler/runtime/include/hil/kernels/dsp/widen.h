@@ -1,7 +1,7 @@
 /* Widens int8 rows to pairs of half-words, the form that smlad multiplies; rows lie word by word
  * next to each other.
  *
- * Tile: 3 rows x 4 elements, a unit; 1 or 2 rows in C.
+ * Tile: 3 or 2 rows x 4 elements, a unit; 1 row in C.
  *
  * Registers: r0 r1 r2 rows a, b, c; r3 where units go; r12 units left (or fours of them); r4 to r6
  * the loaded words, then x0|x2; r8 to r10 x1|x3 of the rows.
@@ -21,7 +21,8 @@
  *
  * Scratch: written, 8 bytes a unit and row.
  *
- * Cost: 10 instructions a unit of 3 rows (12 elements), and the loop's 2, for one unit or four.
+ * Cost: 10 instructions a unit of 3 rows (12 elements), 7 of 2 rows, and the loop's 2, for one unit
+ * or four.
  *
  * Tests: hil_dsp_widen_unit is the twin; every kernel of `dsp/` in tests/c/test_dsp_kernels.py
  * (host) and tests/board/test_kernels.py (assembly) has depths that are no multiple of 4.
@@ -74,19 +75,35 @@ HIL_INLINE void hil_dsp_widen_unit(uint32_t a, uint32_t b, uint32_t c, uint32_t 
     "sxtb16 r6, r6\n\t"                                                                            \
     "stmia %[to]!, {r4, r5, r6, r8, r9, r10}\n\t"
 
-#define HIL_DSP_WIDEN_LOOP(body)                                                                   \
-    __asm__ volatile("1:\n\t" body                                                                 \
-                     "subs %[units], #1\n\t"                                                       \
-                     "bne 1b\n\t"                                                                  \
+/* A unit of two rows: seven. */
+#define HIL_DSP_WIDEN_TWO                                                                          \
+    "ldr r4, [%[a]], #4\n\t"                                                                       \
+    "ldr r5, [%[b]], #4\n\t"                                                                       \
+    "sxtb16 r6, r4, ror #8\n\t"                                                                    \
+    "sxtb16 r8, r5, ror #8\n\t"                                                                    \
+    "sxtb16 r4, r4\n\t"                                                                            \
+    "sxtb16 r5, r5\n\t"                                                                            \
+    "stmia %[to]!, {r4, r5, r6, r8}\n\t"
+
+#define HIL_DSP_WIDEN(body)                                                                        \
+    __asm__ volatile(body                                                                          \
                      : [a] "+r"(from_a), [b] "+r"(from_b), [c] "+r"(from_c), [to] "+r"(at), [units] "+r"(turns)   \
                      :                                                                             \
                      : "r4", "r5", "r6", "r8", "r9", "r10", "cc", "memory")
 
-#define HIL_DSP_WIDEN_STRAIGHT(body)                                                               \
-    __asm__ volatile(body                                                                          \
-                     : [a] "+r"(from_a), [b] "+r"(from_b), [c] "+r"(from_c), [to] "+r"(at)                        \
-                     :                                                                             \
-                     : "r4", "r5", "r6", "r8", "r9", "r10", "memory")
+#define HIL_DSP_WIDEN_LOOP(body) HIL_DSP_WIDEN("1:\n\t" body "subs %[units], #1\n\tbne 1b\n\t")
+
+/* All units, of which there is one at least. */
+#define HIL_DSP_WIDEN_UNITS(UNIT)                                                                  \
+    if (__builtin_constant_p(units) && units == 1) {                                               \
+        HIL_DSP_WIDEN(UNIT);                                                                       \
+    } else if (__builtin_constant_p(units) && units == 2) {                                        \
+        HIL_DSP_WIDEN(UNIT UNIT);                                                                  \
+    } else if (units % 4 == 0) {                                                                   \
+        HIL_DSP_WIDEN_LOOP(UNIT UNIT UNIT UNIT);                                                   \
+    } else {                                                                                       \
+        HIL_DSP_WIDEN_LOOP(UNIT);                                                                  \
+    }
 
 /* clang-format on */
 
@@ -103,16 +120,7 @@ HIL_INLINE void hil_dsp_widen_rows(const int8_t *a, const int8_t *b, const int8_
         register const int8_t *from_c __asm__("r2") = c;
         register uint32_t *at __asm__("r3") = to;
         register int32_t turns __asm__("r12") = units % 4 == 0 ? units / 4 : units;
-        if (__builtin_constant_p(units) && units == 1) {
-            HIL_DSP_WIDEN_STRAIGHT(HIL_DSP_WIDEN_UNIT);
-        } else if (__builtin_constant_p(units) && units == 2) {
-            HIL_DSP_WIDEN_STRAIGHT(HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT);
-        } else if (units % 4 == 0) {
-            HIL_DSP_WIDEN_LOOP(
-                HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT);
-        } else {
-            HIL_DSP_WIDEN_LOOP(HIL_DSP_WIDEN_UNIT);
-        }
+        HIL_DSP_WIDEN_UNITS(HIL_DSP_WIDEN_UNIT)
         a = from_a;
         b = from_b;
         c = from_c;
@@ -137,6 +145,21 @@ HIL_INLINE void hil_dsp_widen_rows(const int8_t *a, const int8_t *b, const int8_
 /* Widens two rows, word by word next to each other. */
 HIL_INLINE void hil_dsp_widen_two_rows(const int8_t *a, const int8_t *b, int32_t depth,
                                        uint32_t *to) {
+#if HIL_DSP_ASSEMBLY
+    const int32_t units = depth / 4;
+    if (units > 0) {
+        register const int8_t *from_a __asm__("r0") = a;
+        register const int8_t *from_b __asm__("r1") = b;
+        register const int8_t *from_c __asm__("r2") = b;
+        register uint32_t *at __asm__("r3") = to;
+        register int32_t turns __asm__("r12") = units % 4 == 0 ? units / 4 : units;
+        HIL_DSP_WIDEN_UNITS(HIL_DSP_WIDEN_TWO)
+        a = from_a;
+        b = from_b;
+        to = at;
+        depth -= 4 * units;
+    }
+#endif
     for (; depth > 0; depth -= 4) {
         const uint32_t word_a = depth >= 4 ? hil_dsp_load(a) : hil_dsp_load_part(a, depth);
         const uint32_t word_b = depth >= 4 ? hil_dsp_load(b) : hil_dsp_load_part(b, depth);
