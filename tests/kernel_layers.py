@@ -102,6 +102,16 @@ CASES: dict[str, tuple[Any, ...]] = {
     "two rows at a time, deep": (
         "CONV_2D", (1, 4, 5, 64), (4, 3, 3, 64), conv("SAME"), "conv2d_pairs", "conv2d",
     ),
+    "two rows at a time, whole tiles": (
+        "CONV_2D", (2, 4, 8, 16), (6, 3, 3, 16), conv("SAME"), "conv2d_pairs", "conv2d",
+    ),
+    "two rows at a time, whole tiles, linear": (
+        "CONV_2D", (1, 6, 4, 32), (4, 3, 3, 32),
+        conv("SAME", activation="NONE"), "conv2d", "conv2d",
+    ),
+    "two rows at a time, whole tiles, deep": (
+        "CONV_2D", (1, 4, 4, 64), (2, 3, 3, 64), conv("SAME"), "conv2d", "conv2d",
+    ),
     "two rows at a time, wholly in the padding": (
         "CONV_2D", (1, 2, 3, 8), (3, 3, 3, 8), conv((5, 5, 6, 6)), "conv2d_pairs", "conv2d",
     ),

@@ -422,10 +422,10 @@ def check_lines(p: Packed, channel: int, words: list[int]) -> None:
     np.testing.assert_array_equal(result, p.exact(channel, sums))
 
 
-@pytest.mark.parametrize("wide", [0, 1])
+@pytest.mark.parametrize(("wide", "group"), [(0, 3), (1, 3), (1, 2)])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
-def test_rows_by_pairs_of_columns_with_lines(wide: int, activation: str) -> None:
-    p = packed(pixels(29, 39, activation), DSP, "hil_dsp_matmul_pairs_s8", wide=wide, group=3)
+def test_rows_by_pairs_of_columns_with_lines(wide: int, group: int, activation: str) -> None:
+    p = packed(pixels(29, 39, activation), DSP, "hil_dsp_matmul_pairs_s8", wide=wide, group=group)
     data, depth = p.fields["stream"], 29
     count = p.fields["units"]
     own = 3 if p.fields["signs"] else 2
@@ -484,29 +484,32 @@ def test_winograd_filters() -> None:
     words = 2 + 2 * own + 64 * count
     assert len(data) == 2 * words
     twice_g = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
+    # Places of the kernel, one after the other, as rows and columns of U, and their signs.
+    places = [(row, column) for column in range(4) for row in (1, 2, 0, 3)]
     for pair in (0, 1):
         at = words * pair
         for i in (0, 1):
             filter_ = 2 * pair + i
-            assert data[at + i] == 4 * p.of("bias", filter_)
+            assert data[at + i] == 64 * p.of("bias", filter_)
             halves = data[at + 2 + 2 * own : at + words].astype(np.int32).view(np.int16)
             for channel in range(8):
                 g = np.array([[p.weight(filter_, 8 * t + channel) for t in range(9)]]).reshape(3, 3)
-                u = (twice_g @ g @ twice_g.T).reshape(-1)
+                u = twice_g @ g @ twice_g.T
                 unit, word = channel // 4, channel % 4 % 2
-                for place in range(16):
+                for place, (row, column) in enumerate(places):
                     half = channel % 4 // 2
                     where = 8 * (count * place + unit) + 4 * word + 2 * i + half
-                    assert halves[where] == u[place]
+                    assert halves[where] == (-16 if row == 3 else 16) * u[row, column]
             if filter_ < 3:
                 begin = at + 2 + own * i
-                check_lines(p, filter_, [int(v) for v in data[begin : begin + own]])
+                multiplier, *others = (int(v) for v in data[begin : begin + own])
+                check_lines(p, filter_, [multiplier >> 2 - p.fields["left"], *others])
 
 
 def test_winograd_numbers_are_half_words() -> None:
     twice_g = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
     b = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
-    assert 128 * np.abs(twice_g).sum(axis=1).max() ** 2 == 1152
+    assert 16 * 128 * np.abs(twice_g).sum(axis=1).max() ** 2 == 18432
     assert 128 * np.abs(b).sum(axis=1).max() ** 2 == 512
 
 

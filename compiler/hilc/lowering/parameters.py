@@ -1567,6 +1567,8 @@ class HilDspWinograd3x3S8(Parameters):
     signs: int
     #: to the right, of all channels
     shift: int
+    #: to the left, of all sums, 0 or 2
+    left: int
     #: the head draws it
     stream: npt.NDArray[np.int32]
     #: a pixel outside the image

@@ -76,6 +76,9 @@ def _direct(form: Convolution) -> list[Parameters]:
 
 #: From a filter's row to four numbers, of which two outputs next to each other are made: twice G.
 _WINOGRAD = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
+#: The same from its column, in the order in which the kernel adds up rows, the last one's sign so
+#: that it adds up too; times 16, which half-words hold.
+_WINOGRAD_ROWS = 16 * np.array([[1, 1, 1], [1, -1, 1], [2, 0, 0], [0, 0, -2]])
 
 
 def _winograd(form: Convolution) -> list[Parameters]:
@@ -94,13 +97,16 @@ def _winograd(form: Convolution) -> list[Parameters]:
     if channels is None or affine is None or not affine.shared:
         return []
     filters = padded(channels.weights.astype(np.int64), PAIR).reshape(-1, 3, 3, in_c)
-    places = np.einsum("iy,jx,oyxc->oijc", _WINOGRAD, _WINOGRAD, filters)
+    places = np.einsum("iy,jx,oyxc->ojic", _WINOGRAD_ROWS, _WINOGRAD, filters)
     units = places.reshape(-1, PAIR, 16, in_c // UNIT, UNIT)[..., UNIT_ORDER]
     # Words of both filters of a pair in turn.
     words = units.reshape(*units.shape[:4], 2, 2).transpose(0, 2, 3, 4, 1, 5).astype(np.int16)
-    scales = padded(np.stack(affine.scales, axis=1), PAIR)
+    # The kernel has 64 times the sums; lines are for 256 times.
+    multipliers, *others = affine.scales
+    left = 0 if multipliers.max() < 2**29 else 2
+    scales = padded(np.stack([multipliers << (2 - left), *others], axis=1), PAIR)
     parts = [
-        4 * padded(affine.bias, PAIR).reshape(-1, PAIR),
+        64 * padded(affine.bias, PAIR).reshape(-1, PAIR),
         scales.reshape(len(words), -1),
         np.ascontiguousarray(words).reshape(len(words), -1).view(np.int32),
     ]
@@ -112,6 +118,7 @@ def _winograd(form: Convolution) -> list[Parameters]:
         units=in_c // UNIT,
         signs=int(affine.corrections is not None),
         shift=affine.shift,
+        left=left,
         stream=np.concatenate(parts, axis=1).reshape(-1).astype(np.int32),
         border=np.full(in_c, form.pad_value, np.int8),
     )

@@ -9,25 +9,30 @@
  *      0 -1  1  0         1 -1  1         0  1 -1 -1
  *      0  1  0 -1         0  0  2
  *
- * With 2G in place of G all numbers are whole and the result is exactly four times the sum. Zero
- * points are in the biases; pixels outside the image hold the input's.
+ * With 2G in place of G all numbers are whole and the result is exactly four times the sum; U is
+ * taken 16 times, so it is 64 times. Zero points are in the biases; pixels outside the image hold
+ * the input's.
  *
- * Tile: 2 tiles (2 rows x 4 outputs) x 2 filters x 4 channels of depth, at one of 16 places.
+ * Tile: 2 tiles (2 rows x 4 outputs) x 2 filters x 4 channels of depth, at one of 16 places. Places
+ * go column by column, of each the rows 1, 2, 0, 3: with M = U . V, the sums of row 0 start from
+ * M1 + M2 and those of row 3, whose U is taken negative, from M1 - M2, which makes them A' M.
  *
  *                 tile 0   tile 1          r2 r3   V of tile 0, tile 1: channels 0|2
  *       filter 0    r8       r9            r4 r5   the same: channels 1|3
- *       filter 1    r10      r11           r0 r1   U of filter 0, filter 1
+ *       filter 1    r10      r11           r0 r1   U of filter 0, filter 1: channels 0|2
+ *                                          r7 lr   the same: channels 1|3
  *
- * Registers, at the top of a place: r6 V, r12 U, lr where sums go, r8 to r11 the four sums; r2
- * where sums end (loaded from memory after each place), r7 untouched.
+ * Registers, at the top of a place: r6 V, r12 U, r8 to r11 the four sums; all fourteen are taken.
+ *   stack: +0 four sums of M1, then of M1 - M2   +16 where sums go, and where they end
+ *          +24 the caller's r7, in which a compiler may keep its frame
  *
  * Data, of U units of four channels:
  *
- *   V, in scratch behind 256 bytes of sums; per two tiles, 16 * 16 * U bytes:
+ *   V, in scratch behind 128 bytes of sums; per two tiles, 16 * 16 * U bytes:
  *       [16 places][unit] +0 tile 0: 0|2   +4 tile 1: 0|2   +8 tile 0: 1|3   +12 tile 1: 1|3
- *   sums, 256 bytes: [16 places] r8 r9 r10 r11
+ *   sums, 128 bytes, A' M: [4 columns][2 rows] r8 r9 r10 r11
  *   stream, packed by `_winograd()`; per two filters, in words:
- *       4 * b0, 4 * b1; of each filter multiplier, addend and, with signs, lacking;
+ *       64 * b0, 64 * b1; of each filter multiplier, addend and, with signs, lacking;
  *       then U as V is laid, filters in place of tiles: [16 places][unit][4 words]
  *
  * Order: four rows of the image are read for each two rows of outputs; V of a row of tiles is
@@ -35,20 +40,23 @@
  * one that is not wanted may share the place of one that comes after.
  *
  * Bounds: |d| <= 128, each of V is +- four pixels: |V| <= 512. A row of 2G adds up to 3 at most:
- * |U| <= 3 * 3 * 128 = 1152. Both are half-words. Products add up modulo 2^32, as do A' and A; the
- * result is 4 * sum, exactly so as |sum| < 2^23 (`_proven()`), and 256 * sum after a shift by 6.
+ * |U| <= 16 * 3 * 3 * 128 = 18432. Both are half-words. Products add up modulo 2^32, as do A' and
+ * A; the result is 64 * sum, exactly so as |sum| < 2^23 (`_proven()`).
  *
- * Output: that of pairs_s8.h, `affine_of()`, with one shift for all channels.
+ * Output: that of pairs_s8.h, `affine_of()`, with one shift for all channels. Its multipliers are
+ * for 256 * sum: they are taken four times where that leaves them 31 bits, else the sums are
+ * (`left` = 2).
  *
- * Scratch: 256 bytes of sums, and V of one row of tiles.
+ * Scratch: 128 bytes of sums, and V of one row of tiles.
  *
- * Cost: 11 instructions for 16 products of a unit and place; 36 MACs take 16 products. Measured
+ * Cost: 10 instructions for 16 products of a unit and place; 36 MACs take 16 products. Measured
  * (`hil tune` on mps2-an386, instructions under QEMU) a MAC of the direct sum: 3x3 of 16 channels
- * 32x32 (ic) 0.556, of 32 channels 16x16 0.447, of 64 channels 8x8 0.377. U is 3.6 times the
+ * 32x32 (ic) 0.452, of 32 channels 16x16 0.379, of 64 channels 8x8 0.331. U is 3.6 times the
  * weights.
  *
- * Tests: the twin is the loop at the end of hil_dsp_winograd_sums (tests/c/test_dsp_kernels.py,
- * limits: test_sums_at_their_limits); the assembly: tests/board/test_kernels.py. Layout:
+ * Tests: the twins are the loop at the end of hil_dsp_winograd_sums, and hil_dsp_winograd_tile
+ * (tests/c/test_dsp_kernels.py, limits: test_sums_at_their_limits); the assembly:
+ * tests/board/test_kernels.py. Layout:
  * tests/c/test_kernel_layouts.py.
  */
 #ifndef HIL_KERNELS_DSP_WINOGRAD_3X3_S8_H
@@ -62,7 +70,7 @@ name = "hil_dsp_winograd_3x3_s8"
 requires = ["dsp"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "256 + 256 * ((out_w + 3) // 4) * units"
+scratch = "128 + 256 * ((out_w + 3) // 4) * units"
 order = ["rows 2"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3", stride_h = "1", stride_w = "1"}
@@ -78,9 +86,9 @@ looped_unit = "pair_unit * (units != 4) * (units != 8) * (units != 16)"
 [cost.on.cortex-m4]
 call = 60
 unit = 360
-pair = 395
-signed_pair = 65
-pair_unit = 177
+pair = 225
+signed_pair = 52
+pair_unit = 160
 looped_unit = 200
 @*/
 struct hil_dsp_winograd_3x3_s8 {
@@ -91,11 +99,13 @@ struct hil_dsp_winograd_3x3_s8 {
     int32_t units;         /* of four input channels */
     int32_t signs;         /* whether negative sums lack something */
     int32_t shift;         /* to the right, of all channels */
+    int32_t left;          /* to the left, of all sums, 0 or 2 */
     const int32_t *stream; /* the head draws it */
     const int8_t *border;  /* a pixel outside the image */
 };
 
 #define HIL_DSP_WINOGRAD_PLACES 16
+#define HIL_DSP_WINOGRAD_SUM_WORDS 32
 
 /* Words of V of two tiles, and of U of two filters. */
 HIL_INLINE int32_t hil_dsp_winograd_words(const struct hil_dsp_winograd_3x3_s8 *p) {
@@ -165,7 +175,7 @@ HIL_INLINE void hil_dsp_winograd_store(struct hil_dsp_winograd_unit unit, uint32
     to[2] = unit.odd;
 }
 
-/* A unit of one of the four rows of V, for all tiles of a row from column x of the image on. */
+/* A unit of one of the four rows of V, for all tiles of a row. */
 HIL_INLINE void hil_dsp_winograd_line(const struct hil_dsp_winograd_3x3_s8 *p,
                                       const struct hil_dsp_winograd_rows *rows, int added,
                                       uint32_t *to) {
@@ -189,9 +199,9 @@ HIL_INLINE void hil_dsp_winograd_line(const struct hil_dsp_winograd_3x3_s8 *p,
                 c3 = hil_dsp_winograd_any_column(rows, x + 1, added);
             }
             hil_dsp_winograd_store(hil_dsp_winograd_taken(c0, c2), to + tile);
-            hil_dsp_winograd_store(hil_dsp_winograd_added(c1, c2), to + tile + 4 * p->units);
-            hil_dsp_winograd_store(hil_dsp_winograd_taken(c2, c1), to + tile + 8 * p->units);
-            hil_dsp_winograd_store(hil_dsp_winograd_taken(c1, c3), to + tile + 12 * p->units);
+            hil_dsp_winograd_store(hil_dsp_winograd_added(c1, c2), to + tile + 16 * p->units);
+            hil_dsp_winograd_store(hil_dsp_winograd_taken(c2, c1), to + tile + 32 * p->units);
+            hil_dsp_winograd_store(hil_dsp_winograd_taken(c1, c3), to + tile + 48 * p->units);
             c0 = c2;
             c1 = c3;
         }
@@ -211,6 +221,7 @@ HIL_INLINE void hil_dsp_winograd_tiles(const struct hil_dsp_winograd_3x3_s8 *p, 
     }
     static const uint8_t firsts[4] = {0, 1, 2, 1};
     static const uint8_t seconds[4] = {2, 2, 1, 3};
+    static const uint8_t places[4] = {2, 0, 1, 3};
 #pragma GCC unroll 4
     for (int32_t row = 0; row < 4; row++) {
         const int32_t first = firsts[row];
@@ -224,7 +235,7 @@ HIL_INLINE void hil_dsp_winograd_tiles(const struct hil_dsp_winograd_3x3_s8 *p, 
                 .border = p->border + 4 * unit,
                 .width = p->in_w,
             };
-            hil_dsp_winograd_line(p, &rows, row == 1, to + 4 * (4 * row * p->units + unit));
+            hil_dsp_winograd_line(p, &rows, row == 1, to + 4 * (places[row] * p->units + unit));
         }
     }
 }
@@ -233,91 +244,127 @@ HIL_INLINE void hil_dsp_winograd_tiles(const struct hil_dsp_winograd_3x3_s8 *p, 
 
 /* clang-format off */
 
-/* A unit of two tiles by two filters: eleven instructions for sixteen products. */
-#define HIL_DSP_WINOGRAD_HALF(multiply, v0, v1)                                                    \
-    "ldrd r0, r1, [%[u]], #8\n\t"                                                                  \
-    multiply("r8", v0, "r0")                                                                       \
-    multiply("r9", v1, "r0")                                                                       \
-    multiply("r10", v0, "r1")                                                                      \
-    multiply("r11", v1, "r1")
-
+/* A unit of two tiles by two filters: ten instructions for sixteen products. */
 #define HIL_DSP_WINOGRAD_NEW(sum, a, b) "smuad " sum ", " a ", " b "\n\t"
 #define HIL_DSP_WINOGRAD_MORE(sum, a, b) "smlad " sum ", " a ", " b ", " sum "\n\t"
 
+#define HIL_DSP_WINOGRAD_HALF(multiply, v0, v1, u0, u1)                                            \
+    multiply("r8", v0, u0)                                                                         \
+    multiply("r9", v1, u0)                                                                         \
+    multiply("r10", v0, u1)                                                                        \
+    multiply("r11", v1, u1)
+
 #define HIL_DSP_WINOGRAD_ANY_UNIT(multiply)                                                        \
+    "ldmia %[u]!, {r0, r1, r7, lr}\n\t"                                                            \
     "ldmia %[v]!, {r2, r3, r4, r5}\n\t"                                                            \
-    HIL_DSP_WINOGRAD_HALF(multiply, "r2", "r3")                                                    \
-    HIL_DSP_WINOGRAD_HALF(HIL_DSP_WINOGRAD_MORE, "r4", "r5")
+    HIL_DSP_WINOGRAD_HALF(multiply, "r2", "r3", "r0", "r1")                                        \
+    HIL_DSP_WINOGRAD_HALF(HIL_DSP_WINOGRAD_MORE, "r4", "r5", "r7", "lr")
 
 #define HIL_DSP_WINOGRAD_FIRST_UNIT HIL_DSP_WINOGRAD_ANY_UNIT(HIL_DSP_WINOGRAD_NEW)
 #define HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_ANY_UNIT(HIL_DSP_WINOGRAD_MORE)
 
-#define HIL_DSP_WINOGRAD_UNITS_4                                                                   \
-    HIL_DSP_WINOGRAD_FIRST_UNIT HIL_DSP_WINOGRAD_UNIT                                              \
-    HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_UNIT
+/* All units of a place, from new sums or the ones that there are. */
+#define HIL_DSP_WINOGRAD_3(FIRST)                                                                  \
+    FIRST HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_UNIT
+#define HIL_DSP_WINOGRAD_4(FIRST) HIL_DSP_WINOGRAD_3(FIRST) HIL_DSP_WINOGRAD_UNIT
+#define HIL_DSP_WINOGRAD_8(FIRST)                                                                  \
+    HIL_DSP_WINOGRAD_4(FIRST) HIL_DSP_WINOGRAD_4(HIL_DSP_WINOGRAD_UNIT)
+#define HIL_DSP_WINOGRAD_16(FIRST)                                                                 \
+    HIL_DSP_WINOGRAD_8(FIRST) HIL_DSP_WINOGRAD_8(HIL_DSP_WINOGRAD_UNIT)
 
-#define HIL_DSP_WINOGRAD_MORE_4                                                                    \
-    HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_UNIT
-
-#define HIL_DSP_WINOGRAD_UNITS_8 HIL_DSP_WINOGRAD_UNITS_4 HIL_DSP_WINOGRAD_MORE_4
-
-#define HIL_DSP_WINOGRAD_UNITS_16                                                                  \
-    HIL_DSP_WINOGRAD_UNITS_8 HIL_DSP_WINOGRAD_MORE_4 HIL_DSP_WINOGRAD_MORE_4
-
-/* All 16 places. Where sums end is in memory: there are no more registers. */
-#define HIL_DSP_WINOGRAD_SUMS(units)                                                               \
-    __asm__ volatile("1:\n\t"                                                                      \
-                     units                                                                         \
-                     "ldr r2, %[end]\n\t"                                                          \
-                     "stmia %[to]!, {r8, r9, r10, r11}\n\t"                                        \
-                     "cmp %[to], r2\n\t"                                                           \
+/* A column of places: 20 instructions besides the units. */
+#define HIL_DSP_WINOGRAD_SUMS(UNITS)                                                               \
+    __asm__ volatile("sub sp, sp, #32\n\t"                                                         \
+                     "strd %[to], %[end], [sp, #16]\n\t"                                           \
+                     "str r7, [sp, #24]\n\t"                                                       \
+                     "1:\n\t"                                                                      \
+                     UNITS(HIL_DSP_WINOGRAD_FIRST_UNIT)                                            \
+                     "stmia sp, {r8, r9, r10, r11}\n\t"                                            \
+                     UNITS(HIL_DSP_WINOGRAD_FIRST_UNIT)                                            \
+                     "ldmia sp, {r2, r3, r4, r5}\n\t"                                              \
+                     "sub r0, r2, r8\n\t"                                                          \
+                     "add r8, r2, r8\n\t"                                                          \
+                     "sub r2, r3, r9\n\t"                                                          \
+                     "add r9, r3, r9\n\t"                                                          \
+                     "sub r3, r4, r10\n\t"                                                         \
+                     "add r10, r4, r10\n\t"                                                        \
+                     "sub r4, r5, r11\n\t"                                                         \
+                     "add r11, r5, r11\n\t"                                                        \
+                     "stmia sp, {r0, r2, r3, r4}\n\t"                                              \
+                     UNITS(HIL_DSP_WINOGRAD_UNIT)                                                  \
+                     "ldr r0, [sp, #16]\n\t"                                                       \
+                     "stmia r0!, {r8, r9, r10, r11}\n\t"                                           \
+                     "str r0, [sp, #16]\n\t"                                                       \
+                     "ldmia sp, {r8, r9, r10, r11}\n\t"                                            \
+                     UNITS(HIL_DSP_WINOGRAD_UNIT)                                                  \
+                     "ldrd r0, r1, [sp, #16]\n\t"                                                  \
+                     "stmia r0!, {r8, r9, r10, r11}\n\t"                                           \
+                     "str r0, [sp, #16]\n\t"                                                       \
+                     "cmp r0, r1\n\t"                                                              \
                      "bne 1b\n\t"                                                                  \
-                     : [v] "+r"(at_v), [u] "+r"(at_u), [to] "+r"(at)                                     \
-                     : [end] "m"(end)                                                              \
-                     : "r0", "r1", "r2", "r3", "r4", "r5", "r8", "r9", "r10", "r11", "cc",         \
-                       "memory")
+                     "ldr r7, [sp, #24]\n\t"                                                       \
+                     "add sp, sp, #32\n\t"                                                         \
+                     : [v] "+r"(at_v), [u] "+r"(at_u), [to] "+r"(at), [end] "+r"(end)              \
+                     :                                                                             \
+                     : "r0", "r1", "r4", "r5", "r8", "r9", "r10", "r11", "lr", "cc", "memory")
 
 /* clang-format on */
 
 #endif
 
-/* U . V of two tiles and two filters, for each place: both tiles with the first filter, then with
- * the second. */
+/* Adds the products of all units at a place to the sums of two tiles and two filters: both tiles
+ * with the first filter, then with the second. */
+HIL_INLINE void hil_dsp_winograd_place(int32_t units, const uint32_t *v, const int32_t *u,
+                                       uint32_t *sums) {
+    for (int32_t pairs = 2 * units; pairs > 0; pairs--) {
+        for (int32_t i = 0; i < 4; i++) {
+            sums[i] = hil_dsp_dual(v[i % 2], (uint32_t)u[i / 2], sums[i]);
+        }
+        v += 2;
+        u += 2;
+    }
+}
+
+/* A' (U . V) of two tiles and two filters, column by column. */
 HIL_INLINE void hil_dsp_winograd_sums(int32_t units, const uint32_t *v, const int32_t *u,
                                       uint32_t *to) {
 #if HIL_DSP_ASSEMBLY
     if (__builtin_constant_p(units) && (units == 4 || units == 8 || units == 16)) {
-        uint32_t *const end = to + 4 * HIL_DSP_WINOGRAD_PLACES;
+        register uint32_t *at __asm__("r2") = to;
+        register uint32_t *end __asm__("r3") = to + HIL_DSP_WINOGRAD_SUM_WORDS;
         register const uint32_t *at_v __asm__("r6") = v;
         register const int32_t *at_u __asm__("r12") = u;
-        register uint32_t *at __asm__("lr") = to;
         if (units == 4) {
-            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_UNITS_4);
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_4);
         } else if (units == 8) {
-            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_UNITS_8);
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_8);
         } else {
-            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_UNITS_16);
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_16);
         }
         return;
     }
 #endif
-    for (int32_t place = 0; place < HIL_DSP_WINOGRAD_PLACES; place++) {
-        uint32_t sums[4] = {0};
-        for (int32_t pairs = 2 * units; pairs > 0; pairs--) {
-            for (int32_t i = 0; i < 4; i++) {
-                sums[i] = hil_dsp_dual(v[i % 2], (uint32_t)u[i / 2], sums[i]);
-            }
-            v += 2;
-            u += 2;
+    for (int32_t column = 0; column < 4; column++) {
+        uint32_t *const lower = to + 4;
+        uint32_t third[4] = {0};
+        memset(to, 0, 4 * sizeof *to);
+        hil_dsp_winograd_place(units, v, u, to);
+        hil_dsp_winograd_place(units, v + 4 * units, u + 4 * units, third);
+        for (int32_t i = 0; i < 4; i++) {
+            lower[i] = to[i] - third[i];
+            to[i] += third[i];
         }
-        memcpy(to, sums, sizeof sums);
-        to += 4;
+        hil_dsp_winograd_place(units, v + 8 * units, u + 8 * units, to);
+        hil_dsp_winograd_place(units, v + 12 * units, u + 12 * units, lower);
+        v += 16 * units;
+        u += 16 * units;
+        to += 8;
     }
 }
 
 /* What a filter's outputs have in common. */
 struct hil_dsp_winograd_filter {
-    uint32_t bias; /* four times it */
+    uint32_t bias; /* 64 times it */
     struct hil_dsp_affine scale;
     int32_t lacking; /* with signs */
 };
@@ -325,8 +372,7 @@ struct hil_dsp_winograd_filter {
 HIL_INLINE int8_t hil_dsp_winograd_output(const struct hil_dsp_winograd_3x3_s8 *p,
                                           const struct hil_dsp_winograd_filter *filter,
                                           uint32_t sum) {
-    /* The scale is for 256 times the sum, of which there are four. */
-    const int32_t scaled = (int32_t)(sum << 6);
+    const int32_t scaled = (int32_t)(sum << p->left);
     const struct hil_dsp_affine line = {
         .multiplier = filter->scale.multiplier,
         .addend =
@@ -335,26 +381,112 @@ HIL_INLINE int8_t hil_dsp_winograd_output(const struct hil_dsp_winograd_3x3_s8 *
     return hil_dsp_scaled(scaled, line, p->shift);
 }
 
-/* A tile: A' M A of every fourth of `sums`. Outputs that are not wanted go where a wanted one goes
- * that comes after: steps are 0 to a row and a column beyond the image's last. */
+/* A tile: A' M A of every fourth of `sums`, which are A' M. Outputs that are not wanted go where a
+ * wanted one goes that comes after: steps are 0 to a row and a column beyond the image's last. */
 HIL_INLINE void hil_dsp_winograd_tile(const struct hil_dsp_winograd_3x3_s8 *p,
                                       const struct hil_dsp_winograd_filter *filter,
                                       const uint32_t *sums, int8_t *out, int32_t row,
                                       int32_t column) {
-    uint32_t upper[4];
-    uint32_t lower[4];
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < 4; i++) {
-        const uint32_t second = sums[4 * (4 + i)] + (i == 1 ? filter->bias : 0);
-        const uint32_t third = sums[4 * (8 + i)];
-        upper[i] = sums[4 * i] + second + third;
-        lower[i] = second - third - sums[4 * (12 + i)];
+#pragma GCC unroll 2
+    for (int32_t y = 1; y >= 0; y--) {
+        const uint32_t *const m = sums + 4 * y;
+        const uint32_t second = m[8] + filter->bias;
+        const uint32_t third = m[16];
+        int8_t *const to = y == 0 ? out : out + row;
+        to[column] = hil_dsp_winograd_output(p, filter, second - third - m[24]);
+        to[0] = hil_dsp_winograd_output(p, filter, m[0] + second + third);
     }
-    out[row + column] = hil_dsp_winograd_output(p, filter, lower[1] - lower[2] - lower[3]);
-    out[row] = hil_dsp_winograd_output(p, filter, lower[0] + lower[1] + lower[2]);
-    out[column] = hil_dsp_winograd_output(p, filter, upper[1] - upper[2] - upper[3]);
-    out[0] = hil_dsp_winograd_output(p, filter, upper[0] + upper[1] + upper[2]);
 }
+
+#if HIL_DSP_ASSEMBLY
+
+/* clang-format off */
+
+#define HIL_DSP_WINOGRAD_SHIFTED_0(sum)
+#define HIL_DSP_WINOGRAD_SHIFTED_2(sum) "lsl " sum ", " sum ", #2\n\t"
+#define HIL_DSP_WINOGRAD_PLAIN(sum) "smmla " sum ", " sum ", r9, r10\n\t"
+#define HIL_DSP_WINOGRAD_SIGNED(sum)                                                               \
+    "and r12, r6, " sum ", asr #31\n\t"                                                            \
+    "sub r12, r10, r12\n\t"                                                                        \
+    "smmla " sum ", " sum ", r9, r12\n\t"
+#define HIL_DSP_WINOGRAD_LACK_PLAIN(filter)
+#define HIL_DSP_WINOGRAD_LACK_SIGNED(filter) "ldr r6, [%[scales], #16 + 12 * " #filter "]\n\t"
+#define HIL_DSP_WINOGRAD_WORDS_PLAIN "8"
+#define HIL_DSP_WINOGRAD_WORDS_SIGNED "12"
+
+#define HIL_DSP_WINOGRAD_OUTPUT(SCALED, LEFT, sum)                                                 \
+    HIL_DSP_WINOGRAD_SHIFTED_##LEFT(sum)                                                           \
+    HIL_DSP_WINOGRAD_##SCALED(sum)                                                                 \
+    "ssat " sum ", #8, " sum ", asr #%c[shift]\n\t"
+
+/* A filter's outputs in a row of both tiles: r2 r3 column 0 of A' M, r4 r5 column 1, r6 r8 column 2,
+ * r9 r10 column 3, of tile 0 and tile 1; then multiplier and addend, and what negative sums lack. */
+#define HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, filter, y)                                              \
+    "ldrd r2, r3, [%[sums], #16 * " #y " + 8 * " #filter "]\n\t"                                   \
+    "ldrd r4, r5, [%[sums], #16 * " #y " + 8 * " #filter " + 32]\n\t"                              \
+    "ldrd r6, r8, [%[sums], #16 * " #y " + 8 * " #filter " + 64]\n\t"                              \
+    "ldrd r9, r10, [%[sums], #16 * " #y " + 8 * " #filter " + 96]\n\t"                             \
+    "ldr r12, [%[scales], #4 * " #filter "]\n\t"                                                   \
+    "add r4, r4, r12\n\t"                                                                          \
+    "add r5, r5, r12\n\t"                                                                          \
+    "add r2, r2, r4\n\t"                                                                           \
+    "add r2, r2, r6\n\t"                                                                           \
+    "sub r4, r4, r6\n\t"                                                                           \
+    "sub r4, r4, r9\n\t"                                                                           \
+    "add r3, r3, r5\n\t"                                                                           \
+    "add r3, r3, r8\n\t"                                                                           \
+    "sub r5, r5, r8\n\t"                                                                           \
+    "sub r5, r5, r10\n\t"                                                                          \
+    "ldrd r9, r10, [%[scales], #8 + " HIL_DSP_WINOGRAD_WORDS_##SCALED " * " #filter "]\n\t"        \
+    HIL_DSP_WINOGRAD_LACK_##SCALED(filter)                                                         \
+    HIL_DSP_WINOGRAD_OUTPUT(SCALED, LEFT, "r2")                                                    \
+    HIL_DSP_WINOGRAD_OUTPUT(SCALED, LEFT, "r3")                                                    \
+    HIL_DSP_WINOGRAD_OUTPUT(SCALED, LEFT, "r4")                                                    \
+    HIL_DSP_WINOGRAD_OUTPUT(SCALED, LEFT, "r5")                                                    \
+    "strb r2, [%[to" #y "], #" #filter "]\n\t"                                                     \
+    "strb r4, [%[to" #y "], #" #filter " + %c[pixel]]\n\t"                                         \
+    "strb r3, [%[to" #y "], #" #filter " + 2 * %c[pixel]]\n\t"                                     \
+    "strb r5, [%[to" #y "], #" #filter " + 3 * %c[pixel]]\n\t"
+
+#define HIL_DSP_WINOGRAD_WHOLE(SCALED, LEFT)                                                       \
+    __asm__ volatile(HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, 0, 0)                                      \
+                     HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, 0, 1)                                      \
+                     HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, 1, 0)                                      \
+                     HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, 1, 1)                                      \
+                     :                                                                             \
+                     : [sums] "r"(from), [to0] "r"(upper), [to1] "r"(lower), [scales] "r"(scales), \
+                       [shift] "i"(shift), [pixel] "i"(p->out_c)                                   \
+                     : "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "cc", "memory")
+
+/* clang-format on */
+
+/* Whether instructions can hold all distances between outputs that are all wanted. */
+HIL_INLINE int hil_dsp_winograd_fits(const struct hil_dsp_winograd_3x3_s8 *p) {
+    return __builtin_constant_p(p->out_c) && __builtin_constant_p(p->out_w) &&
+           __builtin_constant_p(p->out_h) && __builtin_constant_p(p->shift) && p->out_c % 2 == 0 &&
+           p->out_w % 4 == 0 && p->out_h % 2 == 0 && 3 * p->out_c <= 4094;
+}
+
+/* Both filters' outputs of two whole tiles: 28 instructions for four. */
+HIL_INLINE void hil_dsp_winograd_whole(const struct hil_dsp_winograd_3x3_s8 *p,
+                                       const int32_t *stream, const uint32_t *sums, int8_t *out) {
+    const int32_t shift = p->shift;
+    register const uint32_t *from __asm__("r0") = sums;
+    register int8_t *upper __asm__("r1") = out;
+    register const int32_t *scales __asm__("r11") = stream;
+    register int8_t *lower __asm__("lr") = out + p->out_w * p->out_c;
+    if (p->signs && p->left != 0) {
+        HIL_DSP_WINOGRAD_WHOLE(SIGNED, 2);
+    } else if (p->signs) {
+        HIL_DSP_WINOGRAD_WHOLE(SIGNED, 0);
+    } else if (p->left != 0) {
+        HIL_DSP_WINOGRAD_WHOLE(PLAIN, 2);
+    } else {
+        HIL_DSP_WINOGRAD_WHOLE(PLAIN, 0);
+    }
+}
+
+#endif
 
 /* A row of tiles by all filters, of which `rows` rows of outputs are wanted. */
 HIL_INLINE void hil_dsp_winograd_filters(const struct hil_dsp_winograd_3x3_s8 *p, const uint32_t *v,
@@ -379,6 +511,14 @@ HIL_INLINE void hil_dsp_winograd_filters(const struct hil_dsp_winograd_3x3_s8 *p
         int8_t *to = out + channel;
         for (int32_t x = 0; x < p->out_w; x += 4) {
             hil_dsp_winograd_sums(p->units, tiles, u, sums);
+            tiles += words;
+#if HIL_DSP_ASSEMBLY
+            if (hil_dsp_winograd_fits(p)) {
+                hil_dsp_winograd_whole(p, stream, sums, to);
+                to += 4 * p->out_c;
+                continue;
+            }
+#endif
             const int32_t left = p->out_w - x;
             /* Likewise a filter and a tile that are not there. */
             int8_t *const next = left > 2 ? to + 2 * p->out_c : to;
@@ -388,7 +528,6 @@ HIL_INLINE void hil_dsp_winograd_filters(const struct hil_dsp_winograd_3x3_s8 *p
             hil_dsp_winograd_tile(p, &filters[1], sums + 2, to + second, row, step);
             hil_dsp_winograd_tile(p, &filters[0], sums + 1, next, row, next_step);
             hil_dsp_winograd_tile(p, &filters[0], sums, to, row, step);
-            tiles += words;
             to += 4 * p->out_c;
         }
         stream = u + words;
@@ -398,7 +537,7 @@ HIL_INLINE void hil_dsp_winograd_filters(const struct hil_dsp_winograd_3x3_s8 *p
 HIL_INLINE void hil_dsp_winograd_3x3_s8(const struct hil_dsp_winograd_3x3_s8 *p, const int8_t *in,
                                         int8_t *out, void *scratch) {
     uint32_t *const sums = (uint32_t *)scratch;
-    uint32_t *const v = sums + 4 * HIL_DSP_WINOGRAD_PLACES;
+    uint32_t *const v = sums + HIL_DSP_WINOGRAD_SUM_WORDS;
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t y = 0; y < p->out_h; y += 2) {
             const int32_t rows = p->out_h - y < 2 ? 1 : 2;
