@@ -37,9 +37,9 @@
  *
  * Scratch: the plane of one channel; `rows` trades it for instructions.
  *
- * Cost: 43 instructions for a 2x2 tile (36 MACs), 49 with stride 2, and 2.3 a pixel for the plane.
- * Measured (`hil tune` on mps2-an386, instructions under QEMU): 25x5x64 (kws) 1.67 a MAC with all
- * rows at once, 1.91 with 8, 2.46 with 2.
+ * Cost: 42 instructions for a 2x2 tile (36 MACs), 48 with stride 2, one more beyond 127 channels;
+ * and 2 a pixel for the plane. Measured (`hil tune` on mps2-an386, instructions under QEMU):
+ * 25x5x64 (kws) 1.62 a MAC with all rows at once.
  *
  * Tests: the twin is hil_dsp_plane_output (tests/c/test_dsp_kernels.py, limits:
  * test_sums_at_their_limits); the assembly: tests/board/test_kernels.py. Layout:
@@ -72,8 +72,8 @@ strided_output = "(stride - 1) * batch * in_c * out_h * out_w"
 own_shift = "(shift == 0) * batch * in_c * out_h * out_w"
 [cost.on.cortex-m4]
 plane = 42.14
-plane_pixel = 2.271
-square = 45.4
+plane_pixel = 2.05
+square = 44.6
 last_column = 28.47
 last_row = 13.95
 strided_output = 12.78
@@ -181,17 +181,25 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     "ssat " sum ", #8, " sum "\n\t"
 #define HIL_DSP_PLANE_OWN "ldr r2, " HIL_DSP_PLANE_SHIFT "\n\t"
 
+/* The first of two outputs, and on to the next two. */
+#define HIL_DSP_PLANE_ON(STORE)                                                                    \
+    ".if 2 * %c[pixel] <= 255\n\t"                                                                 \
+    STORE " r4, [r1], #2 * %c[pixel]\n\t"                                                          \
+    ".else\n\t"                                                                                    \
+    STORE " r4, [r1]\n\t"                                                                          \
+    "add r1, r1, #2 * %c[pixel]\n\t"                                                               \
+    ".endif\n\t"
+
 /* Outputs from sums: of two rows by two, of two rows, of a row by two, of one. */
 #define HIL_DSP_PLANE_FOUR(OWN, NARROWED, SCALED, STORE)                                           \
     "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
     SCALED("r4") SCALED("r5")                                                                      \
     SCALED("r6") SCALED("r7")                                                                      \
     OWN NARROWED("r4") NARROWED("r5") NARROWED("r6") NARROWED("r7")                                \
-    STORE " r4, [r1]\n\t"                                                                          \
     STORE " r5, [r1, #%c[pixel]]\n\t"                                                              \
     STORE " r6, [r1, #%c[row]]\n\t"                                                                \
     STORE " r7, [r1, #%c[row] + %c[pixel]]\n\t"                                                    \
-    "add r1, r1, #2 * %c[pixel]\n\t"
+    HIL_DSP_PLANE_ON(STORE)
 
 #define HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED, SCALED, STORE)                                       \
     "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
@@ -204,9 +212,8 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
     SCALED("r4") SCALED("r5")                                                                      \
     OWN NARROWED("r4") NARROWED("r5")                                                              \
-    STORE " r4, [r1]\n\t"                                                                          \
     STORE " r5, [r1, #%c[pixel]]\n\t"                                                              \
-    "add r1, r1, #2 * %c[pixel]\n\t"
+    HIL_DSP_PLANE_ON(STORE)
 
 #define HIL_DSP_PLANE_ONE(OWN, NARROWED, SCALED, STORE)                                            \
     "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
@@ -214,7 +221,7 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     OWN NARROWED("r4")                                                                             \
     STORE " r4, [r1]\n\t"
 
-/* Two rows of two outputs, stride 1: 43 instructions for 36 products. */
+/* Two rows of two outputs, stride 1: 42 instructions for 36 products, or 43. */
 #define HIL_DSP_PLANE_SQUARE(OWN, NARROWED, SCALED, STORE)                                         \
     "ldr r7, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     "ldrd r2, r3, [r0], #4\n\t"                                                                    \
@@ -229,7 +236,7 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     HIL_DSP_PLANE_TAPS("r6", "r7", 2, "r6", "r7")                                                  \
     HIL_DSP_PLANE_FOUR(OWN, NARROWED, SCALED, STORE)
 
-/* The same with stride 2: 49 instructions. */
+/* The same with stride 2: 48 instructions, or 49. */
 #define HIL_DSP_PLANE_SQUARE_2(OWN, NARROWED, SCALED, STORE)                                       \
     "ldr r7, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     "ldrd r2, r3, [r0], #8\n\t"                                                                    \
@@ -489,10 +496,36 @@ HIL_INLINE void hil_dsp_plane_clear(int32_t value, int32_t size, int16_t *to) {
     }
 }
 
-/* Widens a channel of up to sixteen pixels of a row. */
+/* Two pairs of half-words among half-words. */
+struct hil_dsp_plane_words {
+    uint32_t pairs[2];
+} __attribute__((may_alias));
+
+/* Stores two pairs where words are aligned. */
+HIL_INLINE void hil_dsp_plane_store(uint32_t first, uint32_t second, int16_t *to) {
+#if HIL_DSP_ASSEMBLY
+    /* The compiler stores them one by one. Distances that strd can hold are those of the FPU's. */
+    __asm__("strd %1, %2, %0"
+            : "=Uv"(*(struct hil_dsp_plane_words *)(void *)to)
+            : "r"(first), "r"(second));
+#else
+    const uint32_t pairs[2] = {first, second};
+    memcpy(to, pairs, sizeof pairs);
+#endif
+}
+
+/* Widens a channel of up to sixteen pixels of a row, to where words are aligned. */
 HIL_INLINE void hil_dsp_plane_widen(const int8_t *in, int32_t step, int32_t count, int16_t *to) {
-#pragma GCC unroll 16
-    for (int32_t x = 0; x < count; x++) {
+    const int32_t fours = count & ~3;
+#pragma GCC unroll 4
+    for (int32_t x = 0; x < fours; x += 4) {
+        const int8_t *const from = in + x * step;
+        const uint32_t first = hil_dsp_lows((uint32_t)from[0], (uint32_t)from[step]);
+        const uint32_t second = hil_dsp_lows((uint32_t)from[2 * step], (uint32_t)from[3 * step]);
+        hil_dsp_plane_store(first, second, to + x);
+    }
+#pragma GCC unroll 3
+    for (int32_t x = fours; x < count; x++) {
         to[x] = in[x * step];
     }
 }
@@ -500,24 +533,33 @@ HIL_INLINE void hil_dsp_plane_widen(const int8_t *in, int32_t step, int32_t coun
 /* Widens a channel of `rows` rows of an image to where they belong in the plane. */
 HIL_INLINE void hil_dsp_plane_fill(const struct hil_dsp_depthwise_plane_s8 *p, const int8_t *in,
                                    int32_t rows, int16_t *to) {
+    /* A pixel before the first whole word. */
+    const int32_t lead = p->pad_left % 2 != 0 && p->columns > 0;
+    const int32_t count = p->columns - lead;
     if (p->columns <= 8) {
 #pragma GCC unroll 4
         for (; rows > 0; rows--) {
-            hil_dsp_plane_widen(in, p->in_c, p->columns, to);
+            if (lead) {
+                *to = *in;
+            }
+            hil_dsp_plane_widen(in + lead * p->in_c, p->in_c, count, to + lead);
             in += p->in_w * p->in_c;
             to += p->line;
         }
         return;
     }
     for (; rows > 0; rows--) {
-        const int8_t *from = in;
-        int16_t *at = to;
-        for (int32_t left = p->columns / 16; left > 0; left--) {
+        const int8_t *from = in + lead * p->in_c;
+        int16_t *at = to + lead;
+        if (lead) {
+            *to = *in;
+        }
+        for (int32_t left = count / 16; left > 0; left--) {
             hil_dsp_plane_widen(from, p->in_c, 16, at);
             from += 16 * p->in_c;
             at += 16;
         }
-        hil_dsp_plane_widen(from, p->in_c, p->columns % 16, at);
+        hil_dsp_plane_widen(from, p->in_c, count % 16, at);
         in += p->in_w * p->in_c;
         to += p->line;
     }
