@@ -20,6 +20,7 @@ Beside the file, in ``boards/``, are descriptions of boards that are found by th
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ from typing import Any
 
 from hil.errors import InputError
 from hilc.support.inputs import check_regular
-from hilc.support.outputs import OutputError, write_file
+from hilc.support.outputs import OutputError, cannot_write, write_file
 from hilc.support.suggest import listed, nearest
 from hilc.support.toml import parse_toml
 
@@ -76,13 +77,33 @@ def configured_history() -> str | None:
 
 
 def remember(board: str, **choices: str | None) -> None:
-    """Store the given ``choices`` for later commands."""
+    """Store the given ``choices`` for later commands; what others store meanwhile stays."""
     # What no text of the file can hold, a path of other bytes than UTF-8, is not remembered.
     chosen = {key: value for key, value in choices.items() if value and _is_text(value)}
+    if not chosen or _has(_read(), board, chosen):
+        return
+    path = config_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The folder's lock: the file itself is replaced by each who writes it.
+        lock = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise InputError(cannot_write(path, error).fact, "set HIL_CONFIG") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _store(path, board, chosen)
+    finally:
+        os.close(lock)
+
+
+def _has(values: Mapping[str, Any], board: str, chosen: Mapping[str, str]) -> bool:
+    known = values.get("boards", {}).get(board, {})
+    return bool(known == {**known, **chosen})
+
+
+def _store(path: Path, board: str, chosen: Mapping[str, str]) -> None:
     values = _read()
     boards = values.get("boards", {})
-    if not chosen or boards.get(board, {}) == {**boards.get(board, {}), **chosen}:
-        return
     boards[board] = {**boards.get(board, {}), **chosen}
     lines = ["# What hil remembers of your boards; edit or delete it as you like.\n"]
     lines += _lines({key: value for key, value in values.items() if key != "boards"})
@@ -93,7 +114,7 @@ def remember(board: str, **choices: str | None) -> None:
         for key, table in sorted(tables.items()):
             lines += [f"\n[boards.{_toml(name)}.{key}]\n", *_lines(table)]
     try:
-        write_file(config_path(), "".join(lines))
+        write_file(path, "".join(lines))
     except OutputError as error:
         raise InputError(error.fact, "set HIL_CONFIG") from None
 

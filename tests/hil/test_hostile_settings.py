@@ -7,6 +7,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -70,6 +71,23 @@ def test_a_port_that_is_no_text_is_not_remembered(
     monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
     remember("b", port="/dev/\udcff", probe="p")
     assert read_config() == {"b": {"probe": "p"}}
+
+
+def test_choices_that_are_stored_at_once_all_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "new" / "config.toml"))
+    boards = {f"b{number}": {"port": f"/dev/ttyACM{number}"} for number in range(40)}
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda board: remember(board, **boards[board]), boards))
+    assert read_config() == boards
+
+
+def test_choices_where_nothing_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIL_CONFIG", "/proc/no/config.toml")
+    with pytest.raises(InputError, match=r"cannot write /proc/no/config\.toml: ") as caught:
+        remember("b", port="p")
+    assert caught.value.hint == "set HIL_CONFIG"
 
 
 def _history(path: Path, *statements: str) -> History:
