@@ -70,9 +70,9 @@ def running_boards() -> list[VirtualBoard]:
     for path in sorted(_folder().glob("*.json")):
         with contextlib.suppress(OSError, ValueError, TypeError):
             board = VirtualBoard(**json.loads(path.read_text(encoding="utf-8")))
-            if _is_running(board.pid):
+            if _is_running(board):
                 boards.append(board)
-            else:  # its process was killed
+            else:  # it was killed
                 path.unlink()
     return boards
 
@@ -143,14 +143,14 @@ def _folder() -> Path:
     return cache_folder() / "probes"
 
 
-def _is_running(pid: int) -> bool:
+def _is_running(board: VirtualBoard) -> bool:
+    """Return whether the process is still the machine; another may have got its number since."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        command = Path(f"/proc/{board.pid}/cmdline").read_bytes()
+    except OSError:
         return False
-    except PermissionError:
-        return False  # the number now belongs to another user's process
-    return True
+    # The name of the folder is random, and only its machine is started with it.
+    return os.fsencode(f"unix:{board.sockets}/qmp,") in command
 
 
 def _wait_for(sockets: Path, process: ChildProcess) -> None:

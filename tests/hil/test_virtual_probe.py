@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +29,7 @@ from hil.build import build
 from hil.errors import DeviceError, FlashError, InputError, ProbeError
 from hil.firmware.image import read_image, symbol_address
 from hil.probe import flash
+from hil.support.cache import cache_folder
 from hil.virtual_probe.dap import AccessPort, TransferFault
 from hil.virtual_probe.machine import start as virtual_probe_start
 
@@ -212,9 +215,15 @@ def test_a_board_that_ended_is_no_probe_any_more() -> None:
             check=True,
         )
         assert virtual.uid in listed.stdout
+        [announced] = (cache_folder() / "probes").glob(f"{virtual.uid}.json")
         process.process.kill()
         process.process.wait(5)
         assert virtual not in virtual_probe.running_boards()
+        assert not announced.exists()
+        # Another process of this user has got its number.
+        announced.write_text(json.dumps({**asdict(virtual), "pid": os.getpid()}))
+        assert virtual.uid not in {board.uid for board in virtual_probe.running_boards()}
+        assert not announced.exists()
 
 
 class _Bus:
