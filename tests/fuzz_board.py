@@ -16,9 +16,10 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import corpora
 from rpc_board import SANITIZERS, SOURCES, compile_program
@@ -28,7 +29,7 @@ from hilc.compat.tvm.crt import CRT, INCLUDE, crt_sources
 from hilc.support.resources import data_dir
 
 #: Comparisons are not traced: the mutator knows the numbers, and it is three times as fast.
-_LIBFUZZER = (
+LIBFUZZER = (
     "clang", "-O2", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all",
     "-fno-sanitize-coverage=trace-cmp",
 )  # fmt: skip
@@ -38,6 +39,18 @@ _MAX_BYTES, _MAX_BYTES_OF_LARGE_FRAMES = 1024, 4096
 #: For one input, at which libFuzzer says that it hangs.
 _INPUT_S = 20
 _MEMORY_MB = 1024
+
+
+class Attacked(Protocol):
+    """What a server is built for; ``str`` is its name."""
+
+    @property
+    def input_max(self) -> int:
+        """Bytes of the longest input that libFuzzer makes for it."""
+        ...
+
+
+_S = TypeVar("_S", bound=Attacked)
 
 
 @dataclass(frozen=True)
@@ -120,13 +133,29 @@ class Covered:
 
 def coverage(files: Sequence[Path], folder: Path) -> Mapping[str, Covered]:
     """What the inputs reach in the server's sources, whichever of ``SERVERS`` has the lines."""
+
+    def build(server: Server, output: Path, compiler: Sequence[str]) -> Path:
+        return _build(server, output, "fuzz_replay.c", compiler)
+
+    return covered(SERVERS, build, files, folder)
+
+
+def covered(
+    servers: Iterable[_S],
+    build: Callable[[_S, Path, Sequence[str]], Path],
+    files: Sequence[Path],
+    folder: Path,
+) -> Mapping[str, Covered]:
+    """What the inputs reach in the sources of all servers together, by the name of the file.
+
+    ``build(server, output, compiler)`` makes a program that runs the files that it is given.
+    """
     lines: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     branches: dict[str, dict[tuple[int, int], int]] = defaultdict(lambda: defaultdict(int))
-    for server in SERVERS:
+    for server in servers:
         place = folder / str(server)
         place.mkdir()
-        flags = ("gcc", "-O0", "--coverage")
-        program = _build(server, place / "replay", "fuzz_replay.c", flags)
+        program = build(server, place / "replay", ("gcc", "-O0", "--coverage"))
         done = replay(program, files)
         if done.returncode:
             raise RuntimeError(f"an input fails: {done.stderr[-2000:]}")
@@ -178,7 +207,7 @@ def fuzz_program(server: Server, output: Path, before: Path | None = None) -> Pa
          SOURCES / "fuzz_mutator.c", "-o", mutator],
         check=True,
     )  # fmt: skip
-    return _build(server, output, mutator, _LIBFUZZER, before)
+    return _build(server, output, mutator, LIBFUZZER, before)
 
 
 @dataclass(frozen=True)
@@ -195,7 +224,7 @@ class Fuzzed:
 
 def fuzz(
     program: Path,
-    server: Server,
+    server: Attacked,
     corpora: Sequence[Path],
     keep: Path,
     *,
@@ -203,6 +232,7 @@ def fuzz(
     seconds: int = 0,
     seed: int = 1,
     looks: int | None = None,
+    dictionary: Path | None = None,
 ) -> Fuzzed:
     """Run for so many inputs or seconds, from those of the folders; the first takes new ones.
 
@@ -216,7 +246,7 @@ def fuzz(
         program, f"-runs={runs}", f"-max_total_time={seconds}", f"-seed={seed}",
         f"-max_len={server.input_max}", "-len_control=0", f"-timeout={_INPUT_S}",
         f"-rss_limit_mb={_MEMORY_MB}", f"-artifact_prefix={keep}/", "-print_final_stats=1",
-        *corpora,
+        *([f"-dict={dictionary}"] if dictionary is not None else []), *corpora,
     ]  # fmt: skip
     start = time.monotonic()
     done = subprocess.run(

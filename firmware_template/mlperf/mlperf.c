@@ -413,8 +413,8 @@ static bool run(uint32_t count) {
         give_input();
         const int32_t result = hil_models[0]->run();
         if (result != 0) {
-            say_line("e-[Inference failed with code ", (uint64_t)(result < 0 ? -result : result),
-                     "]");
+            const int64_t code = result; /* which has a magnitude also at the end of int32 */
+            say_line("e-[Inference failed with code ", (uint64_t)(code < 0 ? -code : code), "]");
             return false;
         }
     }

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from campaigns import sampled
+from fuzz_board import fuzz, has_libfuzzer
+from fuzz_mlperf import BENCHMARKS, DICTIONARY, Benchmark, fuzz_program
 from rpc_board import compile_program
 
 from hilc.support.resources import data_dir
@@ -223,6 +226,8 @@ def test_a_run_that_fails(say: Say) -> None:
     assert after == ["e-[There is no result: nothing was inferred]"]
     *_, told = say(*loaded(99), "infer 1 0")
     assert told[4] == "e-[Inference failed with code 7]"
+    *_, told = say(*loaded(96), "infer 1 0")
+    assert told[4] == "e-[Inference failed with code 2147483648]"  # the least of int32
     *_, told = say(*loaded(97), "infer 1 0")
     assert told[-1] == "e-[The model wrote outside of its workspace]"
 
@@ -278,3 +283,35 @@ def test_random_lines(programs: Callable[..., Path], wire: int, options: dict[st
         helps = re.compile(r"name, profile|db |infer |results  |start, stop")
         for line in lines[:-1]:
             assert re.match(r"m-|e-\[.*\]$|Detection Timestamps|\d+,$", line) or helps.match(line)
+
+
+@pytest.mark.skipif(not has_libfuzzer(), reason="clang's libFuzzer is missing")
+@pytest.mark.parametrize("benchmark", sampled(BENCHMARKS, keep=BENCHMARKS[:1]), ids=str)
+def test_a_hostile_line(benchmark: Benchmark, tmp_path: Path) -> None:
+    found, keep = tmp_path / "found", tmp_path / "keep"
+    found.mkdir()
+    keep.mkdir()
+    program = fuzz_program(benchmark, tmp_path / "fuzz")
+    done = fuzz(program, benchmark, [found], keep, runs=20_000, dictionary=DICTIONARY)
+    assert done.crash is None, done.output[-4000:]
+    assert done.executions >= 20_000
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not has_libfuzzer(), reason="clang's libFuzzer is missing")
+def test_libfuzzer_finds_a_buffer_that_overflows(tmp_path: Path) -> None:
+    """It reaches what is behind two commands that are right."""
+    right = "if (length / 2 > expected - loaded) {"
+    template = data_dir("firmware_template") / "mlperf" / "mlperf.c"
+    source = template.read_text()
+    assert right in source
+    for folder in ("found", "keep", "mlperf"):
+        (tmp_path / folder).mkdir()
+    wrong = source.replace(right, "if (length > 78) {")
+    (tmp_path / "mlperf" / "mlperf.c").write_text(wrong)
+    program = fuzz_program(BENCHMARKS[0], tmp_path / "fuzz", before=[tmp_path / "mlperf"])
+    done = fuzz(
+        program, BENCHMARKS[0], [tmp_path / "found"], tmp_path / "keep",
+        runs=2_000_000, seconds=60, dictionary=DICTIONARY,
+    )  # fmt: skip
+    assert done.crash is not None

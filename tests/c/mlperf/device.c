@@ -1,6 +1,6 @@
 /* The server of MLPerf Tiny's commands on this machine: what comes on standard input is the line,
  * what it answers goes to standard output. Macros say what the model takes: WIRE, and SCORE,
- * STREAMS and FLOATS, each 0 or 1. */
+ * STREAMS and FLOATS, each 0 or 1. fuzz.c has another line. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +16,12 @@
 enum { ELEMENTS = 8 };
 
 static uint64_t now; /* ticks; each look takes one */
-static bool is_over; /* the input */
 static uint32_t changed_guards;
 
 /* -- the port -------------------------------------------------------------------------------- */
+
+#ifndef FUZZ
+static bool is_over; /* the input */
 
 size_t hil_uart_read(uint8_t *data, size_t max) {
     /* In pieces of all sizes. */
@@ -31,16 +33,17 @@ size_t hil_uart_read(uint8_t *data, size_t max) {
 
 void hil_uart_write(const uint8_t *data, size_t size) { (void)fwrite(data, 1, size, stdout); }
 
+_Noreturn void hil_port_reset(void) {
+    printf("reset\n");
+    exit(0);
+}
+#endif
+
 uint64_t hil_ticks(void) { return now += 1000; }
 uint64_t hil_ticks_align(void) { return hil_ticks(); }
 uint32_t hil_ticks_hz(void) { return 1000000; }
 void hil_guards_set(void) {}
 uint32_t hil_guards_changed(void) { return changed_guards; }
-
-_Noreturn void hil_port_reset(void) {
-    printf("reset\n");
-    exit(0);
-}
 
 /* -- the model: the output is the input, which the run destroys ------------------------------- */
 
@@ -53,6 +56,9 @@ static uint32_t runs;
 static int32_t run(void) {
     if (input.bytes[0] == 99) {
         return -7;
+    }
+    if (input.bytes[0] == 96) {
+        return INT32_MIN;
     }
     if (input.bytes[0] == 98) {
         const struct hil_fault fault = {.kind = HIL_FAULT_BUS, .pc = 4660};
@@ -104,6 +110,7 @@ const struct hil_mlperf hil_mlperf = {
     .output_zero = FLOATS ? 0 : 2,
 };
 
+#ifndef FUZZ
 int main(void) {
     hil_rpc_init();
     while (!is_over) {
@@ -112,3 +119,4 @@ int main(void) {
     printf("runs %u\n", runs);
     return 0;
 }
+#endif
