@@ -133,7 +133,9 @@ def _payload(command: Command, fields: Any, frame_max: int) -> bytes:
                 "ticks_hz": 1_000_000,
                 "models": 1,
                 "build_id": BUILD_ID,
-                "commands": sum(1 << c for c in Command if c not in protocol.OF_STATES),
+                "commands": sum(
+                    1 << c for c in Command if c not in protocol.OF_STATES | protocol.OF_FEEDS
+                ),
                 "board": b"hostile",
             }
         case Command.ECHO:

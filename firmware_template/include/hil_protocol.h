@@ -42,6 +42,7 @@ enum hil_command {
     HIL_COMMAND_STATE_INFO = 17,
     HIL_COMMAND_RESET_STATE = 18,
     HIL_COMMAND_TAP_SELECT = 19,
+    HIL_COMMAND_FEED_INFO = 20,
 };
 
 enum hil_event {
@@ -77,6 +78,7 @@ enum hil_status {
     HIL_STATUS_NO_METADATA = 17,
     HIL_STATUS_BAD_ENTRY = 18,
     HIL_STATUS_GUARD_CHANGED = 19,
+    HIL_STATUS_ROWS_MISSING = 20,
 };
 
 enum hil_wire_dtype {
@@ -260,6 +262,11 @@ enum {
 };
 
 enum {
+    HIL_FEED_INFO_REQUEST_MODEL = 0,
+    HIL_FEED_INFO_REQUEST_BYTES = 1,
+};
+
+enum {
     HIL_HELLO_REPLY_STATUS = 0,
     HIL_HELLO_REPLY_VERSION = 1,
     HIL_HELLO_REPLY_FRAME_MAX = 2,
@@ -407,6 +414,12 @@ enum {
 enum {
     HIL_TAP_SELECT_REPLY_STATUS = 0,
     HIL_TAP_SELECT_REPLY_BYTES = 1,
+};
+
+enum {
+    HIL_FEED_INFO_REPLY_STATUS = 0,
+    HIL_FEED_INFO_REPLY_ROWS = 1,
+    HIL_FEED_INFO_REPLY_BYTES = 5,
 };
 
 enum {

@@ -22,6 +22,9 @@
 #ifdef HIL_HAS_STATE
 #include "hil_state.h"
 #endif
+#ifdef HIL_HAS_FEEDER
+#include "hil_feeder.h"
+#endif
 
 _Static_assert(HIL_FRAME_MAX >= HIL_FRAME_MIN, "raise HIL_FRAME_MAX: HELLO must fit");
 _Static_assert(HIL_FRAME_MAX <= HIL_FRAME_LIMIT, "lower HIL_FRAME_MAX: 16 bits hold it");
@@ -321,6 +324,75 @@ static bool is_writable(uint8_t list) {
     return list == HIL_TENSORS_INPUT || list == HIL_TENSORS_LAYER_OUTPUT;
 }
 
+#ifdef HIL_HAS_FEEDER
+/* The feeder of a model whose input a request names; NULL: it is a tensor in memory. */
+static const struct hil_feeder *feeder_of(const uint8_t *request) {
+    if (request[HIL_READ_REQUEST_LIST] != HIL_TENSORS_INPUT) {
+        return NULL;
+    }
+    return hil_model_feeders[request[HIL_READ_REQUEST_MODEL]];
+}
+
+/* Pushes `count` bytes of an input from `offset` on: those of them that did not come before, for a
+ * request whose answer was lost comes again. No bytes for offset 0 start an inference. */
+static size_t feed(const struct hil_feeder *feeder, uint32_t offset, const uint8_t *data,
+                   size_t count, uint8_t *reply) {
+    struct hil_feeder_state *state = feeder->state;
+    const bool starts = offset == 0 && count == 0;
+
+    if (starts) {
+        hil_guards_set();
+        *state = (struct hil_feeder_state){.is_started = true};
+    } else if (!state->is_started || offset > state->taken) {
+        return hil_rpc_fail(reply, HIL_STATUS_ROWS_MISSING, state->taken);
+    }
+    if (starts || count > state->taken - offset) {
+        const uint32_t known = state->taken - offset;
+        const uint64_t start = hil_ticks_align();
+        const int32_t result =
+            starts ? feeder->start() : feeder->push(data + known, (int32_t)(count - known));
+
+        state->ticks += hil_ticks() - start;
+        state->taken = offset + (uint32_t)count;
+        if (result < 0) {
+            state->is_started = false;
+            return hil_rpc_fail(reply, HIL_STATUS_MODEL_FAILED, (uint32_t)result);
+        }
+    }
+    if (hil_guards_changed() != 0) {
+        return hil_rpc_fail(reply, HIL_STATUS_GUARD_CHANGED, hil_guards_changed());
+    }
+    return HIL_WRITE_REPLY_BYTES;
+}
+
+/* Uses up the rows of a model for a run, and adds what they took to *ticks; false: some are
+ * missing. */
+static bool takes_rows(uint8_t model, uint64_t *ticks) {
+    const struct hil_feeder *feeder = hil_model_feeders[model];
+
+    if (feeder == NULL) {
+        return true;
+    }
+    const bool is_whole =
+        feeder->state->is_started && feeder->state->taken == hil_models[model]->inputs[0].nbytes;
+    feeder->state->is_started = !is_whole && feeder->state->is_started;
+    *ticks += feeder->state->ticks;
+    return is_whole;
+}
+
+static size_t on_feed_info(const uint8_t *request, size_t size, uint8_t *reply) {
+    const uint8_t model = request[HIL_FEED_INFO_REQUEST_MODEL];
+
+    (void)size;
+    if (hil_rpc_model(model) == NULL) {
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+    }
+    hil_put_u32(reply + HIL_FEED_INFO_REPLY_ROWS,
+                hil_model_feeders[model] == NULL ? 0 : hil_model_feeders[model]->rows);
+    return HIL_FEED_INFO_REPLY_BYTES;
+}
+#endif
+
 static size_t on_write(const uint8_t *request, size_t size, uint8_t *reply) {
     size_t failed;
     const struct hil_tensor *tensor = find_tensor(request, reply, &failed);
@@ -337,6 +409,11 @@ static size_t on_write(const uint8_t *request, size_t size, uint8_t *reply) {
     if (!in_tensor(tensor, offset, count)) {
         return hil_rpc_fail(reply, HIL_STATUS_BAD_RANGE, tensor->nbytes);
     }
+#ifdef HIL_HAS_FEEDER
+    if (feeder_of(request) != NULL) {
+        return feed(feeder_of(request), offset, request + HIL_WRITE_REQUEST_DATA, count, reply);
+    }
+#endif
     memcpy((uint8_t *)tensor->data + offset, request + HIL_WRITE_REQUEST_DATA, count);
     return HIL_WRITE_REPLY_BYTES;
 }
@@ -358,6 +435,11 @@ static size_t on_read(const uint8_t *request, size_t size, uint8_t *reply) {
     if (!in_tensor(tensor, offset, count)) {
         return hil_rpc_fail(reply, HIL_STATUS_BAD_RANGE, tensor->nbytes);
     }
+#ifdef HIL_HAS_FEEDER
+    if (feeder_of(request) != NULL) {
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_TENSOR, 0); /* it lies nowhere as a whole */
+    }
+#endif
     memcpy(reply + HIL_READ_REPLY_DATA, (const uint8_t *)tensor->data + offset, count);
     return HIL_READ_REPLY_DATA + count;
 }
@@ -495,6 +577,12 @@ static size_t on_run(const uint8_t *request, size_t size, uint8_t *reply) {
     if (model == NULL) {
         return hil_rpc_fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
     }
+#ifdef HIL_HAS_FEEDER
+    if (!takes_rows(request[HIL_RUN_REQUEST_MODEL], &total)) {
+        return hil_rpc_fail(reply, HIL_STATUS_ROWS_MISSING,
+                            hil_model_feeders[request[HIL_RUN_REQUEST_MODEL]]->state->taken);
+    }
+#endif
     hil_rpc_send_busy(0, repeat);
     hil_guards_set();
     uint64_t reported = hil_ticks();
@@ -532,6 +620,13 @@ static size_t on_run_layers(const uint8_t *request, size_t size, uint8_t *reply)
         return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG,
                             (uint32_t)(payload_max - HIL_RUN_LAYERS_REPLY_TICKS));
     }
+    uint64_t before = 0; /* what the rows of the first layer took */
+#ifdef HIL_HAS_FEEDER
+    if (first == 0 && count > 0 && !takes_rows(request[HIL_RUN_LAYERS_REQUEST_MODEL], &before)) {
+        return hil_rpc_fail(reply, HIL_STATUS_ROWS_MISSING,
+                            hil_model_feeders[request[HIL_RUN_LAYERS_REQUEST_MODEL]]->state->taken);
+    }
+#endif
     hil_rpc_send_busy(0, count);
     hil_guards_set();
     uint64_t reported = hil_ticks();
@@ -545,7 +640,8 @@ static size_t on_run_layers(const uint8_t *request, size_t size, uint8_t *reply)
         if (result != 0) {
             return hil_rpc_fail(reply, HIL_STATUS_MODEL_FAILED, (uint32_t)result);
         }
-        hil_put_u64(reply + HIL_RUN_LAYERS_REPLY_TICKS + 8 * i, ticks);
+        hil_put_u64(reply + HIL_RUN_LAYERS_REPLY_TICKS + 8 * i, ticks + before);
+        before = 0;
     }
     if (hil_guards_changed() != 0) {
         return hil_rpc_fail(reply, HIL_STATUS_GUARD_CHANGED, hil_guards_changed());
@@ -613,20 +709,37 @@ static const struct hil_rpc_command commands[] = {
     [HIL_COMMAND_STATE_INFO] = {on_state_info, HIL_STATE_INFO_REQUEST_BYTES, false},
     [HIL_COMMAND_RESET_STATE] = {on_reset_state, HIL_RESET_STATE_REQUEST_BYTES, false},
 #endif
+#ifdef HIL_HAS_FEEDER
+    [HIL_COMMAND_FEED_INFO] = {on_feed_info, HIL_FEED_INFO_REQUEST_BYTES, false},
+#endif
     /* clang-format on */
 };
 
-/* Commands that this firmware leaves out, though the table has others behind them. */
-#if defined(HIL_HAS_STATE) && !defined(HIL_HAS_PACKED)
-#define LEFT_OUT_FIRST HIL_COMMAND_FUNCTION_INFO
-#define LEFT_OUT_LAST HIL_COMMAND_METADATA_CONSTANT
-#define LEFT_OUT_MASK ((UINT64_C(2) << LEFT_OUT_LAST) - (UINT64_C(1) << LEFT_OUT_FIRST))
+/* The commands from one to another, as bits. */
+#define BITS(first, last) ((UINT64_C(2) << (last)) - (UINT64_C(1) << (first)))
+
+/* Commands of the protocol that firmware executes only where a model needs them. */
+#ifdef HIL_HAS_PACKED
+#define LEFT_OUT_PACKED UINT64_C(0)
 #else
-#define LEFT_OUT_MASK UINT64_C(0)
+#define LEFT_OUT_PACKED BITS(HIL_COMMAND_FUNCTION_INFO, HIL_COMMAND_METADATA_CONSTANT)
 #endif
+#ifdef HIL_HAS_STATE
+#define LEFT_OUT_STATE UINT64_C(0)
+#else
+#define LEFT_OUT_STATE BITS(HIL_COMMAND_STATE_INFO, HIL_COMMAND_RESET_STATE)
+#endif
+#ifdef HIL_HAS_FEEDER
+#define LEFT_OUT_FEEDER UINT64_C(0)
+#else
+#define LEFT_OUT_FEEDER BITS(HIL_COMMAND_FEED_INFO, HIL_COMMAND_FEED_INFO)
+#endif
+#define LEFT_OUT_MASK (LEFT_OUT_PACKED | LEFT_OUT_STATE | LEFT_OUT_FEEDER)
+/* Of other firmware. */
+#define FOREIGN_MASK BITS(HIL_COMMAND_TAP_SELECT, HIL_COMMAND_TAP_SELECT)
 
 /* What HELLO says of this table: bit n for command n, and command 0 is none. */
-#define COMMAND_MASK (((UINT64_C(1) << sizeof commands / sizeof commands[0]) - 2) & ~LEFT_OUT_MASK)
+#define COMMAND_MASK (BITS(1, HIL_COMMAND_FEED_INFO) & ~LEFT_OUT_MASK & ~FOREIGN_MASK)
 _Static_assert(COMMAND_MASK <= UINT32_MAX, "HELLO's mask must hold every command");
 
 /* These fields of HELLO's reply, one behind the other. */
@@ -661,15 +774,7 @@ static size_t on_hello(const uint8_t *request, size_t size, uint8_t *reply) {
     return at + copied;
 }
 
-/* Commands of the protocol that firmware executes only where a model needs them. */
-static bool is_left_out(uint8_t code) {
-#ifdef LEFT_OUT_FIRST
-    if (code >= LEFT_OUT_FIRST && code <= LEFT_OUT_LAST) {
-        return true;
-    }
-#endif
-    return code >= sizeof commands / sizeof commands[0] && code <= HIL_COMMAND_RESET_STATE;
-}
+static bool is_left_out(uint8_t code) { return code < 64 && (LEFT_OUT_MASK >> code & 1) != 0; }
 
 /* Fills the reply and returns its size; 0: another request came before there was one. */
 static size_t dispatch(uint8_t code, const uint8_t *request, size_t size, uint8_t *reply) {

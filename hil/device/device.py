@@ -27,7 +27,15 @@ from hil.link.replies import (
 from hil.link.tensors import TensorRef
 from hil.runners import Counter, Running
 from hilc.artifact.library import Layer, ModelLibrary, Module, TensorInfo
-from hilc.executor import Outputs, RunResult, other_tensor_hint, quantized, run_count, tensor_index
+from hilc.executor import (
+    Outputs,
+    Rows,
+    RunResult,
+    other_tensor_hint,
+    quantized,
+    run_count,
+    tensor_index,
+)
 from hilc.ir import Array
 from hilc.support.numbers import numbers
 
@@ -58,6 +66,7 @@ class Model:
         #: Description of the model from the compiler; for an unknown firmware, from the board.
         self.module = module
         self._held = Held(module)
+        self._rows = Rows(module)
         self._runs = 0
         #: Result of the last run; None before the first.
         self.last_run: RunResult | None = None
@@ -92,6 +101,7 @@ class Model:
         if quantize:
             array = quantized(self.inputs[index], array)
         self._held.set(index, self._values("input", self.inputs[index], array))
+        self._rows.missing = None
         self._send(index, self._held.value(index))
 
     def get_input(self, name: str | int) -> Array:
@@ -112,6 +122,51 @@ class Model:
             )
         # A copy: the caller's array may change before it is sent again.
         return values.astype(tensor.dtype)
+
+    def start_rows(self) -> None:
+        """Begin an inference whose input is pushed by rows; rows that were pushed are dropped.
+
+        Raise :class:`~hil.errors.InputError` for a model that was compiled without `feed=rows`.
+        """
+        self._rows.start()
+        with self._client.as_one("WRITE"):
+            self._held.open_session(self._client.sessions)
+            self._held.begin_write(0)
+            self._client.start_feed(self._input)
+            self._held.open_session(self._client.sessions)
+            # Until a row is missing: a board that restarts has none.
+            self._held.end_write(0)
+
+    def push_rows(self, rows: npt.ArrayLike) -> int:
+        """Let the model take in the next rows, one or several; return how many are missing.
+
+        After the last one :meth:`run` completes the inference. The first row begins a new one,
+        unless :meth:`start_rows` did. A row that is sent again, since its answer was lost, is taken
+        once.
+        """
+        data = self._rows.check(rows)
+        with self._client.as_one("WRITE"):
+            if self._rows.at_start:
+                self.start_rows()
+            self._require_rows()
+            missing = self._rows.missing or 0
+            first = (self.module.fed_rows - missing) * self.module.row_bytes
+            self._client.feed(self._input, first, data.tobytes())
+        return self._rows.took(data.nbytes)
+
+    def _require_rows(self) -> None:
+        """Refuse to go on with rows that the board may have lost."""
+        self._held.open_session(self._client.sessions)
+        if not self._held.has_input(0):
+            self._rows.start()
+            raise InputError(
+                f"the rows of model {self.name!r} are lost: the board may have restarted since",
+                "push all rows again, from the first on",
+            )
+
+    @property
+    def _input(self) -> TensorRef:
+        return TensorRef(self._index, Tensors.INPUT, 0)
 
     def reset_state(self) -> None:
         """Give every state its first value, as it has when the model is opened."""
@@ -153,6 +208,7 @@ class Model:
         States are reset before they are used again.
         """
         self._held.forget()
+        self._rows.missing = None
         self.last_run = None
 
     def run(self, repeat: int = 1) -> RunResult:
@@ -164,10 +220,15 @@ class Model:
         inputs: good for counting, not for results. States advance with each.
         """
         repeat = run_count(self.name, repeat, _REPEAT_MAX)
-        with self._client.as_one("RUN"):
-            self._begin_run()
-            ticks = self._client.run(self._index, repeat)
-        self._held.end_run()
+        self._rows.require_all(repeat)
+        ticks = 0
+        # Each run uses up the rows.
+        turns, each = (repeat, 1) if self.module.fed_rows else (1, repeat)
+        for _ in range(turns):
+            with self._client.as_one("RUN"):
+                self._begin_run()
+                ticks += self._client.run(self._index, each)
+            self._held.end_run()
         self.last_run = self.device.result(ticks, self._outputs_of_run())
         return self.last_run
 
@@ -239,15 +300,24 @@ class Model:
         """Send the inputs that the board may have lost, in the session of the run."""
         self._runs += 1
         self._begin_states()
-        for index, value in self._held.to_send():
-            self._send(index, value)
+        if self._rows.missing is None:
+            for index, value in self._held.to_send():
+                self._send(index, value)
+        else:
+            self._rows.require_all(1)
+            self._require_rows()
+            self._rows.start()
         self._held.require_states()
         self._held.begin_run()
 
     def _send(self, index: int, value: Array) -> None:
         self._held.open_session(self._client.sessions)
         self._held.begin_write(index)
-        self._write(TensorRef(self._index, Tensors.INPUT, index), value)
+        if self.module.fed_rows:
+            self._client.start_feed(self._input)
+            self._client.feed(self._input, 0, _little_endian(value))
+        else:
+            self._write(TensorRef(self._index, Tensors.INPUT, index), value)
         # The session may have been opened anew for it.
         self._held.open_session(self._client.sessions)
         self._held.end_write(index)
@@ -312,8 +382,7 @@ class Model:
         return board_calls().metadata(self._client, self._index)
 
     def _write(self, ref: TensorRef, value: Array) -> None:
-        little_endian = value.dtype.newbyteorder("<")
-        self._client.write(ref, value.astype(little_endian, copy=False).tobytes())
+        self._client.write(ref, _little_endian(value))
 
     def _read(self, tensor: TensorInfo, ref: TensorRef) -> Array:
         data = self._client.read(ref, tensor.nbytes)
@@ -528,6 +597,10 @@ class Device:
         self._client.close()
 
 
+def _little_endian(value: Array) -> bytes:
+    return value.astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
 def _find(name: str | int, tensors: Sequence[TensorInfo], what: str) -> int:
     """Return the index of the tensor given by name or index."""
     if not tensors:
@@ -588,6 +661,7 @@ def _ask_module(client: Client, index: int, info: ModelInfo) -> Module:
             _ask_tensor(client, TensorRef(index, Tensors.STATE, i))
             for i in range(client.state_count(index))
         ),
+        fed_rows=client.feed_rows(index),
     )
 
 

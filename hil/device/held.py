@@ -86,6 +86,10 @@ class Held:
     def end_write(self, index: int) -> None:
         self._on_board.add(index)
 
+    def has_input(self, index: int) -> bool:
+        """Return whether the board has the input."""
+        return index in self._on_board
+
     def to_send(self) -> list[tuple[int, Array]]:
         """Return the inputs that a run needs and the board may not have.
 
@@ -143,7 +147,7 @@ class Held:
         self._ran = True
         self._stale = self._all_stale("the model's last run did not end well")
         self._lose_states("the model's last run did not end well")
-        if self._module.io_in_pool:
+        if self._module.io_in_pool or self._module.fed_rows:
             self._lose_inputs()
 
     def _lose_inputs(self) -> None:
@@ -185,7 +189,7 @@ class Held:
         return dict.fromkeys(range(len(self._module.outputs)), why)
 
     def _may_overlap(self, one: TensorInfo, other: TensorInfo) -> bool:
-        if not self._module.io_in_pool:
+        if not self._module.io_in_pool and not self._module.fed_rows:
             return False
         if one.offset is None or other.offset is None:
             return True  # only the board knows their addresses

@@ -292,6 +292,12 @@ def check_library(library: ModelLibrary) -> None:
                 "its code",
                 "give the model file that it was compiled from",
             )
+        if module.fed_rows:
+            raise InputError(
+                f"the input of {module.name!r} comes by rows, and the example of an exported "
+                "library gives it as a whole",
+                "export it with --feed whole, or take the C of `hil compile --feed rows`",
+            )
         if module.codegen != "c":
             raise InputError(
                 f"{module.name!r} was compiled to objects (codegen={module.codegen}), and an "

@@ -132,7 +132,8 @@ class Glue:
 
     def _includes(self) -> str:
         module = self._module
-        names = ["hil_model.h", *(["hil_state.h"] * bool(module.states)), *self._headers()]
+        names = ["hil_model.h", *(["hil_state.h"] * bool(module.states))]
+        names += [*(["hil_feeder.h"] * bool(module.fed_rows)), *self._headers()]
         # The public header is the interface where the caller brings structs or constants.
         if self._has_header and (module.interface == "c" or module.constants == "external"):
             names += [f"{self._symbol}.h"]
@@ -175,7 +176,7 @@ class Glue:
             buffers += [
                 _buffer(f"{kind}_{index}", tensor.nbytes, None)
                 for index, tensor in enumerate(tensors)
-                if tensor.offset is None
+                if tensor.offset is None and not (kind == "input" and module.fed_rows)
             ]
         if module.constants == "external":
             macro = f"{self._symbol}_{module.constants_pool}_CONSTANT_POOL_DATA".upper()
@@ -186,6 +187,8 @@ class Glue:
         return buffers
 
     def _border(self, kind: str, index: int, tensor: TensorInfo) -> str:
+        if kind == "input" and self._module.fed_rows:
+            return "0"
         if tensor.offset is None:
             return f"{kind}_{index}"
         return f"{self._pools[tensor.pool]} + {tensor.offset}"
@@ -305,7 +308,10 @@ class Glue:
         module, symbol = self._module, self._symbol
         structs: dict[str, dict[str, str]] = {}
         if not module.io_in_pool:
-            for kind, tensors in (("input", module.inputs), ("output", module.outputs)):
+            borders = [("output", module.outputs)]
+            if not module.fed_rows:
+                borders.insert(0, ("input", module.inputs))
+            for kind, tensors in borders:
                 structs[f"{kind}s"] = {
                     tensor.c_name: f"{kind}_{index}" for index, tensor in enumerate(tensors)
                 }
@@ -315,7 +321,26 @@ class Glue:
             contexts = {name: self._context(i) for i, name in enumerate(module.devices)}
             structs["devices"] = contexts
         call = f"{symbol}_run({', '.join(f'&{struct}_' for struct in structs)})"
-        return self._run_function(self._declared(structs), call)
+        run = self._run_function(self._declared(structs), call)
+        return run + self._feeder(structs) if module.fed_rows else run
+
+    def _feeder(self, structs: dict[str, dict[str, str]]) -> str:
+        """Return the functions that feed the model, and what the firmware knows of them."""
+        structs = {name: fields for name, fields in structs.items() if name != "devices"}
+        declared = self._declared(structs)
+        given = [f"&{struct}_" for struct in structs]
+        pushed = ", ".join([*given, "data", "nbytes"])
+        return (
+            f"static int32_t start_rows(void) {{\n{declared}"
+            f"    return {self._symbol}_start_rows({', '.join(given)});\n}}\n\n"
+            f"static int32_t push_bytes(const void *data, int32_t nbytes) {{\n{declared}"
+            f"    return {self._symbol}_push_bytes({pushed});\n}}\n\n"
+            "static struct hil_feeder_state feeder_state;\n"
+            f"extern const struct hil_feeder hil_feeder_{self._key};\n"
+            f"const struct hil_feeder hil_feeder_{self._key} = {{\n"
+            "    .start = start_rows,\n    .push = push_bytes,\n    .state = &feeder_state,\n"
+            f"    .rows = {self._module.fed_rows},\n}};\n\n"
+        )
 
     def _pool_fields(self) -> dict[str, str]:
         """Return what the struct of pools points to, by its fields."""

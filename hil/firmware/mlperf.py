@@ -127,6 +127,12 @@ def check_one_model(modules: Sequence[Module]) -> None:
             f"an image for MLPerf Tiny has one model, and {len(modules)} are given",
             "build one image for each",
         )
+    if modules[0].fed_rows:
+        raise InputError(
+            f"the input of {modules[0].name!r} comes by rows, and MLPerf Tiny's commands bring it "
+            "as a whole",
+            "compile the model with feed=whole",
+        )
 
 
 def wire_bytes(module: Module, benchmark: Benchmark) -> int:

@@ -89,7 +89,8 @@ def static_bytes(modules: Sequence[Module], workspace: Workspace) -> dict[str | 
 
 def buffer_bytes(module: Module) -> list[int]:
     """Return the size of each input's and output's buffer; none where the pools hold them."""
-    tensors = [*module.inputs, *module.outputs]
+    # Rows that are fed have none.
+    tensors = [*(() if module.fed_rows else module.inputs), *module.outputs]
     return [aligned(tensor.nbytes) for tensor in tensors if tensor.offset is None]
 
 
@@ -118,6 +119,12 @@ def _check_shareable(module: Module) -> None:
         raise InputError(
             f"the workspace of {module.name!r} is part of its code, so no other model can use it",
             "compile it with pools=external, or give each model its own workspace",
+        )
+    if module.fed_rows:
+        raise InputError(
+            f"the rows of {module.name!r} are fed to its workspace before a run, where another "
+            "model's run would destroy them",
+            "compile it with feed=whole, or give each model its own workspace",
         )
     if module.io_in_pool:
         raise InputError(

@@ -398,6 +398,8 @@ def _config_header(board: Board, modules: Sequence[Module], runtime: FirmwareRun
         values["HIL_STACK_GUARD_BYTES"] = board.stack_guard_bytes
     if any(module.states for module in modules):
         values["HIL_HAS_STATE"] = 1
+    if any(module.fed_rows for module in modules):
+        values["HIL_HAS_FEEDER"] = 1
     if runtime is not None:
         values.update(runtime.macros(modules))
     if board.trigger is not None:
@@ -550,20 +552,32 @@ def _models_source(
         f"{GENERATED}{includes}\n{declarations}\n"
         f"const struct hil_model *const hil_models[] = {{{entries}}};\n"
         f"const uint8_t hil_model_count = {len(names)};\n"
-        f"{runtime.tables(modules) if runtime else ''}{_states_table(modules)}{blocks}"
+        f"{runtime.tables(modules) if runtime else ''}"
+        f"{_states_table(modules)}{_feeders_table(modules)}{blocks}"
     )
 
 
 def _states_table(modules: Sequence[Module]) -> str:
     """Return the table of the states of each model; "" where none has some."""
-    if not any(module.states for module in modules):
-        return ""
     names = [f"hil_states_{model_key(m)}" if m.states else "" for m in modules]
-    declarations = "".join(f"extern const struct hil_states {name};\n" for name in names if name)
+    return _table("hil_state.h", "struct hil_states", "hil_model_states", names)
+
+
+def _feeders_table(modules: Sequence[Module]) -> str:
+    """Return the table of what feeds each model rows; "" where none takes them."""
+    names = [f"hil_feeder_{model_key(m)}" if m.fed_rows else "" for m in modules]
+    return _table("hil_feeder.h", "struct hil_feeder", "hil_model_feeders", names)
+
+
+def _table(header: str, c_type: str, table: str, names: Sequence[str]) -> str:
+    """Return the C of a table with an entry for each model, NULL for ""; "" where all are so."""
+    if not any(names):
+        return ""
+    declarations = "".join(f"extern const {c_type} {name};\n" for name in names if name)
     entries = ", ".join(f"&{name}" if name else "0" for name in names)
     return (
-        f'\n#include "hil_state.h"\n\n{declarations}\n'
-        f"const struct hil_states *const hil_model_states[] = {{{entries}}};\n"
+        f'\n#include "{header}"\n\n{declarations}\n'
+        f"const {c_type} *const {table}[] = {{{entries}}};\n"
     )
 
 

@@ -42,6 +42,7 @@ class ModelOptions:
     optimize: str | None = None
     pools: str | None = None
     constants: str | None = None
+    feed: str | None = None
     runtime: str | None = None
     fold_constant_channels: bool | None = None
     #: Whether layers of a quantized model may be computed in floats.
@@ -86,6 +87,7 @@ class ModelOptions:
         """The options of the compiler that the user chose, by name."""
         names = ("codegen", "api", "interface", "optimize", "pools", "constants", "runtime")
         more = (
+            "feed",
             "fold_constant_channels",
             "allow_float",
             "reference",

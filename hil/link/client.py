@@ -32,6 +32,7 @@ from hil.link.protocol import Command, Event, Kind, Status
 from hil.link.replies import Busy, Hello, Memory, ModelInfo, WireTensor
 from hil.link.tensors import TensorRef
 from hil.link.transfer import (
+    InOrder,
     Pace,
     Part,
     Transfer,
@@ -417,14 +418,20 @@ class Client:
 
     def write_by_line(self, tensor: TensorRef, data: bytes) -> None:
         """Write the tensor's first bytes by requests."""
+        self._write_parts(tensor, 0, data, Transfer)
+
+    def _write_parts(
+        self, tensor: TensorRef, first: int, data: bytes, transfer: type[Transfer]
+    ) -> None:
+        """Write ``data`` to a tensor from byte ``first`` on."""
         fixed = protocol.fixed_bytes(protocol.REQUESTS[Command.WRITE])
 
         def part(start: int, end: int) -> Part:
-            fields = {**tensor.fields, "offset": start, "data": data[start:end]}
+            fields = {**tensor.fields, "offset": first + start, "data": data[start:end]}
             return Part(start, end, fields, fixed + end - start, 1)
 
         most = protocol.payload_max(two_frames(self.hello.window, self.hello.frame_max)) - fixed
-        self._ask(Transfer(Command.WRITE, len(data), most, part), lambda part, reply: None)
+        self._ask(transfer(Command.WRITE, len(data), most, part), lambda part, reply: None)
 
     def read_by_line(self, tensor: TensorRef, nbytes: int) -> bytes:
         """Return the tensor's first bytes by requests."""
@@ -465,6 +472,26 @@ class Client:
                 kind = tuple(fields.values())
                 ticks += self.ask_once(Command.RUN_LAYERS, fields, kind, fields["count"]).ticks
         return ticks
+
+    def feed_rows(self, model: int) -> int:
+        """Return the number of rows in which a model takes its input; 0 for one that takes it as a
+        whole.
+        """
+        commands = self.hello.commands
+        if commands is None or Command.FEED_INFO not in commands:
+            return 0
+        return int(self.request(Command.FEED_INFO, model=model).rows)
+
+    def start_feed(self, tensor: TensorRef) -> None:
+        """Start an inference whose input comes by rows."""
+        self.request(Command.WRITE, 1, **tensor.fields, offset=0, data=b"")
+
+    def feed(self, tensor: TensorRef, first: int, data: bytes) -> None:
+        """Push the bytes of an input from byte ``first`` on, in order.
+
+        Bytes that arrive again have no effect.
+        """
+        self._write_parts(tensor, first, data, InOrder)
 
     def state_count(self, model: int) -> int:
         """Return the number of a model's states."""

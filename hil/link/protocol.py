@@ -70,6 +70,8 @@ class Command(IntEnum):
     RESET_STATE = 18
     # The command of TAPS.
     TAP_SELECT = 19
+    # The command of OF_FEEDS.
+    FEED_INFO = 20
 
 
 #: Commands that only firmware with packed functions executes.
@@ -79,6 +81,9 @@ PACKED = frozenset(
 
 #: Commands that only firmware with a stateful model executes.
 OF_STATES = frozenset((Command.STATE_INFO, Command.RESET_STATE))
+
+#: Commands that only firmware with a model whose input comes by rows executes.
+OF_FEEDS = frozenset((Command.FEED_INFO,))
 
 #: Commands of other people's firmware with tap points (``hil/verify/tap/hil_tap.h``).
 TAPS = frozenset((Command.TAP_SELECT,))
@@ -118,6 +123,7 @@ class Status(IntEnum):
     NO_METADATA = 17
     BAD_ENTRY = 18
     GUARD_CHANGED = 19
+    ROWS_MISSING = 20
 
 
 #: Text of each status; ``{detail}`` is the number in the error reply.
@@ -142,6 +148,7 @@ STATUS_TEXT: Mapping[Status, str] = {
     Status.NO_METADATA: "the model has no TVM metadata",
     Status.BAD_ENTRY: "no such entry: the list of the metadata has {detail}",
     Status.GUARD_CHANGED: "{detail} bytes beside the models' workspaces changed during the run",
+    Status.ROWS_MISSING: "rows of the input are missing: the board has its first {detail} bytes",
 }
 
 
@@ -248,6 +255,7 @@ REQUESTS: Mapping[Command, Any] = {
     Command.STATE_INFO: _message(model=Int8ul),
     Command.RESET_STATE: _message(model=Int8ul),
     Command.TAP_SELECT: _message(first=Int16ul, count=Int16ul),
+    Command.FEED_INFO: _message(model=Int8ul),
 }
 
 #: Follows the kind of a call's argument; a string is its bytes and a zero.
@@ -335,6 +343,7 @@ REPLIES: Mapping[Command, Any] = {
     Command.STATE_INFO: _message(**_OK, states=Int8ul),
     Command.RESET_STATE: _message(**_OK),
     Command.TAP_SELECT: _message(**_OK),
+    Command.FEED_INFO: _message(**_OK, rows=Int32ul),
 }
 
 EVENTS: Mapping[Event, Any] = {

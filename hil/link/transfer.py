@@ -193,6 +193,27 @@ class Transfer:
         return self._awaited != before
 
 
+class InOrder(Transfer):
+    """A transfer of one part at a time: none is sent before all earlier ones have been answered."""
+
+    _is_waiting = False
+
+    def next_part(self, chunk: int) -> Part | None:
+        return None if self._is_waiting else super().next_part(chunk)
+
+    def sent(self, part: Part) -> None:
+        super().sent(part)
+        self._is_waiting = True
+
+    def lost(self, part: Part) -> None:
+        super().lost(part)
+        self._is_waiting = False
+
+    def arrived(self, part: Part) -> bool:
+        self._is_waiting = False
+        return super().arrived(part)
+
+
 def _without(ranges: Iterable[tuple[int, int]], part: Part) -> deque[tuple[int, int]]:
     rest: deque[tuple[int, int]] = deque()
     for start, end in ranges:

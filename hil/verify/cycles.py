@@ -131,6 +131,12 @@ def estimate_cycles(
     Raises :class:`LinkError` where the trace has not as many instructions as were counted.
     """
     check_estimable(board)
+    if module.fed_rows:
+        raise InputError(
+            f"the layers of {module.name!r} compute as rows come, and cycles are estimated for a "
+            "run alone",
+            "give the input as a whole (--feed whole), or leave --cycles out",
+        )
     given = random_sample(module.inputs, seed, 0) if sample is None else sample
     with (
         traced(board) as (traced_board, trace),

@@ -920,7 +920,7 @@ def test_what_the_firmware_lacks_is_not_sent(board: BoardProcess) -> None:
         assert "interface=packed" in caught.value.hint
         assert client.requests == before
         assert client.echo(b"still there") == b"still there"
-        missing = protocol.PACKED | protocol.OF_STATES | protocol.TAPS
+        missing = protocol.PACKED | protocol.OF_STATES | protocol.TAPS | protocol.OF_FEEDS
         assert client.hello.commands == frozenset(Command) - missing
 
 

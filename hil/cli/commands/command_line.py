@@ -1065,6 +1065,12 @@ def _add_compile_options(
         ("--runtime", ("crt", "cpp"), "TVM runtime that calls the code (default: crt)"),
         ("--pools", ("internal", "external", "calls"), "owner of the workspace memory"),
         ("--constants", ("internal", "external"), "in the code (default) or passed by the caller"),
+        (
+            "--feed",
+            ("whole", "rows"),
+            "the input: as a whole (default), or its rows as they come, with only those in memory "
+            "that layers need at once",
+        ),
     ):
         group.add_argument(option, choices=choices, help=what)
     goal = (

@@ -46,6 +46,7 @@ def compile_options(
         runtime=args.runtime,
         pools=args.pools,
         constants=args.constants,
+        feed=args.feed,
         fold_constant_channels=args.fold_constant_channels,
         allow_float=args.allow_float,
         reference=None if args.compares else args.reference,

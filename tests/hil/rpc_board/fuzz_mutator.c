@@ -57,6 +57,7 @@ static const uint8_t request_sizes[] = {
     [HIL_COMMAND_STATE_INFO] = HIL_STATE_INFO_REQUEST_BYTES,
     [HIL_COMMAND_RESET_STATE] = HIL_RESET_STATE_REQUEST_BYTES,
     [HIL_COMMAND_TAP_SELECT] = HIL_TAP_SELECT_REQUEST_BYTES,
+    [HIL_COMMAND_FEED_INFO] = HIL_FEED_INFO_REQUEST_BYTES,
 };
 
 /* Mostly zeros and other small numbers, so that a request names something that exists. */
