@@ -179,6 +179,29 @@ def test_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
     assert at == len(data) == 2 * ((224 if p.fields["first"] else 256) + 256 * n)
 
 
+@pytest.mark.parametrize("depth", [5, 33, 160])
+@pytest.mark.parametrize("activation", ["RELU", "NONE"])
+def test_four_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
+    p = packed(pixels(depth, 21, activation), HELIUM, "hil_quads_s8_mve")
+    assert p.fields["first"] == (activation == "RELU")
+    data, n, at = p.stream, p.fields["chunks"], 0
+    for chunk in range(n):
+        for group in range(2):
+            for four in FOURS:
+                channels = [16 * group + place for place in four]
+                for i, channel in enumerate(channels):
+                    for lane in range(16):
+                        expected = p.weight(channel, 16 * chunk + lane)
+                        assert int8(data, at + 16 * i + lane) == expected
+                    if chunk == 0:
+                        assert int32(data, at + 64 + 4 * i) == p.of("bias", channel)
+                        assert int32(data, at + 80 + 4 * i) == p.of("bias", channel)
+                at += 64 if chunk else 96
+    for group in range(2):
+        at = check_scales_of_sixteen(p, at, [16 * group + c for c in range(16)])
+    assert at == len(data)
+
+
 @pytest.mark.parametrize("shift", range(-31, 0))
 def test_products_that_saturate_before_a_near_shift(shift: int) -> None:
     """What `_first` functions do to a product, and how far that may be from its output."""

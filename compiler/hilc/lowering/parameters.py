@@ -5233,6 +5233,8 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     planes: int
     #: 1: sixteen pixels of a channel lie within the reach of a gather
     gathered: int
+    #: 1: else, the first eight channels of two pixels do
+    paired: int
     #: output rows of a band, whole parts unless there is but one band
     band_h: int
     #: output columns at a time: all, or, where band_h is 1, a divisor of out_w
@@ -5697,6 +5699,23 @@ class HilMeanRowsF32Mve(Parameters):
     mean_rows: HilMeanRows
     #: what a sum is divided by
     count: float
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilQuadsS8Mve(Parameters):
+    """The fields of ``struct hil_quads_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_quads_s8_mve"
+
+    #: rows of the input, and of the output
+    rows: int
+    #: elements of a row
+    depth: int
+    #: first rows that are read where they lie, whole fours
+    direct: int
+    #: 1: there are others
+    copied: int
+    mve_pixels: HilMvePixels
 
 
 @record(frozen=True, eq=False, kw_only=True)

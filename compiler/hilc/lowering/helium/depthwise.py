@@ -30,6 +30,8 @@ _PLANES = ((8, 4096), (8, 1024), (4, 896), (2, 448), (1, 224), (1, 112))
 #: channel costs little.
 _GATHERED_PLANES, _GATHERED_PIXELS = ((1, 4096), (1, 1024), (1, 512), (1, 224), (1, 112)), 256
 _PLANES_OF_GATHERS = 2
+#: Channels of a pixel that are copied at a time.
+_TOGETHER = 8
 #: The kernel of rows of filters: rows and columns of filters; rows of a plane by the stride, and
 #: columns of one; outputs of a column; channels at a time.
 _FILTER_ROWS, _FILTER_COLUMNS = 5, 8
@@ -206,6 +208,7 @@ def _depthwise_planes(
         pad_left=w.pad_before,
         planes=planes,
         gathered=int(gathered),
+        paired=int(not gathered and channel_count + _TOGETHER <= GATHERED),
         band_h=band_h,
         tile_w=tile_w,
         part_h=part_h,

@@ -24,6 +24,7 @@ from hilc.lowering.helium.packing import (
     in_vectors,
     linear_of,
     pixels_of,
+    quads_of,
     ties,
     ties_of,
     vector_weights,
@@ -39,6 +40,7 @@ from hilc.lowering.linear import (
 from hilc.lowering.parameters import (
     HilMatmulS8Mve,
     HilPixelsS8Mve,
+    HilQuadsS8Mve,
     HilVectorS8Mve,
     HilVectorSumsS8Mve,
 )
@@ -81,6 +83,18 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
             HilPixelsS8Mve(rows=rows, depth=depth, copied=count, staged=staged, mve_pixels=pixels)
             for count, staged in ((copied, 0), (0, 1))
         ]
+    if not ties(outputs):
+        # Rows that may be read where they lie, chunks and all.
+        reading = max(0, (rows * depth - chunks * CHUNK) // depth + 1)
+        direct = min(rows, reading) // 4 * 4
+        quads = HilQuadsS8Mve(
+            rows=rows,
+            depth=depth,
+            direct=direct,
+            copied=int(direct < rows),
+            mve_pixels=quads_of(form.weights, outputs),
+        )
+        ways.append(quads)
     columns = columns_of(form.weights, outputs, step=2, distances=(form.channels, 1))
     if columns is not None:
         ways.append(HilMatmulS8Mve(rows=rows, depth=depth, mve_columns=columns))

@@ -199,6 +199,47 @@ def columns_of(
     )
 
 
+def _scales(
+    multipliers: npt.NDArray[Any], shifts: npt.NDArray[Any], first: bool
+) -> npt.NDArray[np.int8]:
+    """Return those of each sixteen columns, four by four, as ``pixels_s8.h`` draws them."""
+    groups = len(multipliers)
+    if first:
+        # Narrowed products of two fours alternate.
+        alternate = shifts.reshape(groups, 2, 2, 4).transpose(0, 1, 3, 2).reshape(-1, 2, 8)
+        parts = [bytes_of(multipliers.reshape(groups, 2, 8)), bytes_of(alternate, "<i2")]
+        return np.concatenate(parts, axis=2).reshape(groups, -1)
+    return bytes_of(np.stack([multipliers, shifts], axis=2).reshape(groups, -1))
+
+
+def quads_of(matrix: Array, outputs: HilRequantization) -> HilMvePixels:
+    """Return the weights chunk by chunk, of each all fours of columns, as ``quads_s8.h`` draws
+    them.
+    """
+    channels = matrix.shape[0]
+    groups = -(-channels // CHUNK)
+    order = np.arange(groups * CHUNK).reshape(groups, 4, 4).transpose(0, 2, 1)[:, NARROWED]
+
+    def each(of_channels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return padded(np.broadcast_to(of_channels, (channels,)), CHUNK)[order]
+
+    weights = whole_chunks(matrix, groups * CHUNK)[order.reshape(-1, 4)]
+    chunks = weights.shape[2] // CHUNK
+    weights = weights.reshape(len(weights), 4, chunks, CHUNK).transpose(2, 0, 1, 3)
+    bias = each(outputs.bias).reshape(-1, 4)
+    start = np.hstack([weights[0].reshape(len(bias), -1), bytes_of(np.hstack([bias, bias]))])
+    first = _narrow_first(matrix, outputs)
+    scales = _scales(each(outputs.multipliers), each(outputs.shifts), first)
+    return HilMvePixels(
+        chunks=chunks,
+        columns=channels,
+        any=any_of(outputs),
+        first=int(first),
+        output_range=outputs.output_range,
+        stream=np.concatenate([part.reshape(-1) for part in (start, weights[1:], scales)]),
+    )
+
+
 def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> HilMvePixels:
     """Return the weights in groups of sixteen columns, which ``pixels`` side by side share: 2 of
     eight.
@@ -226,13 +267,7 @@ def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> Hil
         fours = weights.reshape(groups, 2, 4, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
         sums = [bytes_of(bias.reshape(groups, 2, 8)), fours.reshape(groups, 2, -1)]
     first = _narrow_first(matrix, outputs)
-    if first:
-        # Narrowed products of two fours alternate.
-        alternate = shifts.reshape(groups, 2, 2, 4).transpose(0, 1, 3, 2).reshape(-1, 2, 8)
-        parts = [bytes_of(multipliers.reshape(groups, 2, 8)), bytes_of(alternate, "<i2")]
-        scales = np.concatenate(parts, axis=2).reshape(groups, -1)
-    else:
-        scales = bytes_of(np.stack([multipliers, shifts], axis=2).reshape(groups, -1))
+    scales = _scales(multipliers, shifts, first)
     stream = np.hstack([np.concatenate(sums, axis=2).reshape(groups, -1), scales])
     return HilMvePixels(
         chunks=chunks,

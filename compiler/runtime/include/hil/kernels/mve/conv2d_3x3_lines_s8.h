@@ -222,7 +222,7 @@ scratch = "16 * chunks * (stride * (lines - 1) + 3) * width + 32 * lines * fours
 order = ["rows lines"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3"}
-code = 440
+code = 1500
 [cost.counts]
 block = "batch * ((out_h + lines - 1) // lines)"
 copied_row = "block * (stride * (lines - 1) + 3) * chunks"

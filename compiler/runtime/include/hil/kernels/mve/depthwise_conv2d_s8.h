@@ -359,7 +359,11 @@ strided_turn = "turn * (stride - 1)"
 clamped_turn = "turn * (any % 2)"
 gathered_row = "channel * gathered * in_h"
 gathered_sixteen = "gathered_row * ((in_w + 15) // 16)"
-pixel = "channel * (1 - gathered) * in_h * in_w"
+paired_row = "channel * (1 - gathered) * paired * in_h"
+paired_pixel = "paired_row * in_w"
+paired_row_call = "paired_row / planes"
+paired_pixel_call = "paired_pixel / planes"
+pixel = "channel * (1 - gathered) * (1 - paired) * in_h * in_w"
 pixel_call = "pixel / planes"
 table_byte = "addressed"
 [cost.on.cortex-m55]
@@ -375,6 +379,8 @@ strided_turn = 6
 clamped_turn = 9
 gathered_row = 5
 gathered_sixteen = 4
+paired_row_call = 11
+paired_pixel_call = 3
 pixel = 0.2
 pixel_call = 4.8
 table_byte = 0.4
@@ -388,6 +394,7 @@ struct hil_depthwise_conv2d_s8_mve {
     int32_t pad_left; /* columns by which the first window reaches beyond the image */
     int32_t planes;   /* at most 8 */
     int32_t gathered; /* 1: sixteen pixels of a channel lie within the reach of a gather */
+    int32_t paired;   /* 1: else, the first eight channels of two pixels do */
     int32_t band_h;   /* output rows of a band, whole parts unless there is but one band */
     int32_t tile_w;   /* output columns at a time: all, or, where band_h is 1, a divisor of out_w */
     int32_t part_h;   /* output rows of the table */
@@ -449,6 +456,58 @@ HIL_INLINE void hil_mve_planes(const int8_t *from, int8_t *to, uint16x8_t to_cha
     }
 }
 
+/* The same along rows, two pixels at a time, which lie next to each other in a plane: `first` is 1
+ * where the first pixel's place is odd, and there are at least two behind it. */
+/* clang-format off */
+#define HIL_MVE_PIXEL_PAIRS(before, behind)                                                        \
+    __asm__ volatile("vmrs %[kept], p0\n"                                                          \
+                     "vctp.16 %[channels]\n"                                                       \
+                     "2:\n" before                                                                 \
+                     "dls lr, %[pairs]\n"                                                          \
+                     "1:\n"                                                                        \
+                     "vpstt\n"                                                                     \
+                     "vldrbt.u8 q0, [%[x], %q[lanes]]\n"                                           \
+                     "vstrht.16 q0, [%[place], %q[pair]]\n"                                        \
+                     "add %[x], %[two]\n"                                                          \
+                     "adds %[place], #2\n"                                                         \
+                     "le lr, 1b\n" behind                                                          \
+                     "add %[x], %[from]\n"                                                         \
+                     "add %[place], %[to]\n"                                                       \
+                     "subs %[rows], #1\n"                                                          \
+                     "bne 2b\n"                                                                    \
+                     "vmsr p0, %[kept]\n"                                                          \
+                     : [kept] "=&r"(kept), [x] "+&l"(from), [place] "+&l"(to), [rows] "+&l"(rows)  \
+                     : [single] "w"(to_channel), [pair] "w"(to_pair), [lanes] "w"(lanes),          \
+                       [channels] "r"(channels), [pairs] "r"(pairs), [one] "r"(step),              \
+                       [two] "r"(2 * step), [from] "r"(from_row - (first + 2 * pairs) * step),     \
+                       [to] "r"(to_row - 2 * pairs)                                                \
+                     : "q0", "lr", "cc", "memory")
+#define HIL_MVE_PIXEL_SINGLE(place)                                                                \
+    "vpstt\n"                                                                                      \
+    "vldrbt.s16 q0, [%[x]]\n"                                                                      \
+    "vstrbt.16 q0, [%[place], %q[" place "]]\n"
+/* clang-format on */
+HIL_INLINE void hil_mve_pixel_pairs(const int8_t *from, int8_t *to, uint16x8_t to_channel,
+                                    int32_t channels, int32_t rows, int32_t from_row,
+                                    int32_t to_row, int32_t count, int32_t step, int32_t first) {
+    const uint16x8_t to_pair = vaddq_n_u16(to_channel, (uint16_t)first);
+    /* Bytes of both pixels by channel. */
+    const uint16x8_t lanes =
+        vaddq_n_u16(vmulq_n_u16(vidupq_n_u16(0, 1), 0x101), (uint16_t)(step << 8));
+    const int32_t pairs = (count - first) / 2;
+    uint32_t kept; /* gcc has no name for the predicate, in which it may keep one */
+    if (first && (count - first) % 2 != 0) {
+        HIL_MVE_PIXEL_PAIRS(HIL_MVE_PIXEL_SINGLE("single") "add %[x], %[one]\n",
+                            HIL_MVE_PIXEL_SINGLE("pair"));
+    } else if (first) {
+        HIL_MVE_PIXEL_PAIRS(HIL_MVE_PIXEL_SINGLE("single") "add %[x], %[one]\n", "");
+    } else if (count % 2 != 0) {
+        HIL_MVE_PIXEL_PAIRS("", HIL_MVE_PIXEL_SINGLE("pair"));
+    } else {
+        HIL_MVE_PIXEL_PAIRS("", "");
+    }
+}
+
 /* The same of one channel, sixteen pixels at a time, for few channels: `lanes` are the places of
  * its values. */
 HIL_INLINE void hil_mve_plane(const int8_t *from, int8_t *to, uint8x16_t lanes, int32_t channels,
@@ -496,6 +555,9 @@ HIL_INLINE void hil_mve_depthwise_planes(const struct hil_depthwise_conv2d_s8_mv
             hil_mve_plane(from++, to, lanes, p->in_c, height, line, p->plane_w, width);
             to += p->plane_h * p->plane_w;
         }
+    } else if (p->paired && width >= 3) {
+        hil_mve_pixel_pairs(from, to, to_channel, channels, height, line, p->plane_w, width,
+                            p->in_c, before % 2);
     } else if (width < height) {
         /* Along the longer side, whose loop costs less. */
         hil_mve_planes(from, to, to_channel, channels, width, p->in_c, 1, height, line, p->plane_w);

@@ -255,7 +255,7 @@ outputs = ["int8_t"]
 scratch = "4 * group + 16 * chunks * copied"
 order = ["pixels 1", "channels group"]
 reads = "rows"
-code = 234
+code = 3300
 [cost.counts]
 row = "rows"
 group_call = "rows * ((columns + group - 1) // group)"
