@@ -15,7 +15,7 @@ from hil.verify import Difference, LayerReport, Report, TensorReport
 from hil.verify.bench import BenchReport
 from hil.verify.diagnosis import Diagnosis
 from hil.verify.fidelity import Fidelity
-from hilc.artifact.manifest import NOTHING_FOLDED, Folded
+from hilc.artifact.manifest import NOTHING_FOLDED, Folded, Module
 from hilc.ir import Array, FixedSize, FloatLayer, RoundedBias
 from hilc.lowering.choice import ChoiceReport
 from hilc.schedule.tuning import Tuning
@@ -276,6 +276,18 @@ def folded_lines(folded: Folded, macs: int) -> list[str]:
     ]
 
 
+def compressed_lines(module: Module) -> list[str]:
+    """Return a line about weights that are stored compressed."""
+    if not module.compressed:
+        return []
+    nbytes = sum(found.nbytes for found in module.compressed)
+    stored = sum(found.stored_bytes for found in module.compressed)
+    return [
+        f"weights of {len(module.compressed)} of {len(module.layers)} layers are stored "
+        f"compressed: {nbytes:,} B as {stored:,} B"
+    ]
+
+
 def fixed_lines(fixed_sizes: Sequence[FixedSize]) -> list[str]:
     """Return lines about sizes that the model's file leaves open."""
     return [
@@ -470,6 +482,8 @@ def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
         for name, model in sizes.models.items()
     ]
     lines.append(table(rows, ["part", "flash", "static RAM", "constants"]))
+    modules = [module for library in firmware.libraries for module in library.modules]
+    lines += [f"{m.name}: {line}" for m in modules for line in compressed_lines(m)]
     for is_copy, said, to in (
         (True, "constants copied to faster memory at the start", "to"),
         (False, "constants outside of the first flash region", "in"),

@@ -199,6 +199,7 @@ class Firmware:
     def to_json(self) -> dict[str, Any]:
         """Return paths and sizes: the contract of ``hil build --json``."""
         sizes = self.sizes
+        compressed = {m.name: m.compressed_json() for m in modules_of(self.libraries)}
         return {
             "board": self.board.name,
             "folder": str(self.folder),
@@ -210,7 +211,10 @@ class Firmware:
             "handler_stack_bytes": sizes.handler_stack_bytes,
             "stack_bound_bytes": sizes.stack_bound_bytes,
             "regions": [asdict(use) for use in sizes.regions],
-            "models": [{"model": name, **asdict(model)} for name, model in sizes.models.items()],
+            "models": [
+                {"model": name, **asdict(model), "compressed": compressed.get(name, [])}
+                for name, model in sizes.models.items()
+            ],
             "sections": [{**asdict(use), "size": use.size} for use in sizes.sections],
         }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal, cast
 
 from hilc.artifact.library import Layer, ModelLibrary, Module, Pool, TensorInfo, module_path
-from hilc.artifact.manifest import NOTHING_FOLDED, Folded
+from hilc.artifact.manifest import NOTHING_FOLDED, CompressedArrays, Folded
 from hilc.artifact.metadata import write_metadata
 from hilc.artifact.shipped import shipped_files
 from hilc.artifact.work import work_of
@@ -30,6 +30,7 @@ from hilc.codegen.states import reset_bytes
 from hilc.errors import InputError
 from hilc.frontends import reader_of
 from hilc.ir import Graph
+from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import registered_header
 from hilc.memory.plan import Program, Step
 from hilc.transforms.numerics import numerics_of
@@ -185,6 +186,11 @@ def _module(
         float_layers=program.graph.float_layers,
         rounded_biases=program.graph.rounded_biases,
         fed_rows=0 if program.feed is None else program.fed_tensor.shape[1],
+        compressed=tuple(
+            CompressedArrays(index, *step.call.compressed_bytes, step.call.tile_bytes)
+            for index, step in enumerate(program.steps)
+            if isinstance(step.call, CompressedCall)
+        ),
     )
 
 

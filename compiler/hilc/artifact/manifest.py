@@ -28,6 +28,7 @@ __all__ = [
     "CONSTANTS_POOL",
     "NOTHING_FOLDED",
     "Argument",
+    "CompressedArrays",
     "External",
     "Folded",
     "Layer",
@@ -110,6 +111,19 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class CompressedArrays:
+    """Constants of a layer that are stored compressed, and decoded before it runs."""
+
+    #: Index of the layer in :attr:`Module.layers`.
+    layer: int
+    #: Bytes that they are, and bytes that they take in flash.
+    nbytes: int
+    stored_bytes: int
+    #: Bytes of scratch that hold those that are decoded at a time.
+    decoded_bytes: int
+
+
+@dataclass(frozen=True)
 class Module:
     """One compiled model of a library."""
 
@@ -164,6 +178,8 @@ class Module:
     rounded_biases: tuple[RoundedBias, ...] = ()
     #: Rows in which the caller brings the input, and which lie nowhere together; 0: as a whole.
     fed_rows: int = 0
+    #: Layers whose constants are stored compressed.
+    compressed: tuple[CompressedArrays, ...] = ()
 
     @property
     def state_bytes(self) -> int:
@@ -180,6 +196,18 @@ class Module:
             f"<Module {self.name} for {self.cpu}: {len(self.layers)} layers, "
             f"{self.workspace_bytes:,} bytes of workspace>"
         )
+
+    def compressed_json(self) -> list[dict[str, Any]]:
+        """Return the layers of :attr:`compressed`, by name, as commands tell of them."""
+        return [
+            {
+                "layer": self.layers[found.layer].name,
+                "bytes": found.nbytes,
+                "stored_bytes": found.stored_bytes,
+                "decoded_bytes": found.decoded_bytes,
+            }
+            for found in self.compressed
+        ]
 
     def to_json(self) -> bytes:
         written = asdict(self)
@@ -209,7 +237,7 @@ class Module:
 
 
 #: Fields that only some models have, and descriptions of others do not speak of.
-_OMITTED_WHEN_EMPTY = ("fixed_sizes", "float_layers", "rounded_biases")
+_OMITTED_WHEN_EMPTY = ("fixed_sizes", "float_layers", "rounded_biases", "compressed")
 
 
 def _with_no_states(written: dict[str, Any]) -> dict[str, Any]:
@@ -278,6 +306,10 @@ def check_module(module: Module, label: str) -> None:
         shape = shapes.get(fixed.input, ())
         is_right = 0 <= fixed.axis < len(shape) and shape[fixed.axis] == fixed.size
         require(is_right, f"{fixed} is not of an input")
+    for found in module.compressed:
+        require(0 <= found.layer < len(module.layers), f"{found} is of no layer")
+        sizes = found.nbytes, found.stored_bytes, found.decoded_bytes
+        require(all(0 < size < _MAX_BYTES for size in sizes), f"{found} has a size out of range")
     for layer in module.layers:
         _check_layer(module, layer, require)
     for external in module.externals:

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from hilc.codegen.cwriter import C_TYPES, CONSTANT_ALIGNMENT, c_values, c_wrapped
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.fusion.call import FusedCall, constant_arrays
 from hilc.ir import Array
+from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.plan import Program
 
@@ -85,9 +84,10 @@ def _arrays(program: Program) -> Iterator[tuple[str, Array]]:
             for name, array in constant_arrays(step.call, program.graph):
                 yield f"layer_{index}_{name}", array
         elif isinstance(step.call, KernelCall):
-            for field, value in step.call.fields.items():
-                if isinstance(value, np.ndarray):
-                    yield f"layer_{index}_{field}", value
+            if isinstance(step.call, CompressedCall):
+                yield f"layer_{index}_stream", step.call.stream
+            for field, value in step.call.arrays.items():
+                yield f"layer_{index}_{field}", value
 
 
 def _key(array: Array) -> tuple[str, bytes]:

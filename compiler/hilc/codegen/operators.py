@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from hilc.codegen.allocator import allocator
 from hilc.codegen.arguments import (
     Argument,
@@ -34,6 +32,8 @@ from hilc.codegen.options import Options
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall, constant_arrays
 from hilc.ir import Node, Tensor
+from hilc.lowering.compressed import HEADER as DECODER
+from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.plan import Program, Step
 from hilc.ops.external import ExternalAttributes
@@ -95,6 +95,8 @@ def _includes(program: Program, options: Options, used: Calls, body: str) -> str
         headers.add(ROWS)
     if program.feed is not None:
         headers.add(FEED)
+    if any(isinstance(call, CompressedCall) for call in calls):
+        headers.add(DECODER)
     if options.pools == "calls" and allocator().function in body:
         headers.add(allocator().header)
     return c_includes("stddef.h", "stdint.h", *sorted(headers))
@@ -142,11 +144,14 @@ class _Writer:
 
     def _arrays(self, call: KernelCall) -> dict[str, str]:
         """Return the C expressions of the array parameters."""
-        return {
-            field: f"{self._pool}{self.constants.name(value)}"
-            for field, value in call.fields.items()
-            if isinstance(value, np.ndarray)
-        }
+        arrays = {n: f"{self._pool}{self.constants.name(v)}" for n, v in call.arrays.items()}
+        if not isinstance(call, CompressedCall):
+            return arrays
+        if call.tiles > 1:
+            for name, array in call.arrays.items():
+                arrays[name] = f"&{arrays[name]}[tile * {array.size // call.tiles}]"
+        offsets = call.array_offsets.items()
+        return arrays | {n: f"(const void *)&work[{offset}]" for n, offset in offsets}
 
     def layer(self, index: int, operator: Operator) -> str:
         """Return a comment on the layer, its parameters, and its function."""
@@ -163,6 +168,9 @@ class _Writer:
         struct = c_struct_initialiser(fields, arrays)
         parameters = f"const struct {tag} layer_{index} = {struct};\n" if fields else ""
         body = self._kernel_call(index, step, step.call)
+        if isinstance(step.call, CompressedCall):
+            body = self._decoded(step, step.call, parameters, body)
+            return f"{comment}{self._function(operator, body)}"
         if self.external and arrays:
             # The address of the constants is known in the call only.
             local = "".join(f"    {line}\n" for line in parameters.splitlines())
@@ -174,9 +182,12 @@ class _Writer:
         kernel, shared = call.kernel, self.shared.get(index)
         body = ""
         passed = [f"&layer_{index}"] if shared is None or shared.own else []
+        outputs = [f"output{i}" for i in range(len(step.outputs))]
+        if isinstance(call, CompressedCall):
+            outputs = _tile_outputs(call, outputs)
         for types, values, local, qualifier in (
             (kernel.inputs, self._reads(step), "inputs", "const "),
-            (kernel.outputs, [f"output{i}" for i in range(len(step.outputs))], "outputs", ""),
+            (kernel.outputs, outputs, "outputs", ""),
         ):
             for position, c_type in enumerate(types):
                 if c_type.endswith("[]"):
@@ -186,7 +197,7 @@ class _Writer:
                 else:
                     passed.append(values[position])
         if kernel.scratch != "0":
-            passed.append("scratch" if call.scratch_bytes else "NULL")
+            passed.append("scratch" if call.kernel_scratch_bytes else "NULL")
         callee = kernel if shared is None else shared
         if kernel.fails and call.scratch_bytes and step.scratch is None:
             # It is freed in any case.
@@ -195,7 +206,33 @@ class _Writer:
         if kernel.fails:
             return _with_scratch(step, body + checked_call(callee.name, passed))
         statement = c_wrapped(f"    {callee.name}(", passed, ");\n")
+        if isinstance(call, CompressedCall):
+            return body + statement
         return _with_scratch(step, body + statement)
+
+    def _decoded(self, step: Step, call: CompressedCall, parameters: str, body: str) -> str:
+        """Return a function's statements that decode arrays before ``body``, tile by tile."""
+        stream = f"{self._pool}{self.constants.name(call.stream)}"
+        decode = f"    hil_decode(&decoder, &work[{call.decoded_offset}], {call.tile_bytes});\n"
+        local = "".join(f"    {line}\n" for line in parameters.splitlines())
+        turn = decode + local + body
+        if call.scattered:
+            place = [
+                f"(uint8_t *)output0 + tile * {call.width}",
+                f"&work[{call.output_offset}]",
+                str(call.rows),
+                str(call.width),
+                str(call.width * call.tiles),
+            ]
+            turn += c_wrapped("    hil_place_columns(", place, ");\n")
+        if call.tiles > 1:
+            turn = "".join(f"    {line}\n" for line in turn.splitlines())
+            turn = f"    for (int32_t tile = 0; tile < {call.tiles}; tile++) {{\n{turn}    }}\n"
+        return _with_scratch(
+            step,
+            "    uint8_t *const work = scratch;\n    struct hil_decoder decoder;\n"
+            f"    hil_decoder_begin(&decoder, {stream}, &work[{call.table_offset}]);\n{turn}",
+        )
 
     def _group(self, index: int, step: Step, call: FusedCall, operator: Operator) -> str:
         """Return the functions of a group's stages, the schedule, and the function that runs it."""
@@ -307,6 +344,15 @@ class _Writer:
 def feed_prototype(names: Names, arguments: Sequence[MainArgument]) -> str:
     """Return the declaration of the function that computes on rows, without the semicolon."""
     return c_wrapped(f"void {names.feed}(", [f"{a.c_type}{a.name}" for a in arguments], ")")
+
+
+def _tile_outputs(call: CompressedCall, outputs: list[str]) -> list[str]:
+    """Return the C expressions of what the kernel writes to, of a call in tiles its part."""
+    if call.scattered:
+        return [f"(void *)&work[{call.output_offset}]"]
+    if call.tiles > 1:
+        return [f"(void *)((uint8_t *)output0 + tile * {call.width})"]
+    return outputs
 
 
 def _with_scratch(step: Step, statements: str, status: str = "0") -> str:

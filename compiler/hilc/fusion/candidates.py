@@ -17,6 +17,7 @@ from hilc.ir import Graph, Node
 from hilc.lowering import candidates
 from hilc.lowering.access import Access, ForbiddenInterval, access_of, forbidden_interval
 from hilc.lowering.choice import Group
+from hilc.lowering.compressed import compressed_calls
 from hilc.lowering.kernels import KernelCall
 from hilc.target import Cpu
 
@@ -39,10 +40,16 @@ class Lowering:
         self._differences: dict[tuple[int, int, int], ForbiddenInterval] = {}
 
     def calls(self, node: Node) -> tuple[KernelCall | ExternalCall, ...]:
-        """Return the calls that can compute ``node``, the fastest first."""
+        """Return the calls that can compute ``node``, the fastest first; behind
+        them those whose arrays are stored compressed.
+        """
         if node.name not in self._calls:
             ins, outs = self.graph.ins(node), self.graph.outs(node)
-            self._calls[node.name] = candidates(node, ins, outs, self.cpu)
+            calls = candidates(node, ins, outs, self.cpu)
+            # A state's new value has the buffer of the old one, which tiles would read too late.
+            tiled = not self.graph.states
+            found = compressed_calls(node, ins, outs, self.cpu, calls, tiled=tiled)
+            self._calls[node.name] = (*calls, *found)
         return self._calls[node.name]
 
     def group(self, group: Group) -> FusedCall:

@@ -21,7 +21,7 @@ def body_key(call: KernelCall, optimize: str) -> tuple[str, ...] | None:
         # C cannot initialise an array of numbers with another.
         and (not general or isinstance(value, tuple))
     ]
-    return call.kernel.name, str(call.scratch_bytes > 0), *fixed
+    return call.kernel.name, str(call.kernel_scratch_bytes > 0), *fixed
 
 
 def exact(value: FieldValue) -> str:

@@ -223,13 +223,24 @@ class KernelCall:
         return self.parameters.fields
 
     @cached_property
-    def scratch_bytes(self) -> int:
+    def kernel_scratch_bytes(self) -> int:
+        """The scratch that is passed to the kernel."""
         return self.kernel.scratch_bytes(self.fields)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """The scratch of the whole call, which begins with the kernel's."""
+        return self.kernel_scratch_bytes
+
+    @property
+    def arrays(self) -> Mapping[str, Array]:
+        """The arrays that the kernel reads from flash, by their fields."""
+        return {n: each for n, each in self.fields.items() if isinstance(each, np.ndarray)}
 
     @property
     def constant_arrays(self) -> Iterator[Array]:
         """The arrays that it keeps in flash."""
-        return (value for value in self.fields.values() if isinstance(value, np.ndarray))
+        return iter(self.arrays.values())
 
     def instructions(self, cpu: Cpu) -> int:
         """Return the instructions that it is expected to take on ``cpu``."""

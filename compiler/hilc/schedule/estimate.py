@@ -16,6 +16,8 @@ from hilc.fusion.call import FusedCall
 from hilc.ir import Node
 from hilc.lowering.bodies import body_key
 from hilc.lowering.choice import CostEstimate, Group
+from hilc.lowering.compressed import DECODER_BYTES, LAYER_BYTES, CompressedCall
+from hilc.lowering.compressed import HEADER as DECODER
 from hilc.lowering.kernels import Kernel, KernelCall
 from hilc.memory.allocate import Block, align, lower_bound
 from hilc.memory.liveness import Liveness, Neighbours, may_overlap, reads_of
@@ -44,6 +46,11 @@ class Sketch:
     def flash_heavy(self) -> bool:
         """Whether the constants of one of its kernels take several times the usual flash."""
         return any(call.kernel.flash_heavy for call in self.calls)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether it decodes constants that are stored compressed."""
+        return any(isinstance(call, CompressedCall) for call in self.calls)
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,9 @@ class Estimator:
             key
             for calls in self._calls
             for call in calls
-            if isinstance(call, KernelCall) and (key := body_key(call, optimize)) is not None
+            if isinstance(call, KernelCall)
+            and not isinstance(call, CompressedCall)
+            and (key := body_key(call, optimize)) is not None
         )
 
     def singles(self, step: int) -> list[Segment]:
@@ -242,7 +251,10 @@ def _parts(call: KernelCall | ExternalCall, optimize: str) -> dict[object, int]:
     if isinstance(call, ExternalCall):
         return {call.module.symbol: call.module.flash_bytes}
     key = body_key(call, optimize)
-    return {**_arrays((call,)), id(call) if key is None else key: call.kernel.code}
+    parts = {**_arrays((call,)), id(call) if key is None else key: call.kernel.code}
+    if isinstance(call, CompressedCall):
+        parts |= {DECODER: DECODER_BYTES, (DECODER, id(call)): LAYER_BYTES}
+    return parts
 
 
 def _arrays(calls: Sequence[KernelCall]) -> dict[object, int]:

@@ -57,7 +57,9 @@ class Partitioner:
         self.estimator = Estimator(planner, tuning, optimize, policy)
         steps = range(len(self.estimator.nodes))
         #: For each layer, its single-layer segments.
-        self.singles = [self.estimator.singles(step) for step in steps]
+        self.singles = _decoded_in_little(
+            [self.estimator.singles(step) for step in steps], policy.decoding_bytes
+        )
         self._groups = FusedGroups(planner, self.estimator, self.singles, policy)
 
     def cheapest(
@@ -105,6 +107,15 @@ class Partitioner:
             max((segment.memory_bound for segment in segments), default=0),
             self.estimator.flash_bytes(segments),
         )
+
+
+def _decoded_in_little(singles: Sequence[Sequence[Segment]], room: int) -> list[list[Segment]]:
+    """Return the segments without those that decode their weights in more memory than another layer
+    needs anyway, or ``room`` bytes: weights go to flash for want of memory.
+    """
+    peak = max((min(s.memory_bound for s in own if not s.decodes) for own in singles), default=0)
+    most = max(peak, room)
+    return [[s for s in own if not s.decodes or s.memory_bound <= most] for own in singles]
 
 
 def _cheapest(options: Sequence[Sequence[Segment]], flash_worth: float) -> list[Segment] | None:

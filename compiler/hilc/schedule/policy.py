@@ -51,6 +51,10 @@ class SearchPolicy:
     #: from the least sharing to the most.
     shared_code: Mapping[str, float] = field(default_factory=lambda: _SHARED_CODE)
 
+    #: Bytes of memory that layers may take which decode their weights, even where no other layer
+    #: takes as much.
+    decoding_bytes: int = 8192
+
     # -- the Pareto frontier ----------------------------------------------------------------------
 
     #: Maximum number of programs of a frontier: after 60 steps of 1.5 % the bound is at 40 % of the

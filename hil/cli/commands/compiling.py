@@ -13,7 +13,13 @@ from hil.board import load_board
 from hil.cli.commands.mlperf_options import mlperf_of
 from hil.cli.commands.options import board_of, compile_options, compiled, compiled_for
 from hil.cli.console import Console, several, shown_name, table
-from hil.cli.render import chosen_lines, fixed_lines, folded_lines, quantized_lines
+from hil.cli.render import (
+    chosen_lines,
+    compressed_lines,
+    fixed_lines,
+    folded_lines,
+    quantized_lines,
+)
 from hil.cli.reports import Outcome
 from hil.firmware.build import build, check_project
 from hilc.artifact.archive import check_target
@@ -80,6 +86,7 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
             )
         macs = sum(layer.macs for layer in module.layers)
         lines += [f"{module.name}: {line}" for line in folded_lines(module.folded, macs)]
+        lines += [f"{module.name}: {line}" for line in compressed_lines(module)]
         lines += [f"{module.name}: {line}" for line in fixed_lines(module.fixed_sizes)]
         quantized = quantized_lines(module.float_layers, module.rounded_biases)
         lines += [f"{module.name}: {line}" for line in quantized]
@@ -124,6 +131,7 @@ def module_json(module: Module) -> dict[str, Any]:
         "macs": sum(layer.macs for layer in module.layers),
         "folded_channels": module.folded.channels,
         "folded_macs": module.folded.macs,
+        "compressed": module.compressed_json(),
         "fixed_sizes": [asdict(fixed) for fixed in module.fixed_sizes],
         "float_layers": [asdict(layer) for layer in module.float_layers],
         "rounded_biases": [asdict(bias) for bias in module.rounded_biases],

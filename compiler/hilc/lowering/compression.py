@@ -1,0 +1,199 @@
+"""Prefix code of constant arrays that are stored compressed; ``hil/decode.h`` decodes it.
+
+Each byte of an array is a symbol, its upper bits, and some raw lower bits; neighbouring values of
+weights are about equally frequent, so a table of few symbols compresses nearly as well as one of
+all bytes, and takes less flash itself. One further symbol repeats a byte, for layers whose weights
+are mostly zero.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, inf
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import Array
+
+#: Bits of the longest codeword, and bytes of the table that the decoder makes in scratch:
+#: ``HIL_DECODE_BITS``.
+MAX_LENGTH = 8
+TABLE_BYTES = 2 << MAX_LENGTH
+#: Raw bits of a symbol that are tried, at most: 5 leave 8 symbols.
+_MOST_RAW = 5
+#: Ways that look best, for which the codewords are made.
+_WAYS = 3
+#: Repetitions of a byte that are worth their symbol; one symbol stands for 256 at most.
+_LEAST_REPEAT, _MOST_REPEAT = 6, 256
+#: Bits that say how often.
+_REPEAT_BITS = 8
+#: Bytes behind the codewords that the decoder reads ahead.
+_READ_AHEAD = 2
+
+_Bytes = npt.NDArray[np.uint8]
+_Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Compressed:
+    """Bytes, cut into parts that are decoded one after the other, and the smallest stream."""
+
+    #: A byte of each token, and how often a token repeats it: 0 for the byte itself.
+    _bytes: _Bytes
+    _repeats: _Ints
+    #: Raw bits, and the lengths of the codewords.
+    _raw: int
+    _lengths: _Ints
+    decoded_bytes: int
+    #: Bytes of the stream.
+    nbytes: int
+
+    @property
+    def literals(self) -> int:
+        """Bytes that have a codeword each."""
+        return int(np.count_nonzero(self._repeats == 0))
+
+    @property
+    def repeats(self) -> int:
+        """Codewords that repeat a byte."""
+        return len(self._repeats) - self.literals
+
+    @property
+    def symbols(self) -> int:
+        """Symbols that there may be."""
+        return len(self._lengths)
+
+    @cached_property
+    def stream(self) -> Array:
+        """The stream as ``hil_decoder_begin`` takes it."""
+        repeats, values = self._repeats > 0, self._bytes.astype(np.int64)
+        symbols = np.where(repeats, self.symbols - 1, values >> self._raw)
+        lengths = self._lengths[symbols]
+        below = np.where(repeats, self._repeats - 1, values & ((1 << self._raw) - 1))
+        extra = np.where(repeats, _REPEAT_BITS, self._raw)
+        words = _codewords(self._lengths)[symbols] << extra | below
+        counts = lengths + extra
+        ends = np.cumsum(counts)
+        total = int(ends[-1])
+        # For each bit of the stream its token, and how many bits of that follow.
+        token = np.repeat(np.arange(len(counts)), counts)
+        behind = ends[token] - 1 - np.arange(total)
+        bits = (words[token] >> behind & 1).astype(np.uint8)
+        padded = np.append(self._lengths, [0] * (self.symbols % 2)).astype(np.uint8)
+        head = np.append(np.uint8(self._raw), padded[::2] | padded[1::2] << 4)
+        tail = np.zeros(_READ_AHEAD, np.uint8)
+        return np.concatenate([head, np.packbits(bits), tail]).astype(np.uint8)
+
+
+def compressed(parts: Sequence[Array]) -> Compressed:
+    """Return the bytes of ``parts``, one after the other, as the smallest stream.
+
+    No codeword spans two parts. There must be a byte at least.
+    """
+    data = [np.frombuffer(part.tobytes(), np.uint8) for part in parts]
+    single = [(part, np.zeros(len(part), np.int64)) for part in data]
+    ways = [
+        (values, repeats, raw, _counts(values, repeats, raw))
+        for values, repeats in (_joined(single), _joined(list(map(_tokens, data))))
+        for raw in range(_MOST_RAW + 1)
+    ]
+    # The lengths of codewords take longer than an estimate of them.
+    ways.sort(key=lambda way: _stream_bytes(way[2], way[3], None))
+    size = sum(len(part) for part in data)
+    found = [
+        Compressed(values, repeats, raw, lengths, size, ceil(_stream_bytes(raw, counts, lengths)))
+        for values, repeats, raw, counts in ways[:_WAYS]
+        if (lengths := _code_lengths(counts)) is not None
+    ]
+    return min(found, key=lambda each: each.nbytes)
+
+
+def _joined(tokens: Sequence[tuple[_Bytes, _Ints]]) -> tuple[_Bytes, _Ints]:
+    return np.concatenate([t for t, _ in tokens]), np.concatenate([r for _, r in tokens])
+
+
+def _counts(values: _Bytes, repeats: _Ints, raw: int) -> _Ints:
+    """Return how often each symbol occurs, the one that repeats last."""
+    literals = np.bincount(values[repeats == 0], minlength=256)
+    return np.append(literals.reshape(-1, 1 << raw).sum(axis=1), np.count_nonzero(repeats))
+
+
+def _stream_bytes(raw: int, counts: _Ints, lengths: _Ints | None) -> float:
+    """Return the bytes of a stream, with ``lengths`` of codewords or an estimate of them."""
+    total = int(counts.sum())
+    if lengths is None:
+        if np.count_nonzero(counts) > 1 << MAX_LENGTH:
+            return inf
+        # Rare symbols have the longest codewords, which leave the others less.
+        longest = 1 / (1 << MAX_LENGTH)
+        rare = counts < longest * total
+        left = 1 - longest * np.count_nonzero(rare & (counts > 0))
+        shares = np.where(rare, longest, left * counts / counts[~rare].sum())
+        bits = float(counts @ np.maximum(-np.log2(np.maximum(shares, longest)), 1))
+    else:
+        bits = float(counts @ lengths)
+    bits += raw * (total - int(counts[-1])) + _REPEAT_BITS * int(counts[-1])
+    return 1 + -(-len(counts) // 2) + bits / 8 + _READ_AHEAD
+
+
+def _tokens(data: _Bytes) -> tuple[_Bytes, _Ints]:
+    """Return the bytes of tokens, and how often each repeats the byte before (0: it is one)."""
+    begins = np.flatnonzero(np.append(True, data[1:] != data[:-1]))
+    runs = np.diff(np.append(begins, len(data)))
+    values: list[_Bytes] = []
+    repeats: list[_Ints] = []
+    # What lies between long runs is taken as it is.
+    start = 0
+    for index in np.flatnonzero(runs > _LEAST_REPEAT).tolist():
+        first, run = int(begins[index]) + 1, int(runs[index]) - 1
+        values.append(data[start:first])
+        repeats.append(np.zeros(first - start, np.int64))
+        times = [_MOST_REPEAT] * (run // _MOST_REPEAT) + [run % _MOST_REPEAT]
+        own = np.array([each for each in times if each], np.int64)
+        values.append(np.full(len(own), data[first], np.uint8))
+        repeats.append(own)
+        start = first + run
+    values.append(data[start:])
+    repeats.append(np.zeros(len(data) - start, np.int64))
+    return np.concatenate(values), np.concatenate(repeats)
+
+
+def _code_lengths(counts: _Ints) -> _Ints | None:
+    """Return the lengths of the best codewords of at most :data:`MAX_LENGTH` bits: 0 for symbols
+    that do not occur; None where there are too many symbols.
+
+    This is the package-merge algorithm: of a coin for each symbol and each length, in pairs.
+    """
+    lengths = np.zeros(len(counts), np.int64)
+    used = np.flatnonzero(counts)
+    if len(used) == 1:
+        lengths[used] = 1
+        return lengths
+    if len(used) > 1 << MAX_LENGTH:
+        return None
+    coins: list[tuple[int, tuple[int, ...]]] = sorted(
+        (int(counts[symbol]), (symbol,)) for symbol in used.tolist()
+    )
+    packages = coins
+    for _ in range(MAX_LENGTH - 1):
+        pairs = zip(packages[::2], packages[1::2], strict=False)
+        packages = list(heapq.merge(coins, [(a[0] + b[0], a[1] + b[1]) for a, b in pairs]))
+    for _, symbols in packages[: 2 * len(used) - 2]:
+        for symbol in symbols:
+            lengths[symbol] += 1
+    return lengths
+
+
+def _codewords(lengths: _Ints) -> _Ints:
+    """Return the codeword of each symbol, shorter ones first."""
+    words = np.zeros(len(lengths), np.int64)
+    place = 0
+    for length in range(1, MAX_LENGTH + 1):
+        for symbol in np.flatnonzero(lengths == length).tolist():
+            words[symbol] = place >> (MAX_LENGTH - length)
+            place += 1 << (MAX_LENGTH - length)
+    return words

@@ -1,0 +1,183 @@
+"""Constants that are stored compressed: their code, calls that decode them, programs of these."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import generated_c
+import numpy as np
+import pytest
+from campaigns import sampled
+from compressed_layers import KINDS, every_variant, layers, weights_of
+from single_op import merged
+from tflite_builder import ModelBuilder
+
+import hilc
+from hilc import host
+from hilc.artifact.manifest import CompressedArrays, Module
+from hilc.errors import InputError
+from hilc.interpreter import run
+from hilc.lowering.compressed import CompressedCall
+from hilc.lowering.compression import compressed
+from hilc.memory.checker import check_plan
+from hilc.memory.plan import PlanError, Planner
+from hilc.support.resources import data_dir
+from hilc.target import get_cpu
+
+_DECODER = """
+#include "hil/decode.h"
+void decode(const uint8_t *stream, uint8_t *out, const int32_t *parts, int32_t count);
+void decode(const uint8_t *stream, uint8_t *out, const int32_t *parts, int32_t count) {
+    uint16_t table[1 << HIL_DECODE_BITS];
+    struct hil_decoder decoder;
+    hil_decoder_begin(&decoder, stream, table);
+    for (int32_t i = 0; i < count; i++) {
+        hil_decode(&decoder, out, parts[i]);
+        out += parts[i];
+    }
+    uint8_t rows[4] = {0, 0, 0, 0};
+    hil_place_columns(rows + 1, stream, 2, 1, 2);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("decoder")
+    (folder / "decoder.c").write_text(_DECODER)
+    include = str(data_dir("runtime") / "include")
+    command = ["gcc", *generated_c.WARNINGS, "-O1", "-fPIC", "-shared", "-fsanitize=undefined"]
+    command += ["-fno-sanitize-recover", "-I", include, "decoder.c", "-o", "decoder.so"]
+    generated_c.run(command, folder)
+    return ctypes.CDLL(str(folder / "decoder.so"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_streams_decode_to_what_they_hold(decoder: ctypes.CDLL, kind: str) -> None:
+    rng = np.random.default_rng(KINDS.index(kind))
+    for size in (1, 2, 7, 255, 256, 257, 1000, 40_000):
+        data = weights_of(rng, kind, size)
+        cuts = np.sort(rng.integers(0, size, min(5, size - 1)))
+        parts = [part for part in np.split(data, cuts) if part.size]
+        code = compressed(parts)
+        stream = np.ascontiguousarray(code.stream)
+        assert stream.nbytes == code.nbytes
+        assert code.decoded_bytes == size
+        # The decoder writes nothing behind what it decodes.
+        out = np.full(size + 8, 99, np.int8)
+        lengths = np.array([part.size for part in parts], np.int32)
+        decoder.decode(
+            stream.ctypes.data_as(ctypes.c_void_p),
+            out.ctypes.data_as(ctypes.c_void_p),
+            lengths.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_int32(len(parts)),
+        )
+        np.testing.assert_array_equal(out[:size], data)
+        assert (out[size:] == 99).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits"),
+    [("constant", 0.1), ("two values", 1.1), ("uniform", 8.1), ("sparse", 0.8), ("int4", 4.1)],
+)
+def test_streams_are_about_as_small_as_their_entropy(kind: str, bits: float) -> None:
+    data = weights_of(np.random.default_rng(3), kind, 40_000)
+    assert compressed([data]).nbytes <= bits * data.size / 8
+
+
+#: How a library is generated, by what it tries.
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "in pools": {"io_in_pool": True, "pools": "external"},
+    "allocated": {"pools": "calls"},
+    "external constants": {"pools": "external", "constants": "external"},
+    "packed": {"api": "packed", "interface": "packed"},
+    "speed": {"optimize": "speed"},
+    "size": {"optimize": "size"},
+}
+
+
+@pytest.mark.parametrize("way", sampled(list(WAYS), keep=["allocated", "external constants"]))
+def test_layers_with_compressed_weights_equal_the_reference(way: str) -> None:
+    first = list(WAYS).index(way)
+    graph, values = merged(layers(np.random.default_rng(first), first))
+    expected = run(graph, values)
+    for choice, calls in every_variant(graph, get_cpu("host")):
+        library = hilc.compile(
+            graph, cpu="host", choice=choice, fold_constant_channels=False, **WAYS[way]
+        )
+        with host.load(library) as model:
+            for name, value in values.items():
+                model.set_input(name, value)
+            model.run()
+            for name, output in expected.items():
+                np.testing.assert_array_equal(model.get_output(name), output, name)
+        assert len(library.modules[0].compressed) == len(calls)
+
+
+def test_generated_code_has_no_warnings(tmp_path: Path) -> None:
+    graph, _ = merged(layers(np.random.default_rng(6)))
+    tried = set()
+    for choice, calls in every_variant(graph, get_cpu("host")):
+        library = hilc.compile(graph, cpu="host", choice=choice, fold_constant_channels=False)
+        for compiler in ("gcc", "cortex-m4"):
+            generated_c.compile_objects(library, generated_c.COMPILERS[compiler], tmp_path)
+        tried |= {(call.tiles > 1, call.scattered) for call in calls}
+    assert tried == {(False, False), (True, False), (True, True)}
+
+
+def test_the_checker_finds_scratch_that_is_too_small() -> None:
+    graph, _ = merged(layers(np.random.default_rng(7))[:1])
+    choice, _ = next(every_variant(graph, get_cpu("host")))
+    program = Planner(graph, get_cpu("host")).plan(choice)
+    (step,) = program.steps
+    assert isinstance(step.call, CompressedCall)
+    assert step.scratch is not None
+    short = replace(program.pools[0], nbytes=program.pools[0].nbytes - 16)
+    less = replace(program, pools=(short,), workspace_bytes=program.workspace_bytes - 16)
+    with pytest.raises(PlanError, match="scratch"):
+        check_plan(less)
+
+
+def sparse_model() -> bytes:
+    """Two layers, the first with 32 KB of weights most of which are zero."""
+    rng = np.random.default_rng(8)
+    b = ModelBuilder()
+    b.input("x", (1, 256), "int8", 0.05)
+    for name, shape in (("w", (128, 256)), ("v", (10, 128))):
+        weights = weights_of(rng, "sparse" if name == "w" else "uniform", shape[0] * shape[1])
+        b.const(name, weights.reshape(shape), scale=0.01)
+    b.tensor("h", (1, 128), "int8", 0.05)
+    b.output("y", (1, 10), "int8", 0.2)
+    b.op("FULLY_CONNECTED", ["x", "w", ""], ["h"])
+    b.op("FULLY_CONNECTED", ["h", "v", ""], ["y"])
+    return b.build()
+
+
+def test_goals_and_limits_of_flash_take_compressed_weights() -> None:
+    model = sparse_model()
+    fast = hilc.compile(model, cpu="cortex-m4", optimize="speed")
+    assert fast.modules[0].compressed == ()
+    (size,) = hilc.compile(model, cpu="cortex-m4", optimize="size").modules
+    (found,) = size.compressed
+    assert found.nbytes >= 256 * 128 > 8 * found.stored_bytes
+    assert size.constants_bytes < 8000
+    limited = hilc.compile(model, cpu="cortex-m4", optimize="speed", flash=9000)
+    assert limited.reports["default"].chosen.flash_bytes <= 9000
+    assert limited.modules[0].compressed
+    with pytest.raises(InputError, match="the least is about"):
+        hilc.compile(model, cpu="cortex-m4", flash=2000)
+
+
+def test_descriptions_tell_of_compressed_weights() -> None:
+    (module,) = hilc.compile(sparse_model(), optimize="size").modules
+    assert Module.from_json(module.to_json(), "here") == module
+    (told,) = module.compressed_json()
+    assert told["layer"] == "h"
+    assert told["stored_bytes"] < told["bytes"]
+    for wrong in (CompressedArrays(2, 1, 1, 1), CompressedArrays(0, 1, 0, 1)):
+        with pytest.raises(InputError, match="CompressedArrays"):
+            Module.from_json(replace(module, compressed=(wrong,)).to_json(), "here")
