@@ -153,7 +153,8 @@ def _module(
             for step, operator in zip(program.steps, source.operators, strict=True)
         ),
         workspace_bytes=program.workspace_bytes,
-        io_bytes=sum(info.nbytes for info in inputs + outputs),
+        # Rows that are fed lie in none.
+        io_bytes=sum(i.nbytes for i in (*(() if program.feed else inputs), *outputs)),
         constants_bytes=source.constants_bytes
         + external_constants_bytes(program)
         + reset_bytes(program),

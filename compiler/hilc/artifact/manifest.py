@@ -138,7 +138,7 @@ class Module:
     #: All memory that a run works in, inputs and outputs included where they are placed in it:
     #: the pools but for the states', or what ``TVMBackendAllocWorkspace`` must be able to hand out.
     workspace_bytes: int
-    #: Size of inputs and outputs in bytes, in the workspace or not.
+    #: Size of inputs and outputs in bytes, in the workspace or not; without an input that is fed.
     io_bytes: int
     constants_bytes: int
     #: ``internal``: static arrays of the library, global symbols ``<symbol>_<pool>``; ``external``:

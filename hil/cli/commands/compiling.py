@@ -79,6 +79,11 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
                     f"{module.name}: the instructions count one turn of each loop (WHILE), and the "
                     "longest branch of each choice (IF)"
                 )
+        if module.fed_rows:
+            lines.append(
+                f"{module.name}: the input comes by rows: {module.fed_rows} of "
+                f"{module.row_bytes:,} B"
+            )
         if module.states:
             names = ", ".join(shown_name(state.name) for state in module.states)
             lines.append(
@@ -126,6 +131,7 @@ def module_json(module: Module) -> dict[str, Any]:
         ],
         "io_bytes": module.io_bytes,
         "io_in_workspace": module.io_in_pool,
+        "fed_rows": module.fed_rows,
         "constants_bytes": module.constants_bytes,
         "layers": len(module.layers),
         "macs": sum(layer.macs for layer in module.layers),
