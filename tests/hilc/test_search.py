@@ -280,6 +280,8 @@ def test_goals_are_ordered():
 #: Of the fastest program's workspace, what the balanced one takes at most where less can be had.
 _BALANCED_MEMORY = {
     ("ad", "cortex-m4"): 0.45,
+    # Two rows at a time take a few bytes of scratch less, and weights of twice the size.
+    ("kws", "cortex-m4"): 1.01,
     ("kws", "cortex-m55"): 0.85,
     ("ic", "cortex-m3"): 0.4,
     ("ic", "cortex-m4"): 0.65,

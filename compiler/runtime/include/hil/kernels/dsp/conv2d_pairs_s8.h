@@ -31,20 +31,18 @@ unit_row = "column_pair * units * group"
 long_unit = "column_pair * units * (units > 10) * (units != 16)"
 odd_unit_row = "tile * (out_c % 2) * units * group"
 [cost.on.cortex-m4]
-call = 60
-whole_tile = 130
-whole_unit = 4.7
-odd_window = 25
-odd_unit = 5
-odd_border = 29
-column_pair = 9
-output_pair = 6
-narrow_pair = 2
-signed_pair = 1
-unit_weights = 1
-unit_row = 4
-long_unit = 0.5
-odd_unit_row = 6
+call = 138.5
+whole_tile = 15.94
+whole_unit = 5.516
+odd_window = 54.36
+odd_border = 21.1
+column_pair = 10.12
+output_pair = 8.053
+narrow_pair = 1.936
+signed_pair = 0.622
+unit_weights = 1.004
+unit_row = 3.982
+long_unit = 0.2986
 @*/
 struct hil_dsp_conv2d_pairs_s8 {
     HIL_IMAGES_FIELDS;

@@ -26,17 +26,16 @@ unit_row = "column_pair * units * group"
 long_unit = "column_pair * units * (units > 10) * (units != 16)"
 odd_unit_row = "tile * (columns % 2) * units * group"
 [cost.on.cortex-m4]
-call = 40
-tile = 38
-unit_widened = 3.7
-column_pair = 9
-output_pair = 6
-narrow_pair = 2
-signed_pair = 1
-unit_weights = 1
-unit_row = 4
-long_unit = 0.5
-odd_unit_row = 6
+call = 35.95
+tile = 12.29
+unit_widened = 5.064
+column_pair = 10.58
+output_pair = 5.718
+narrow_pair = 2.212
+unit_weights = 1.033
+unit_row = 3.897
+long_unit = 0.6964
+odd_unit_row = 7.886
 @*/
 struct hil_dsp_matmul_pairs_s8 {
     int32_t rows;    /* rows of the input, and of the output */

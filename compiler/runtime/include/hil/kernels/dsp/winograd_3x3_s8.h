@@ -82,14 +82,14 @@ unit = "tile * units"
 pair = "tile * ((out_c + 1) // 2)"
 signed_pair = "pair * signs"
 pair_unit = "pair * units"
-looped_unit = "pair_unit * (units != 4) * (units != 8) * (units != 16)"
+looped_unit = "pair_unit * (units > 8) * (units != 10) * (units != 12) * (units != 16)"
 [cost.on.cortex-m4]
 call = 60
 unit = 360
-pair = 225
+pair = 230
 signed_pair = 52
 pair_unit = 160
-looped_unit = 200
+looped_unit = 290
 @*/
 struct hil_dsp_winograd_3x3_s8 {
     HIL_IMAGES_FIELDS;
@@ -264,11 +264,19 @@ HIL_INLINE void hil_dsp_winograd_tiles(const struct hil_dsp_winograd_3x3_s8 *p, 
 #define HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_ANY_UNIT(HIL_DSP_WINOGRAD_MORE)
 
 /* All units of a place, from new sums or the ones that there are. */
-#define HIL_DSP_WINOGRAD_3(FIRST)                                                                  \
-    FIRST HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_UNIT
+#define HIL_DSP_WINOGRAD_1(FIRST) FIRST
+#define HIL_DSP_WINOGRAD_2(FIRST) FIRST HIL_DSP_WINOGRAD_UNIT
+#define HIL_DSP_WINOGRAD_3(FIRST) HIL_DSP_WINOGRAD_2(FIRST) HIL_DSP_WINOGRAD_UNIT
 #define HIL_DSP_WINOGRAD_4(FIRST) HIL_DSP_WINOGRAD_3(FIRST) HIL_DSP_WINOGRAD_UNIT
+#define HIL_DSP_WINOGRAD_5(FIRST) HIL_DSP_WINOGRAD_4(FIRST) HIL_DSP_WINOGRAD_UNIT
+#define HIL_DSP_WINOGRAD_6(FIRST) HIL_DSP_WINOGRAD_5(FIRST) HIL_DSP_WINOGRAD_UNIT
+#define HIL_DSP_WINOGRAD_7(FIRST) HIL_DSP_WINOGRAD_6(FIRST) HIL_DSP_WINOGRAD_UNIT
 #define HIL_DSP_WINOGRAD_8(FIRST)                                                                  \
     HIL_DSP_WINOGRAD_4(FIRST) HIL_DSP_WINOGRAD_4(HIL_DSP_WINOGRAD_UNIT)
+#define HIL_DSP_WINOGRAD_10(FIRST)                                                                 \
+    HIL_DSP_WINOGRAD_8(FIRST) HIL_DSP_WINOGRAD_2(HIL_DSP_WINOGRAD_UNIT)
+#define HIL_DSP_WINOGRAD_12(FIRST)                                                                 \
+    HIL_DSP_WINOGRAD_8(FIRST) HIL_DSP_WINOGRAD_4(HIL_DSP_WINOGRAD_UNIT)
 #define HIL_DSP_WINOGRAD_16(FIRST)                                                                 \
     HIL_DSP_WINOGRAD_8(FIRST) HIL_DSP_WINOGRAD_8(HIL_DSP_WINOGRAD_UNIT)
 
@@ -312,50 +320,75 @@ HIL_INLINE void hil_dsp_winograd_tiles(const struct hil_dsp_winograd_3x3_s8 *p, 
 
 #endif
 
-/* Adds the products of all units at a place to the sums of two tiles and two filters: both tiles
- * with the first filter, then with the second. */
-HIL_INLINE void hil_dsp_winograd_place(int32_t units, const uint32_t *v, const int32_t *u,
-                                       uint32_t *sums) {
+/* Sums of two tiles and two filters: both tiles with the first filter, then with the second. */
+struct hil_dsp_winograd_four {
+    uint32_t s[4];
+};
+
+/* The sums with the products of all units at a place. */
+HIL_INLINE struct hil_dsp_winograd_four hil_dsp_winograd_place(int32_t units, const uint32_t *v,
+                                                               const int32_t *u,
+                                                               struct hil_dsp_winograd_four sums) {
     for (int32_t pairs = 2 * units; pairs > 0; pairs--) {
         for (int32_t i = 0; i < 4; i++) {
-            sums[i] = hil_dsp_dual(v[i % 2], (uint32_t)u[i / 2], sums[i]);
+            sums.s[i] = hil_dsp_dual(v[i % 2], (uint32_t)u[i / 2], sums.s[i]);
         }
         v += 2;
         u += 2;
     }
+    return sums;
 }
 
 /* A' (U . V) of two tiles and two filters, column by column. */
 HIL_INLINE void hil_dsp_winograd_sums(int32_t units, const uint32_t *v, const int32_t *u,
                                       uint32_t *to) {
 #if HIL_DSP_ASSEMBLY
-    if (__builtin_constant_p(units) && (units == 4 || units == 8 || units == 16)) {
+    if (__builtin_constant_p(units) && (units <= 8 || units == 10 || units == 12 || units == 16)) {
         register uint32_t *at __asm__("r2") = to;
         register uint32_t *end __asm__("r3") = to + HIL_DSP_WINOGRAD_SUM_WORDS;
         register const uint32_t *at_v __asm__("r6") = v;
         register const int32_t *at_u __asm__("r12") = u;
-        if (units == 4) {
+        if (units == 1) {
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_1);
+        } else if (units == 2) {
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_2);
+        } else if (units == 3) {
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_3);
+        } else if (units == 4) {
             HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_4);
+        } else if (units == 5) {
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_5);
+        } else if (units == 6) {
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_6);
+        } else if (units == 7) {
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_7);
         } else if (units == 8) {
             HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_8);
+        } else if (units == 10) {
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_10);
+        } else if (units == 12) {
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_12);
         } else {
             HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_16);
         }
         return;
     }
 #endif
+    const struct hil_dsp_winograd_four none = {{0}};
     for (int32_t column = 0; column < 4; column++) {
-        uint32_t *const lower = to + 4;
-        uint32_t third[4] = {0};
-        memset(to, 0, 4 * sizeof *to);
-        hil_dsp_winograd_place(units, v, u, to);
-        hil_dsp_winograd_place(units, v + 4 * units, u + 4 * units, third);
+        const struct hil_dsp_winograd_four second = hil_dsp_winograd_place(units, v, u, none);
+        const struct hil_dsp_winograd_four third =
+            hil_dsp_winograd_place(units, v + 4 * units, u + 4 * units, none);
+        struct hil_dsp_winograd_four upper;
+        struct hil_dsp_winograd_four lower;
         for (int32_t i = 0; i < 4; i++) {
-            lower[i] = to[i] - third[i];
-            to[i] += third[i];
+            upper.s[i] = second.s[i] + third.s[i];
+            lower.s[i] = second.s[i] - third.s[i];
         }
-        hil_dsp_winograd_place(units, v + 8 * units, u + 8 * units, to);
-        hil_dsp_winograd_place(units, v + 12 * units, u + 12 * units, lower);
+        upper = hil_dsp_winograd_place(units, v + 8 * units, u + 8 * units, upper);
+        lower = hil_dsp_winograd_place(units, v + 12 * units, u + 12 * units, lower);
+        memcpy(to, &upper, sizeof upper);
+        memcpy(to + 4, &lower, sizeof lower);
         v += 16 * units;
         u += 16 * units;
         to += 8;
