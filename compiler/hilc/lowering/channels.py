@@ -13,6 +13,8 @@ from hilc.lowering.rounds import rounding_of
 from hilc.numerics.requantize import requantize
 
 _LEAST, _MOST = ELEMENT_TYPES["int8"].bounds
+#: Sums around the exact one between which a level is reached.
+_NEAR = 3
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,23 @@ class Channels:
         level; the largest of all where none does. Outputs grow with the sum, so this says all of
         them.
         """
-        lowest, highest = self.ends
-        shape = (len(lowest), len(levels))
-        under = np.broadcast_to(lowest[:, np.newaxis] - 1, shape).copy()
-        reaching = np.broadcast_to(highest[:, np.newaxis], shape).copy()
+        lowest, highest = (end[:, np.newaxis] for end in self.ends)
+        # Where the exact product, half a unit of the output more, is that of the level; rounding
+        # moves this by less than _NEAR sums.
+        halves = 2 * (levels - self.range.out_zero_point) - 1
+        units = np.ldexp(1.0 / np.maximum(self.multipliers, 1), 30 + self.right)
+        about = np.floor(halves * units[:, np.newaxis]).astype(np.int64) - self.bias[:, np.newaxis]
+        # What is below the range of outputs is clamped to its least.
+        about = np.where(levels <= self.range.out_min, lowest - 1 - _NEAR, about)
+        under = np.clip(about - _NEAR, lowest - 1, highest - 1)
+        reaching = np.clip(about + _NEAR, under + 1, highest)
+        # No sum lies before the lowest, whatever its output would be.
+        far = (under >= lowest) & (self.outputs(under) >= levels)
+        far |= (reaching < highest) & (self.outputs(reaching) < levels)
+        under, reaching = np.where(far, lowest - 1, under), np.where(far, highest, reaching)
         while (reaching - under > 1).any():
             middle = (under + reaching) >> 1
-            # No sum lies before the lowest, whatever its output would be.
-            reached = (self.outputs(middle) >= levels) & (middle >= lowest[:, np.newaxis])
+            reached = (self.outputs(middle) >= levels) & (middle >= lowest)
             reaching = np.where(reached, middle, reaching)
             under = np.where(reached, under, middle)
         return reaching
