@@ -20,6 +20,7 @@ from hilc.interpreter import run
 from hilc.ir import Array, Graph
 from hilc.lowering.choice import Choice, Group
 from hilc.memory.checker import check_plan, execute_plan
+from hilc.memory.liveness import BEFORE
 from hilc.memory.plan import Planner
 from hilc.memory.program import BufferRef, PlanError
 from hilc.target import get_cpu
@@ -184,6 +185,10 @@ def test_no_input_lies_in_memory_as_a_whole():
     (info,) = module.inputs
     assert info.offset is None
     assert module.workspace_bytes < info.nbytes / 3
+    slots = library.plans[module.name]().slots
+    (kept,) = (slot for slot in slots if slot.name == "progress of the input's rows")
+    assert (kept.first, kept.last) == (BEFORE, len(module.layers))
+    assert not any(slot.what == "input" for slot in slots)
 
 
 def _fed_program() -> Any:

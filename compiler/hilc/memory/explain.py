@@ -160,6 +160,11 @@ def _arena_slots(program: Program) -> Iterator[ArenaSlot]:
         )
         size = value.tensor.nbytes
         yield ArenaSlot(name, what, size, ref.pool, ref.value, value.first, value.last)
+    if (kept := program.feed) is not None:
+        size, end = program.fed_call.feed_bytes, len(program.steps)
+        yield ArenaSlot(
+            "progress of the input's rows", "scratch", size, kept.pool, kept.value, BEFORE, end
+        )
     for index, step in enumerate(program.steps):
         if (place_of := step.scratch) is not None:
             size = step.call.scratch_bytes
