@@ -5255,6 +5255,8 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     masked: int
     #: as in HIL_MVE_PIXELS_FIELDS
     any: int
+    #: the same
+    first: int
     #: bytes of a copy of the table with addresses of tiles, which is faster; with stride 1 and
     #: neither masks nor bounds. 0: there is none
     addressed: int

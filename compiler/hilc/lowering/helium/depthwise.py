@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hilc.ir import Array
 from hilc.lowering.helium.convolution import GATHERED
-from hilc.lowering.helium.packing import CHUNK, FARTHEST, any_of, bytes_of, ties
+from hilc.lowering.helium.packing import CHUNK, FARTHEST, any_of, bytes_of, narrow_first, ties
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     DepthwiseConvolution,
@@ -219,6 +219,7 @@ def _depthwise_planes(
         plane_w=plane_w,
         masked=int(masked),
         any=any_of(outputs),
+        first=int(narrow_first(filters, outputs)),
         addressed=0,
         in_zero_point=form.pad_value,
         output_range=outputs.output_range,

@@ -144,7 +144,7 @@ def bytes_of(values: npt.NDArray[Any], dtype: str = "<i4") -> npt.NDArray[np.int
     return np.ascontiguousarray(values.astype(dtype)).view(np.int8)
 
 
-def _narrow_first(matrix: Array, outputs: HilRequantization) -> bool:
+def narrow_first(matrix: Array, outputs: HilRequantization) -> bool:
     """Return whether products may be saturated to uint16 before they are shifted.
 
     Negative ones clamp then to the zero point, which is the least output. The others either never
@@ -228,7 +228,7 @@ def quads_of(matrix: Array, outputs: HilRequantization) -> HilMvePixels:
     weights = weights.reshape(len(weights), 4, chunks, CHUNK).transpose(2, 0, 1, 3)
     bias = each(outputs.bias).reshape(-1, 4)
     start = np.hstack([weights[0].reshape(len(bias), -1), bytes_of(np.hstack([bias, bias]))])
-    first = _narrow_first(matrix, outputs)
+    first = narrow_first(matrix, outputs)
     scales = _scales(each(outputs.multipliers), each(outputs.shifts), first)
     return HilMvePixels(
         chunks=chunks,
@@ -266,7 +266,7 @@ def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> Hil
         # Two fours are taken as one, whose columns are each pixel's.
         fours = weights.reshape(groups, 2, 4, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
         sums = [bytes_of(bias.reshape(groups, 2, 8)), fours.reshape(groups, 2, -1)]
-    first = _narrow_first(matrix, outputs)
+    first = narrow_first(matrix, outputs)
     scales = _scales(multipliers, shifts, first)
     stream = np.hstack([np.concatenate(sums, axis=2).reshape(groups, -1), scales])
     return HilMvePixels(

@@ -44,9 +44,10 @@
  *
  * Scratch: the planes of a band; with `addressed` also a copy of the table that holds addresses.
  *
- * Cost: 30 instructions a turn (72 MACs of 3x3), 28 with addresses, 36 with stride 2, 9 more for
- * any. Measured (`hil tune` on mps3-an547, instructions under QEMU): 25x5x64 (kws) 0.564 a MAC
- * addressed, 0.594 without, 0.661 to 1.585 in less scratch.
+ * Cost: 29 instructions a turn (72 MACs of 3x3), 27 with addresses, 35 with stride 2, one more
+ * where products are not narrowed first, 9 more for any. Measured (`hil tune` on mps3-an547,
+ * instructions under QEMU): 25x5x64 (kws) 0.564 a MAC addressed, 0.594 without, 0.661 to 1.585 in
+ * less scratch.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
  * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
@@ -180,24 +181,37 @@ HIL_MVE_AT(hil_mve_tiles, patches, 72);
 #define HIL_MVE_TILES_CORRECT                                                                      \
     "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q6", "r0") HIL_MVE_AWAY_FROM_ZERO("q7", "r0")
 
-#define HIL_MVE_TILES_SCALE_OF(a, b, multiply, correct)                                            \
+#define HIL_MVE_TILES_PRODUCTS(a, b, multiply)                                                     \
     "vadd.i32 " a ", " a ", r5\n"                                                                  \
     "vadd.i32 " b ", " b ", r5\n" multiply ".s32 " a ", " a ", r7\n" multiply ".s32 " b ", " b     \
-    ", r7\n" correct "vrshl.s32 " a ", r8\n"                                                       \
-    "vrshl.s32 " b ", r8\n"                                                                        \
-    "vqmovnb.s32 " a ", " a "\n"                                                                   \
-    "vqmovnt.s32 " a ", " b "\n"                                                                   \
-    "vqadd.s16 " a ", " a ", r9\n"
-#define HIL_MVE_TILES_SCALE(multiply, correct) HIL_MVE_TILES_SCALE_OF("q6", "q7", multiply, correct)
+    ", r7\n"
+#define HIL_MVE_TILES_SCALE(a, b, multiply, correct)                                               \
+    HIL_MVE_TILES_PRODUCTS(a, b, multiply)                                                         \
+    correct "vrshl.s32 " a ", r8\n"                                                                \
+            "vrshl.s32 " b ", r8\n"                                                                \
+            "vqmovnb.s32 " a ", " a "\n"                                                           \
+            "vqmovnt.s32 " a ", " b "\n"                                                           \
+            "vqadd.s16 " a ", " a ", r9\n"
+#define HIL_MVE_TILES_SCALE_PLAIN(a, b, multiply, correct)                                         \
+    HIL_MVE_TILES_SCALE(a, b, multiply, "")                                                        \
+    "vqmovnb.s16 " a ", " a "\n"
+/* Where products fit 16 bits before the shift (`narrow_first()`), as in pixels_s8.h. */
+#define HIL_MVE_TILES_SCALE_FIRST(a, b, multiply, correct)                                         \
+    HIL_MVE_TILES_PRODUCTS(a, b, multiply)                                                         \
+    "vqmovunb.s32 " a ", " a "\n"                                                                  \
+    "vqmovunt.s32 " a ", " b "\n"                                                                  \
+    "vrshl.u16 " a ", r8\n"                                                                        \
+    "vqmovnb.u16 " a ", " a "\n"                                                                   \
+    "vadd.i8 " a ", " a ", r9\n"
 
-/* The whole range of int8, and any other. */
-#define HIL_MVE_TILES_SATURATE "vqmovnb.s16 q6, q6\n"
-#define HIL_MVE_TILES_CLAMP                                                                        \
+/* Outputs that are not over the whole range of int8, or below the zero point. */
+#define HIL_MVE_TILES_SCALE_ANY(a, b, multiply, correct)                                           \
+    HIL_MVE_TILES_SCALE(a, b, multiply, correct)                                                   \
     "ldr r0, [sp, #76]\n"                                                                          \
     "vldrh.u16 q7, [r0, #32]\n"                                                                    \
-    "vmax.s16 q6, q6, q7\n"                                                                        \
+    "vmax.s16 " a ", " a ", q7\n"                                                                  \
     "vldrh.u16 q7, [r0, #48]\n"                                                                    \
-    "vmin.s16 q6, q6, q7\n"
+    "vmin.s16 " a ", " a ", q7\n"
 
 #define HIL_MVE_TILES_STORE_WHOLE "vstrb.16 q6, [r3, q5]\n"
 #define HIL_MVE_TILES_STORE_MASKED                                                                 \
@@ -211,7 +225,7 @@ HIL_MVE_AT(hil_mve_tiles, patches, 72);
 
 /* Four tiles of 2x1 outputs, of which the moved filters are not needed: their sums are in q1 and
  * q3. */
-#define HIL_MVE_TILES_HALVES(multiply, moved, based)                                               \
+#define HIL_MVE_TILES_HALVES(scale, multiply, moved, based)                                        \
     "ldr r0, [sp, #76]\n"                                                                          \
     "ldrd r2, r11, [r0, #64]\n"                                                                    \
     "cmp r2, #0\n"                                                                                 \
@@ -224,10 +238,9 @@ HIL_MVE_AT(hil_mve_tiles, patches, 72);
     "vldrh.u16 q7, [r2, q4]\n" HIL_MVE_TILES_HALF_SUMS(                                            \
         "q1") "vldrh.u16 q6, [r4, q4]\n"                                                           \
               "vldrh.u16 q7, [r12, q4]\n" HIL_MVE_TILES_HALF_SUMS("q3")                            \
-                  HIL_MVE_TILES_SCALE_OF("q1", "q3", multiply, "") "vqmovnb.s16 q1, q1\n"          \
-                                                                   "vstrb.16 q1, [r3, q5]\n"       \
-                                                                   "le lr, 5b\n"                   \
-                                                                   "6:\n"
+                  scale("q1", "q3", multiply, "") "vstrb.16 q1, [r3, q5]\n"                        \
+                                                  "le lr, 5b\n"                                    \
+                                                  "6:\n"
 #define HIL_MVE_TILES_HALVES_BASED                                                                 \
     "add r0, r1\n"                                                                                 \
     "add r2, r1\n"                                                                                 \
@@ -264,70 +277,66 @@ HIL_MVE_AT(hil_mve_tiles, patches, 72);
     "vpop {d8-d15}\n"                                                                              \
     "pop {r0-r11, pc}\n"
 
-#define HIL_MVE_TILES_1(multiply, entry, correct, clamp, store, halves)                            \
+#define HIL_MVE_TILES_1(scale, multiply, entry, correct, store, halves)                            \
     HIL_MVE_TILES_ENTER                                                                            \
     "vldrh.u16 q4, [r3, #72]\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_SHIFTED HIL_MVE_TILES_PART("") \
-        HIL_MVE_TILES_TURN(entry) HIL_MVE_TILES_STRIDE_1                                           \
-        HIL_MVE_TILES_SCALE(multiply, correct)                                                     \
-    clamp store HIL_MVE_TILES_NEXT(halves)
+        HIL_MVE_TILES_TURN(entry) HIL_MVE_TILES_STRIDE_1 scale("q6", "q7", multiply, correct)      \
+    store HIL_MVE_TILES_NEXT(halves)
 
-#define HIL_MVE_TILES_1_ADDRESSED(multiply, entry, correct, clamp, store, halves)                  \
+#define HIL_MVE_TILES_1_ADDRESSED(scale, multiply, entry, correct, store, halves)                  \
     HIL_MVE_TILES_ENTER HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_SHIFTED HIL_MVE_TILES_PART(            \
         HIL_MVE_TILES_MOVED)                                                                       \
-    HIL_MVE_TILES_ADDRESSES HIL_MVE_TILES_STRIDE_1 HIL_MVE_TILES_SCALE(multiply, correct)          \
-    clamp store HIL_MVE_TILES_NEXT(halves)
+    HIL_MVE_TILES_ADDRESSES HIL_MVE_TILES_STRIDE_1 scale("q6", "q7", multiply, correct)            \
+    store HIL_MVE_TILES_NEXT(halves)
 
-#define HIL_MVE_TILES_2(multiply, entry, correct, clamp, store, halves)                            \
+#define HIL_MVE_TILES_2(scale, multiply, entry, correct, store, halves)                            \
     HIL_MVE_TILES_ENTER                                                                            \
     "adds r3, #72\n"                                                                               \
     "vldrh.u16 q1, [r3], #16\n"                                                                    \
     "vldrh.u16 q2, [r3], #16\n"                                                                    \
     "vldrh.u16 q3, [r3], #16\n"                                                                    \
     "vldrh.u16 q4, [r3], #16\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_PART("")                       \
-        HIL_MVE_TILES_TURN(entry) HIL_MVE_TILES_STRIDE_2                                           \
-        HIL_MVE_TILES_SCALE(multiply, correct)                                                     \
-    clamp store HIL_MVE_TILES_NEXT(halves)
+        HIL_MVE_TILES_TURN(entry) HIL_MVE_TILES_STRIDE_2 scale("q6", "q7", multiply, correct)      \
+    store HIL_MVE_TILES_NEXT(halves)
 
 /* A function that is all assembly, of whose effects the compiler must assume nothing. */
-#define HIL_MVE_TILES_FUNCTION(name, stride, multiply, entry, correct, clamp, store, halves)       \
+/* clang-format off */
+#define HIL_MVE_TILES_FUNCTION(name, stride, ...)                                                  \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *planes __attribute__((unused)),                                              \
         const int8_t *stream __attribute__((unused)), int8_t *out __attribute__((unused)),         \
         struct hil_mve_tiles *tiles __attribute__((unused))) {                                     \
-        __asm__(stride(multiply, entry, correct, clamp, store, halves));                           \
+        __asm__(stride(__VA_ARGS__));                                                              \
     }
 
 /* For each stride: whole tiles and masked ones; outputs over the whole range of int8 whose values
- * below the zero point clamp, and any others; sums rounded twice, and once, which needs no
- * correction of signs. */
-#define HIL_MVE_TILES_FUNCTIONS(suffix, multiply, correct)                                         \
-    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1##suffix, HIL_MVE_TILES_1, multiply,                     \
-                           HIL_MVE_TILES_WHOLE, "", HIL_MVE_TILES_SATURATE,                        \
-                           HIL_MVE_TILES_STORE_WHOLE, "")                                          \
-    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_masked##suffix, HIL_MVE_TILES_1, multiply,              \
-                           HIL_MVE_TILES_MASKED, "", HIL_MVE_TILES_SATURATE,                       \
-                           HIL_MVE_TILES_STORE_MASKED, "")                                         \
-    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_any##suffix, HIL_MVE_TILES_1, multiply,                 \
-                           HIL_MVE_TILES_MASKED, correct, HIL_MVE_TILES_CLAMP,                     \
-                           HIL_MVE_TILES_STORE_ANY, "")                                            \
-    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2##suffix, HIL_MVE_TILES_2, multiply,                     \
-                           HIL_MVE_TILES_WHOLE, "", HIL_MVE_TILES_SATURATE,                        \
-                           HIL_MVE_TILES_STORE_WHOLE, "")                                          \
-    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_masked##suffix, HIL_MVE_TILES_2, multiply,              \
-                           HIL_MVE_TILES_MASKED, "", HIL_MVE_TILES_SATURATE,                       \
-                           HIL_MVE_TILES_STORE_MASKED, "")                                         \
-    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_any##suffix, HIL_MVE_TILES_2, multiply,                 \
-                           HIL_MVE_TILES_MASKED, correct, HIL_MVE_TILES_CLAMP,                     \
-                           HIL_MVE_TILES_STORE_ANY, "")                                            \
-    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_odd##suffix, HIL_MVE_TILES_1, multiply,                 \
-                           HIL_MVE_TILES_WHOLE, "", HIL_MVE_TILES_SATURATE,                        \
-                           HIL_MVE_TILES_STORE_WHOLE,                                              \
-                           HIL_MVE_TILES_HALVES(multiply, "", HIL_MVE_TILES_HALVES_BASED))         \
-    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_addressed##suffix, HIL_MVE_TILES_1_ADDRESSED, multiply, \
-                           "", "", HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE, "")          \
+ * below the zero point clamp (`scale`: products narrowed before the shift or behind it), and any
+ * others; sums rounded twice, and once, which needs no correction of signs. */
+#define HIL_MVE_TILES_PLAIN_FUNCTIONS(suffix, scale, multiply)                                     \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1##suffix, HIL_MVE_TILES_1, scale, multiply,              \
+                           HIL_MVE_TILES_WHOLE, "", HIL_MVE_TILES_STORE_WHOLE, "")                 \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_masked##suffix, HIL_MVE_TILES_1, scale, multiply,       \
+                           HIL_MVE_TILES_MASKED, "", HIL_MVE_TILES_STORE_MASKED, "")               \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2##suffix, HIL_MVE_TILES_2, scale, multiply,              \
+                           HIL_MVE_TILES_WHOLE, "", HIL_MVE_TILES_STORE_WHOLE, "")                 \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_masked##suffix, HIL_MVE_TILES_2, scale, multiply,       \
+                           HIL_MVE_TILES_MASKED, "", HIL_MVE_TILES_STORE_MASKED, "")               \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_odd##suffix, HIL_MVE_TILES_1, scale, multiply,          \
+                           HIL_MVE_TILES_WHOLE, "", HIL_MVE_TILES_STORE_WHOLE,                     \
+                           HIL_MVE_TILES_HALVES(scale, multiply, "", HIL_MVE_TILES_HALVES_BASED))  \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_addressed##suffix, HIL_MVE_TILES_1_ADDRESSED, scale,    \
+                           multiply, "", "", HIL_MVE_TILES_STORE_WHOLE, "")                        \
     HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_odd_addressed##suffix, HIL_MVE_TILES_1_ADDRESSED,       \
-                           multiply, "", "", HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE,    \
-                           HIL_MVE_TILES_HALVES(multiply, HIL_MVE_TILES_MOVED, ""))
+                           scale, multiply, "", "", HIL_MVE_TILES_STORE_WHOLE,                     \
+                           HIL_MVE_TILES_HALVES(scale, multiply, HIL_MVE_TILES_MOVED, ""))
+#define HIL_MVE_TILES_FUNCTIONS(suffix, multiply, correct)                                         \
+    HIL_MVE_TILES_PLAIN_FUNCTIONS(suffix, HIL_MVE_TILES_SCALE_PLAIN, multiply)                     \
+    HIL_MVE_TILES_PLAIN_FUNCTIONS(_first##suffix, HIL_MVE_TILES_SCALE_FIRST, multiply)             \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_any##suffix, HIL_MVE_TILES_1, HIL_MVE_TILES_SCALE_ANY,  \
+                           multiply, HIL_MVE_TILES_MASKED, correct, HIL_MVE_TILES_STORE_ANY, "")   \
+    HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_any##suffix, HIL_MVE_TILES_2, HIL_MVE_TILES_SCALE_ANY,  \
+                           multiply, HIL_MVE_TILES_MASKED, correct, HIL_MVE_TILES_STORE_ANY, "")
+/* clang-format on */
 
 HIL_MVE_TILES_FUNCTIONS(, HIL_MVE_TWICE, HIL_MVE_TILES_CORRECT)
 HIL_MVE_TILES_FUNCTIONS(_once, HIL_MVE_ONCE, "")
@@ -336,6 +345,8 @@ typedef void hil_mve_tiles_function(const int8_t *planes, const int8_t *stream, 
                                     struct hil_mve_tiles *tiles);
 
 #define HIL_MVE_TILES_OF(name, any) (((any)&HIL_MVE_ANY_ONCE) ? name##_once : name)
+#define HIL_MVE_TILES_PLAIN_OF(name, p)                                                            \
+    ((p)->first ? HIL_MVE_TILES_OF(name##_first, (p)->any) : HIL_MVE_TILES_OF(name, (p)->any))
 
 /*@kernel
 name = "hil_depthwise_conv2d_s8_mve"
@@ -357,6 +368,7 @@ plain_turn = "turn * (addressed == 0)"
 masked_turn = "turn * masked"
 strided_turn = "turn * (stride - 1)"
 clamped_turn = "turn * (any % 2)"
+late_narrowed_turn = "turn * (1 - first)"
 gathered_row = "channel * gathered * in_h"
 gathered_sixteen = "gathered_row * ((in_w + 15) // 16)"
 paired_row = "channel * (1 - gathered) * paired * in_h"
@@ -370,13 +382,14 @@ table_byte = "addressed"
 call = 200
 band = 36
 plane_call = 60
-half_turn = 30
+half_turn = 29
 part = 8
-turn = 28
+turn = 27
 plain_turn = 2
 masked_turn = 2
 strided_turn = 6
 clamped_turn = 9
+late_narrowed_turn = 1
 gathered_row = 5
 gathered_sixteen = 4
 paired_row_call = 11
@@ -406,6 +419,7 @@ struct hil_depthwise_conv2d_s8_mve {
     int32_t plane_w;         /* input columns of a tile, even, as far as patches reach */
     int32_t masked;          /* 1: the table's iterations have masks */
     int32_t any;             /* as in HIL_MVE_PIXELS_FIELDS */
+    int32_t first;           /* the same */
     int32_t addressed;     /* bytes of a copy of the table with addresses of tiles, which is faster;
                             * with  stride 1 and neither masks nor bounds. 0: there is none */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
@@ -582,24 +596,24 @@ HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_depthwise_conv2d_s8_mve
         if (p->any & 1) {
             function = HIL_MVE_TILES_OF(hil_mve_tiles_1_any, p->any);
         } else if (p->masked) {
-            function = HIL_MVE_TILES_OF(hil_mve_tiles_1_masked, p->any);
+            function = HIL_MVE_TILES_PLAIN_OF(hil_mve_tiles_1_masked, p);
         } else if (p->addressed) {
             /* The planes' distance takes the place of their address. */
             planes = (const int8_t *)(intptr_t)(planes - tiles->planes);
             function = p->half_iterations > 0
-                           ? HIL_MVE_TILES_OF(hil_mve_tiles_1_odd_addressed, p->any)
-                           : HIL_MVE_TILES_OF(hil_mve_tiles_1_addressed, p->any);
+                           ? HIL_MVE_TILES_PLAIN_OF(hil_mve_tiles_1_odd_addressed, p)
+                           : HIL_MVE_TILES_PLAIN_OF(hil_mve_tiles_1_addressed, p);
         } else if (p->half_iterations > 0) {
-            function = HIL_MVE_TILES_OF(hil_mve_tiles_1_odd, p->any);
+            function = HIL_MVE_TILES_PLAIN_OF(hil_mve_tiles_1_odd, p);
         } else {
-            function = HIL_MVE_TILES_OF(hil_mve_tiles_1, p->any);
+            function = HIL_MVE_TILES_PLAIN_OF(hil_mve_tiles_1, p);
         }
     } else if (p->any & 1) {
         function = HIL_MVE_TILES_OF(hil_mve_tiles_2_any, p->any);
     } else if (p->masked) {
-        function = HIL_MVE_TILES_OF(hil_mve_tiles_2_masked, p->any);
+        function = HIL_MVE_TILES_PLAIN_OF(hil_mve_tiles_2_masked, p);
     } else {
-        function = HIL_MVE_TILES_OF(hil_mve_tiles_2, p->any);
+        function = HIL_MVE_TILES_PLAIN_OF(hil_mve_tiles_2, p);
     }
     function(planes, stream, out, tiles);
 }

@@ -56,7 +56,7 @@
  * The functions `_once` round once, half up: vqdmulh in the place of vqrdmulh rounds the product
  * down, and what vrshl then rounds is what it would round without. No sign needs a correction.
  * _first saturates products to uint16 before the shift: exact where no product exceeds 16 bits or
- * where 65535 still gives 127, which `_narrow_first()` proves from the largest sum of each channel.
+ * where 65535 still gives 127, which `narrow_first()` proves from the largest sum of each channel.
  *
  * Scratch: see the blocks below; copies of pixels, 16 bytes a chunk.
  *
