@@ -270,6 +270,18 @@ CORNERS: tuple[Shapes, ...] = (
 #: Depths and columns around those of a group of sixteen; pixels read up to the tensor's end; strips
 #: of windows; 3x3 windows next to every side; strides, batches and bounds of both kinds.
 PIXELS: tuple[Shapes, ...] = (
+    # Many pixels of few channels, in blocks; four pixels at a time of many.
+    *(
+        ("CONV_2D", (batch, 7, width, depth), (count, 1, 1, depth), conv("VALID", 1, "RELU"))
+        for batch, width, depth, count in (
+            (1, 41, 8, 6),
+            (2, 5, 8, 36),
+            (1, 10, 16, 2),
+            (1, 48, 16, 10),
+            (1, 3, 200, 37),
+            (1, 4, 144, 16),
+        )
+    ),
     # Rows of windows of 3x3 pixels, in blocks, whose last fours are whole or not.
     *(
         ("CONV_2D", (batch, 9, width, depth), (count, 3, 3, depth), conv(padding, stride, act))

@@ -179,6 +179,30 @@ def test_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
     assert at == len(data) == 2 * ((224 if p.fields["first"] else 256) + 256 * n)
 
 
+@pytest.mark.parametrize("depth", [8, 16])
+def test_rows_of_few_elements_by_pairs_of_columns(depth: int) -> None:
+    layer = rectified(tamed(a_layer("CONV_2D", (1, 4, 5, depth), (6, 1, 1, depth), conv("SAME"))))
+    p = packed(layer, HELIUM, "hil_shallow_s8_mve", block=32)
+    data, at = p.stream, 0
+    for first in (0, 2, 4):
+        for i in (0, 1):
+            channel = first + i
+            for copy in range(4):
+                assert int32(data, at + 16 * i + 4 * copy) == p.of("bias", channel)
+            for half in range(16 // depth):
+                row = at + 32 + 16 * (i * (16 // depth) + half)
+                for lane in range(16):
+                    inside = lane // depth == half
+                    expected = p.weight(channel, lane % depth) if inside else 0
+                    assert int8(data, row + lane) == expected
+            shift = p.of("shifts", channel)
+            assert int32(data, at + 96 + 4 * i) == p.of("multipliers", channel)
+            assert int32(data, at + 104 + 4 * i) == shift
+            assert int32(data, at + 112 + 4 * i) == -128 << -shift
+        at += 120
+    assert at == len(data)
+
+
 @pytest.mark.parametrize("depth", [5, 33, 160])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_four_pixels_by_sixteen_columns(depth: int, activation: str) -> None:

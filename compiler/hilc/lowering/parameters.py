@@ -5721,6 +5721,26 @@ class HilQuadsS8Mve(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilShallowS8Mve(Parameters):
+    """The fields of ``struct hil_shallow_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_shallow_s8_mve"
+
+    #: rows of the input, and of the output
+    rows: int
+    #: elements of a row, 8 or 16
+    depth: int
+    #: outputs of a row, even, at most 36
+    columns: int
+    #: rows at a time, whole sixteens
+    block: int
+    #: 1: sums are rounded once
+    once: int
+    #: the head draws it
+    stream: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilSoftmaxF32Mve(Parameters):
     """The fields of ``struct hil_softmax_f32_mve``."""
 

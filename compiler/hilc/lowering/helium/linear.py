@@ -41,6 +41,7 @@ from hilc.lowering.parameters import (
     HilMatmulS8Mve,
     HilPixelsS8Mve,
     HilQuadsS8Mve,
+    HilShallowS8Mve,
     HilVectorS8Mve,
     HilVectorSumsS8Mve,
 )
@@ -50,6 +51,9 @@ from hilc.lowering.registry import Layer, lowers
 _FEW_ROWS = 2
 #: Columns of a row whose sums are requantized together.
 _MOST_SUMS = 128
+#: Rows of few elements: how many at a time; the bytes that a store reaches; the farthest shift by
+#: which a zero point moves.
+_BLOCKS, _REACHED, _FARTHEST_MOVED = (256, 64), 255, -23
 
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mve"}, roundings=Rounding)
@@ -95,10 +99,53 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
             mve_pixels=quads_of(form.weights, outputs),
         )
         ways.append(quads)
+        ways = [*_shallow(form), *ways]
     columns = columns_of(form.weights, outputs, step=2, distances=(form.channels, 1))
     if columns is not None:
         ways.append(HilMatmulS8Mve(rows=rows, depth=depth, mve_columns=columns))
     return ways
+
+
+def _shallow(form: MatrixProduct) -> Iterator[HilShallowS8Mve]:
+    """Yield rows of 8 or 16 elements by few columns, fewer rows at a time in less scratch."""
+    depth, count, outputs = form.depth, form.channels, form.requantization
+    most = (_REACHED - 1) // 7
+    if (
+        depth not in (8, CHUNK)
+        or form.rows < CHUNK
+        or count % 2
+        or count > most
+        or any_of(outputs) % 2
+        or outputs.shifts.min() < _FARTHEST_MOVED
+    ):
+        return
+    weights = np.zeros((count // 2, 4, CHUNK), np.int8)
+    pairs = form.weights.reshape(-1, 2, depth)
+    if depth == CHUNK:
+        weights[:, :2] = pairs
+    else:
+        weights[:, 0::2, :depth] = pairs
+        weights[:, 1::2, depth:] = pairs
+    bias, multipliers, shifts = (
+        np.broadcast_to(each, (count,)).astype(np.int64).reshape(-1, 2)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
+    )
+    moved = outputs.output_range.out_zero_point << -shifts
+    parts = [
+        bytes_of(np.repeat(bias, 4, axis=1)),
+        weights.reshape(count // 2, -1),
+        bytes_of(np.hstack([multipliers, shifts, moved])),
+    ]
+    stream = np.hstack(parts).reshape(-1)
+    for block in dict.fromkeys(min(most, -(-form.rows // CHUNK) * CHUNK) for most in _BLOCKS):
+        yield HilShallowS8Mve(
+            rows=form.rows,
+            depth=depth,
+            columns=count,
+            block=block,
+            once=int(any_of(outputs) > 0),
+            stream=stream,
+        )
 
 
 def _sums_of_vector(form: MatrixProduct) -> HilVectorSumsS8Mve:

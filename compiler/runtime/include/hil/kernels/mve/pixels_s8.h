@@ -167,14 +167,16 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
 /* Where the sums of fours lie, those of the one pixel and of the other. */
 #define HIL_MVE_PIXELS_SUMS "-128", "-112", "-96", "-80", "-64", "-48", "-32", "-16"
 
-/* All sixteen columns of both pixels, in q4 and q5. */
-#define HIL_MVE_PIXELS_NARROW(multiply, correct, bytes, ...)                                       \
-    HIL_MVE_PIXELS_NARROW_AT(multiply, correct, bytes, __VA_ARGS__)
-#define HIL_MVE_PIXELS_NARROW_AT(multiply, correct, bytes, a, a2, b, b2, c, c2, d, d2)             \
+/* All sixteen columns of both pixels, in 16 bits in q4 to q7; then in q4 and q5. */
+#define HIL_MVE_PIXELS_FOURS(multiply, correct, a, a2, b, b2, c, c2, d, d2)                        \
     HIL_MVE_PIXELS_SCALE(multiply, a, a2, correct, "vqmovnb", "q4", "q5")                          \
     HIL_MVE_PIXELS_SCALE(multiply, b, b2, correct, "vqmovnt", "q4", "q5")                          \
     HIL_MVE_PIXELS_SCALE(multiply, c, c2, correct, "vqmovnb", "q6", "q7")                          \
-    HIL_MVE_PIXELS_SCALE(multiply, d, d2, correct, "vqmovnt", "q6", "q7")                          \
+    HIL_MVE_PIXELS_SCALE(multiply, d, d2, correct, "vqmovnt", "q6", "q7")
+#define HIL_MVE_PIXELS_NARROW(multiply, correct, bytes, ...)                                       \
+    HIL_MVE_PIXELS_NARROW_AT(multiply, correct, bytes, __VA_ARGS__)
+#define HIL_MVE_PIXELS_NARROW_AT(multiply, correct, bytes, ...)                                    \
+    HIL_MVE_PIXELS_FOURS(multiply, correct, __VA_ARGS__)                                           \
     "ldr r0, [sp, #204]\n"                                                                         \
     "ldrd r2, r4, [r0, #8]\n" bytes
 
@@ -196,15 +198,17 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
     "vldrh.u16 q2, [r9], #16\n"                                                                    \
     "vrshl.u16 " x ", " x ", q2\n"                                                                 \
     "vrshl.u16 " y ", " y ", q2\n"
-#define HIL_MVE_PIXELS_NARROW_FIRST(multiply, ...)                                                 \
-    HIL_MVE_PIXELS_NARROW_FIRST_AT(multiply, __VA_ARGS__)
-#define HIL_MVE_PIXELS_NARROW_FIRST_AT(multiply, a, a2, b, b2, c, c2, d, d2)                       \
+#define HIL_MVE_PIXELS_FOURS_FIRST(multiply, a, a2, b, b2, c, c2, d, d2)                           \
     HIL_MVE_PIXELS_PRODUCTS(multiply, a, a2, "vqmovunb", "q4", "q5")                               \
     HIL_MVE_PIXELS_PRODUCTS(multiply, b, b2, "vqmovunt", "q4", "q5")                               \
     HIL_MVE_PIXELS_SHIFT("q4", "q5")                                                               \
     HIL_MVE_PIXELS_PRODUCTS(multiply, c, c2, "vqmovunb", "q6", "q7")                               \
     HIL_MVE_PIXELS_PRODUCTS(multiply, d, d2, "vqmovunt", "q6", "q7")                               \
-    HIL_MVE_PIXELS_SHIFT("q6", "q7")                                                               \
+    HIL_MVE_PIXELS_SHIFT("q6", "q7")
+#define HIL_MVE_PIXELS_NARROW_FIRST(multiply, ...)                                                 \
+    HIL_MVE_PIXELS_NARROW_FIRST_AT(multiply, __VA_ARGS__)
+#define HIL_MVE_PIXELS_NARROW_FIRST_AT(multiply, ...)                                              \
+    HIL_MVE_PIXELS_FOURS_FIRST(multiply, __VA_ARGS__)                                              \
     "ldr r0, [sp, #204]\n"                                                                         \
     "ldrd r2, r4, [r0, #8]\n" HIL_MVE_PIXELS_BYTES("vqmovn", "u16")
 

@@ -29,6 +29,10 @@
 
 #include <arm_mve.h>
 
+/* Between accesses to an array as a vector and as elements: GCC 12 may move a load of other
+ * elements than the first in front of a vector's store. */
+#define HIL_MVE_KEEP_ORDER() __asm__ volatile("" : : : "memory")
+
 #include "hil/kernels/generic/fields.h"
 #include "hil/kernels/generic/pool.h"
 #include "hil/quant.h"
@@ -100,8 +104,7 @@ HIL_INLINE void hil_mve_sums_sixteen(const int8_t *pixel, int32_t filter_h, int3
     }
     vstrhq_s16(totals, low);
     vstrhq_s16(totals + 8, high);
-    /* GCC 12 may move a load of other elements than the first in front of a vector's store. */
-    __asm__ volatile("" : : : "memory");
+    HIL_MVE_KEEP_ORDER();
 }
 
 /* Writes four outputs of finish(p, sums) a time, for all windows. */
@@ -179,14 +182,13 @@ HIL_INLINE int32x4_t hil_mve_scaled_average(const struct hil_scaled_pool_s8_mve 
                                             int32x4_t total) {
     int32_t values[4];
     vstrwq_s32(values, total);
-    /* GCC 12 may move a load of other elements than the first in front of a vector's store. */
-    __asm__ volatile("" : : : "memory");
+    HIL_MVE_KEEP_ORDER();
 #pragma GCC unroll 4
     for (int32_t i = 0; i < 4; i++) {
         values[i] = hil_requantize_by(p->rounding, values[i] + p->offset, p->multiplier, p->shift,
                                       p->out_zero_point);
     }
-    __asm__ volatile("" : : : "memory");
+    HIL_MVE_KEEP_ORDER();
     return vminq_s32(vmaxq_s32(vldrwq_s32(values), vdupq_n_s32(p->low)), vdupq_n_s32(p->high));
 }
 
