@@ -100,6 +100,24 @@ def test_the_kind_of_a_difference(
     assert found.sentence.startswith(kind.value)
 
 
+def plus(where: Any, by: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Change the elements at ``where`` all alike."""
+
+    def change(values: np.ndarray) -> np.ndarray:
+        values = values.copy()
+        values[where] += by
+        return values
+
+    return change
+
+
+def test_by_how_much_all_differ() -> None:
+    """It is said of several integers."""
+    assert ", each by +5" in of(plus((..., 3), 5)).sentence
+    assert "each by" not in of(plus((..., 3), 5), dtype="float32").sentence
+    assert "each by" not in of(plus((0, 2, 1, 3), 5), samples=1).sentence
+
+
 def test_results_above_the_range_of_an_activation() -> None:
     rng = np.random.default_rng(2)
     got = rng.integers(-128, 127, SHAPE).astype(np.int8)

@@ -12,7 +12,8 @@ from waiting import bound
 
 from hil.errors import LinkError
 from hil.link import protocol
-from hil.link.protocol import Command
+from hil.link.codec import Frame, encode
+from hil.link.protocol import Command, Kind
 from hil.link.transfer import CHUNK_MIN, Pace, Part, Transfer, Window, frame_bytes, two_frames
 
 
@@ -112,6 +113,14 @@ def test_an_answer_that_comes_again_is_no_progress() -> None:
     transfer.lost(again)
     rest = transfer.next_part(60)
     assert rest == _part(60, 100)
+
+
+@pytest.mark.parametrize("payload", [0, 1, 240, 253, 254, 255, 508, 4000])
+def test_the_longest_frame_of_a_payload_is_known(payload: int) -> None:
+    """Short ones are always as long; zeros in the header may spare others a byte."""
+    frame = Frame(0x0101, 0x0101, Kind.REQUEST, Command.ECHO, b"\1" * payload)
+    spared = frame_bytes(payload) - len(encode(frame))
+    assert spared == 0 if payload <= 240 else spared in (0, 1)
 
 
 def test_two_frames_are_under_way_within_the_window() -> None:

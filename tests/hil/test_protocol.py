@@ -13,7 +13,9 @@ import pytest
 
 from hil.link import header, protocol
 from hil.link.codec import Frame, cobs_encode, encode
+from hil.link.fault import FaultRecord
 from hil.link.protocol import Command, Dtype, Event, Fault, Kind, Status
+from hil.link.replies import LogReader
 from hilc.ir import DTYPES
 from hilc.support.resources import data_dir
 
@@ -164,3 +166,40 @@ def test_document_example(frame: Frame, wire: bytes) -> None:
     else:
         message = protocol.ERROR
     assert message.build(message.parse(frame.payload)) == frame.payload
+
+
+#: Bits of CFSR and HFSR by their names in Arm's manuals, and a word of what is said of each.
+STATUS_BITS = [
+    *(("cfsr", bit, word) for bit, word in {
+        0: "fetch", 1: "data access", 3: "returning", 4: "entering", 5: "floating-point",
+        8: "bus error at an instruction", 9: "at a data access", 10: "at an earlier",
+        11: "bus error while returning", 12: "bus error while entering", 13: "bus error while sav",
+        16: "undefined", 17: "invalid state", 18: "invalid return", 19: "coprocessor",
+        20: "stack limit", 24: "unaligned", 25: "division",
+    }.items()),
+    ("hfsr", 1, "vector table"), ("hfsr", 30, "escalated"), ("hfsr", 31, "breakpoint"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("register", "bit", "word"), STATUS_BITS)
+def test_each_bit_of_the_fault_registers_is_told(register: str, bit: int, word: str) -> None:
+    """IACCVIOL is bit 0 of CFSR, DIVBYZERO bit 25; a reserved bit says nothing."""
+    plain = {**dict.fromkeys(FaultRecord.__annotations__, 0), "kind": int(Fault.HARD)}
+    assert word in str(FaultRecord(**{**plain, register: 1 << bit}))
+    named = {other for of, other, _ in STATUS_BITS if of == register}
+    silent = str(FaultRecord(**plain))
+    assert all(
+        str(FaultRecord(**{**plain, register: 1 << other})).startswith("hard fault; pc")
+        for other in set(range(32)) - named
+        if (register, other) not in (("cfsr", 7), ("cfsr", 15))
+    ), silent
+
+
+def test_a_text_of_many_events_is_cut_at_64_kb() -> None:
+    """A board that never ends its text fills no memory."""
+    reader = LogReader()
+    build = protocol.EVENTS[Event.LOG].build
+    for _ in range(200):
+        assert reader.add(build({"more": True, "text": b"x" * 400})) is None
+    assert reader.add(build({"more": False, "text": b"y"})) == "x" * 65536
+    assert reader.add(build({"more": False, "text": b"z"})) == "z"

@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 
 from hil.errors import InputError
-from hil.verify.samples import RandomSamples, load_input, load_samples, random_sample, save_arrays
+from hil.verify.samples import (
+    RandomSamples,
+    first_sample,
+    is_saved,
+    load_input,
+    load_samples,
+    random_sample,
+    save_arrays,
+)
 from hilc.artifact.library import TensorInfo
 from hilc.executor import conversion_hint
 
@@ -313,3 +321,19 @@ def test_saved_arrays_may_have_any_name(tmp_path: Path) -> None:
             assert loaded[name].tolist() == array.tolist()
     save_arrays(tmp_path / "b.npz", arrays)
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_own_files_are_known(tmp_path: Path) -> None:
+    """A command may replace what this wrote, and no other file."""
+    own, other = tmp_path / "own.npz", tmp_path / "other.npz"
+    save_arrays(own, {"x": np.zeros(3)})
+    np.savez(other, x=np.zeros(3))
+    assert is_saved(own)
+    assert not is_saved(other)
+    assert not is_saved(tmp_path / "none.npz")
+
+
+@pytest.mark.parametrize("given", [3, [np.zeros(6)], np.zeros(6)])
+def test_a_sample_is_a_file_or_a_mapping(given: Any) -> None:
+    with pytest.raises(InputError, match=r"sample=.* is of type (int|list|ndarray)"):
+        first_sample(given, [X])

@@ -47,11 +47,30 @@ def test_blocks_lie_around_those_that_are_pinned():
     assert pool_bytes(blocks, offsets) == lower_bound(blocks) + 40 + 12
 
 
+def test_a_block_fits_exactly_below_one_that_is_pinned():
+    blocks = [Block(64, 0, 1, 128), Block(128, 0, 1)]
+    assert allocate(blocks) == (128, 0)
+
+
 def test_a_pinned_block_keeps_its_pool_though_another_is_better():
     blocks = [Block(64, 0, 1, 32, 1), Block(64, 0, 1), Block(64, 1, 1)]
     assert allocate_pools(blocks, [900, 1, 1], [4096, 4096]) == [(1, 32), (0, 0), (0, 64)]
     assert allocate_pools(blocks, [900, 1, 1], [None, None]) == [(1, 32), (0, 0), (0, 64)]
     assert allocate_pools(blocks, [1, 1, 1], [4096, 64]) is None
+
+
+def test_an_exchange_leaves_each_block_in_one_pool():
+    """The block that is accessed the most comes last, by its size, and goes to the best pool."""
+    blocks = [Block(80, 0, 1), Block(80, 0, 1), Block(128, 0, 1)]
+    assert allocate_pools(blocks, [200, 190, 210], [128, 128, None]) == [(2, 0), (1, 0), (0, 0)]
+
+
+def test_each_pin_is_compared_with_all_others():
+    """Also behind one that has a pool for itself."""
+    graph = load_model(moves(), "m")
+    pins = {"x": Pin(0, 1), "z": Pin(0), graph.outputs[0]: Pin(16)}
+    with pytest.raises(InputError, match="pinned to overlapping bytes"):
+        planned(graph, pins=pins, keep_inputs=True, memory=POOLS)
 
 
 @pytest.mark.parametrize("seed", range(30))
