@@ -264,4 +264,6 @@ def _stopped(signals: _Signals) -> int:
     if signals.received in (None, signal.SIGINT):
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+    if signals.received == signal.SIGTERM:  # after SIGHUP nobody reads it
+        print("terminated", file=sys.stderr)
     return 128 + signals.received

@@ -139,7 +139,8 @@ def _columns(head: Sequence[str], label: str) -> tuple[dict[str, _Column], int |
 
 def _number(cell: str, name: str, label: str, line: int) -> float:
     try:
-        value = float(cell)
+        # Python reads underscores between digits, which no instrument writes.
+        value = math.nan if "_" in cell else float(cell)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

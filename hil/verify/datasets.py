@@ -176,6 +176,12 @@ def load_data(
     :class:`~hil.errors.InputError` for what is no data set of this model.
     """
     path, scaling = Path(path), scaling or Scaling()
+    if not path.exists():
+        raise InputError(
+            f"the data set {path} does not exist",
+            "give an NPZ file (numpy.savez), a CSV file, or a folder with a subfolder for each "
+            "label",
+        )
     if path.is_dir():
         if labels is not None:
             raise InputError(

@@ -607,6 +607,7 @@ def test_terminated_closes_what_is_open(
     monkeypatch.setattr(looking, "boards_command", terminated)
     before = signal.getsignal(signal.SIGTERM)
     assert main(["boards"]) == 143
+    assert capsys.readouterr().err == "terminated\n"
     assert closed == [True]
     assert signal.getsignal(signal.SIGTERM) is before
 

@@ -106,6 +106,20 @@ def test_values_as_labels(npz: Callable[..., Path]) -> None:
         load_data(path, [INT8])
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_largest_labels(npz: Callable[..., Path], sign: int) -> None:
+    labels = np.array([0, 1, 2, sign * 2**31])
+    assert load_data(npz(x=SAMPLES, y=labels), [INT8]).labels[3] == sign * 2**31
+    with pytest.raises(InputError, match=r"hold .* at \[3\], which is no class"):
+        load_data(npz(x=SAMPLES, y=labels + sign), [INT8])
+
+
+def test_a_data_set_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"the data set .*none does not exist") as caught:
+        load_data(tmp_path / "none", [INT8])
+    assert "a CSV file, or a folder" in caught.value.hint
+
+
 def spoiled(**arrays: np.ndarray) -> dict[str, np.ndarray]:
     return {"x": SAMPLES, "y": LABELS, **arrays}
 

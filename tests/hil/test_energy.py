@@ -150,6 +150,7 @@ BAD_TRACES = {
     "time,time,current,voltage,trigger\n1,1,2,3,0": "two columns 'time'",
     "time (h),current,voltage,trigger\n1,2,3,0": "the unit 'h' of the column 'time'",
     "time,current,voltage,trigger\n1,2,3,0\n2,x,3,0": "line 3: current is 'x', not a number",
+    "time,current,voltage,trigger\n1,1_0,3,0": "line 2: current is '1_0', not a number",
     "time,current,voltage,trigger\n1,2,nan,0": "line 2: voltage is 'nan', not a number",
     "time,current,voltage,trigger\n1,2,3": "line 2: 3 cells of 4",
     "time,current,voltage,marker\n1,2,3,go": "line 2: the marker 'go' is not known",

@@ -200,7 +200,7 @@ def test_several_models_and_boards(folder: Folder) -> None:
         ("gate now.json --baseline now.json --max-ram 2kg", "'2kg' is not a limit such as"),
         ("gate now.json --baseline now.json --max-ram -1", "'-1' is not a limit such as"),
         ("gate --baseline now.json --max-ram 0", "no history is chosen"),
-        ("gate now.json --baseline none.json --max-ram 0", "no file, and no history is chosen"),
+        ("gate now.json --baseline none.json --max-ram 0", "the file 'none.json' does not exist"),
         (f"gate now.json --baseline {DIGITS} --max-ram 0", "is no measurement"),
         (f"compare now.json {DIGITS}", "is a model, and no board is given"),
         ("compare 1 2", "no history is chosen"),

@@ -26,6 +26,8 @@ LIMITS = ("slower", "ram", "flash", "workspace", "stack", "energy")
 
 #: Digits from which git takes a word for the beginning of a commit.
 _COMMIT_DIGITS = 4
+#: Where a file of measurements comes from.
+_WRITE_IT = "write it with `hil bench MODEL --board B --json`"
 
 
 def compare_command(args: argparse.Namespace, console: Console) -> int:
@@ -81,13 +83,12 @@ def _measurements(
 
 
 def _from_file(path: Path) -> list[Measurement]:
-    hint = "write it with `hil bench MODEL --board B --json`"
-    check_regular(path, hint)
+    check_regular(path, _WRITE_IT)
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}", hint) from None
-    return read_measurements(parse_json(data, str(path), hint), str(path))
+        raise InputError(f"cannot read {path}: {error.strerror}", _WRITE_IT) from None
+    return read_measurements(parse_json(data, str(path), _WRITE_IT), str(path))
 
 
 def _run(word: str, args: argparse.Namespace, console: Console) -> list[Measurement]:
@@ -119,6 +120,8 @@ def _of_number(word: str, args: argparse.Namespace) -> list[Measurement]:
 
 def _of_commit(word: str, args: argparse.Namespace) -> list[Measurement]:
     """Return the newest measurement of each model and board at a commit."""
+    if word.endswith(".json"):
+        raise InputError(f"the file {word!r} does not exist", _WRITE_IT)
     if history_path(args.history) is None:
         raise InputError(
             f"{word!r} is no file, and no history is chosen to look for a commit",
