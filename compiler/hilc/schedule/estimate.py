@@ -50,7 +50,13 @@ class Sketch:
     @property
     def decodes(self) -> bool:
         """Whether it decodes constants that are stored compressed."""
-        return any(isinstance(call, CompressedCall) for call in self.calls)
+        return self.compression > 0
+
+    @property
+    def compression(self) -> int:
+        """Bytes of flash that its constants take less than if they were stored as they are."""
+        sizes = (c.compressed_bytes for c in self.calls if isinstance(c, CompressedCall))
+        return sum(nbytes - stored for nbytes, stored in sizes)
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,8 @@ class Goals:
         ceiling = most * fastest.instructions
         best: tuple[float, PlannedProgram] | None = None
         affordable = list(self._frontier.affordable(objective, ceiling))
-        most_flash = self._policy.balanced_flash * affordable[0].flash if affordable else 0
+        # Not compressed: programs in less memory run layers together, which decode nothing.
+        most_flash = self._policy.balanced_flash * affordable[0].plain_flash if affordable else 0
         ranked = [(worth(p.cost, p.memory_bound), p) for p in affordable if p.flash <= most_flash]
         for least, partition in sorted(ranked, key=lambda pair: pair[0]):
             if best is not None and least >= best[0]:

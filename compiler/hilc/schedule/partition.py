@@ -35,6 +35,11 @@ class Partition:
     flash: int
 
     @property
+    def plain_flash(self) -> int:
+        """Flash with all constants stored as they are."""
+        return self.flash + sum(segment.compression for segment in self.segments)
+
+    @property
     def choice(self) -> Choice:
         """Kernels and fused groups of the partition."""
         kernels = {
