@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from hilc.ir import Rounding
 from hilc.lowering.armv7m import longest_part
-from hilc.lowering.channels import Channels, channels_of
+from hilc.lowering.channels import Channels, channels_of, once_for_channels
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -221,6 +221,7 @@ def _outputs(channels: Channels) -> _Outputs | None:
     return None
 
 
+@once_for_channels
 def piecewise_scales(
     channels: Channels, pieces: int, bits: int, turns: bool
 ) -> npt.NDArray[np.int32] | None:

@@ -19,7 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Rounding
-from hilc.lowering.channels import Channels, channels_of, padded, sum_ends
+from hilc.lowering.channels import (
+    Channels,
+    channels_of,
+    once_for_channels,
+    padded,
+    sum_ends,
+)
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -164,6 +170,7 @@ def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     return [parameters(band) for band in bands]
 
 
+@once_for_channels
 def _scales(channels: _Channels) -> tuple[int, Array]:
     """Return the shift of all channels, or that each has its own, and how the sums of each become
     outputs: with one shift for all where that is exact.

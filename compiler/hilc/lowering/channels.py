@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +18,8 @@ from hilc.numerics.requantize import requantize
 _LEAST, _MOST = ELEMENT_TYPES["int8"].bounds
 #: Sums around the exact one between which a level is reached.
 _NEAR = 3
+#: How many results of each function are kept.
+_KEPT = 256
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,14 @@ class Channels:
     rounding: Rounding
     #: What outputs may be.
     range: HilOutputRange
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What outputs depend on, for all sums that an input makes."""
+        arrays = (self.bias, self.multipliers, self.right, self.lowest, self.highest)
+        range_ = self.range
+        bounds = (range_.out_zero_point, range_.out_min, range_.out_max)
+        return (*(array.tobytes() for array in arrays), self.rounding, *bounds)
 
     @property
     def ends(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -75,6 +88,29 @@ class Channels:
             reaching = np.where(reached, middle, reaching)
             under = np.where(reached, under, middle)
         return reaching
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_C = TypeVar("_C", bound=Channels)
+
+
+def once_for_channels(
+    proof: Callable[Concatenate[_C, _P], _T],
+) -> Callable[Concatenate[_C, _P], _T]:
+    """Decorate what depends on a channel's outputs alone: it holds for all bands of its image."""
+    known: dict[tuple[object, ...], _T] = {}
+
+    @functools.wraps(proof)
+    def kept(channels: _C, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        key = (*channels.key, *args, *kwargs.items())
+        if key not in known:
+            if len(known) >= _KEPT:
+                known.clear()
+            known[key] = proof(channels, *args, **kwargs)
+        return known[key]
+
+    return kept
 
 
 def channels_of(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import ELEMENT_TYPES, Array, Rounding
-from hilc.lowering.channels import Channels, channels_of
+from hilc.lowering.channels import Channels, channels_of, once_for_channels
 from hilc.lowering.parameters import (
     HilRequantization,
 )
@@ -100,26 +100,10 @@ def affine_of(
     if (outputs.output_range.out_min, outputs.output_range.out_max) != ELEMENT_TYPES["int8"].bounds:
         return None
     zero_point = outputs.output_range.out_zero_point
-    numbers = (
-        channels.bias,
-        channels.multipliers,
-        channels.right,
-        channels.lowest,
-        channels.highest,
-    )
-    key = (*(array.tobytes() for array in numbers), zero_point, signs, channels.rounding)
-    if key not in _AFFINES:
-        if len(_AFFINES) >= _AFFINES_KEPT:
-            _AFFINES.clear()
-        _AFFINES[key] = _proven(channels, zero_point, signs)
-    return _AFFINES[key]
+    return _proven(channels, zero_point, signs)
 
 
-#: What was proven for a layer's channels holds for all bands of its image.
-_AFFINES: dict[tuple[object, ...], Affine | None] = {}
-_AFFINES_KEPT = 200
-
-
+@once_for_channels
 def _proven(channels: RightChannels, zero_point: int, signs: bool) -> Affine | None:
     first = _thresholds(channels, _LEVELS - zero_point)
     if first is None:
