@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Asks for known vulnerabilities of the Python packages, and writes the bills of materials.
 
-``make audit`` writes build/bom/environment.json (the Python environment) and build/bom/image.json
-(what is linked into an image) in CycloneDX, both checked by its schema. Exit: 1 for a known
+``make audit`` writes build/bom/environment.json (the Python environment), build/bom/image.json
+(what is linked into an image) and build/bom/library (an exported library, which brings its own) in
+CycloneDX, all checked by its schema. Exit: 1 for a known
 vulnerability or a bill that is not valid. Where no service answers, or the tools cannot be
 installed, nothing is known: that is told, and fails only with ``--require-service``. They live in
 an environment of their own, build/audit, so that nothing of them is in the one that is audited.
@@ -22,9 +23,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import hil
 import hilc
 from hil.board import Board, load_board
 from hil.build import build
+from hil.export.bill import BILL
 from hil.firmware.linkmap import LinkMap, read_map
 from hil.firmware.toolchain import program_version
 from hilc.support.toml import tomllib
@@ -40,7 +43,7 @@ _FOUND, _UNKNOWN = 1, 4
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write both bills, then ask; return the exit code."""
+    """Write the bills, then ask; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--board", default="mps2-an386", help="of the image (default: %(default)s)")
     parser.add_argument("--require-service", action="store_true", help="fail if none answers")
@@ -51,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"nothing was audited: the tools could not be installed ({error})")
         return _UNKNOWN if args.require_service else 0
     _BILLS.mkdir(parents=True, exist_ok=True)
-    codes = [_environment(tools), _image(tools, load_board(args.board))]
+    codes = [_environment(tools), _image(tools, load_board(args.board)), _library(tools)]
     return max(*codes, _vulnerabilities(tools, args.require_service))
 
 
@@ -77,6 +80,13 @@ def _environment(tools: Path) -> int:
     command += ["--pyproject", ROOT / "pyproject.toml", "-o", bill]
     subprocess.run(list(map(str, command)), check=True, timeout=_LIMIT_S)
     return _bom(tools, "check", bill)
+
+
+def _library(tools: Path) -> int:
+    """Export the digits model, and check the bill that the library brings."""
+    folder = _BILLS / "library"
+    hil.export(ROOT / "examples" / "digits" / "digits.tflite", "cmake", folder, force=True)
+    return _bom(tools, "check", folder / BILL)
 
 
 def _image(tools: Path, board: Board) -> int:

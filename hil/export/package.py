@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hil.board import Board
 from hil.errors import InputError
+from hil.export.bill import BILL, bill_of_materials
 from hil.export.samples import ModelSample
 from hil.firmware.glue import model_key
 from hil.firmware.project import is_foreign, needs_runtime
@@ -194,7 +195,9 @@ class Package:
         return sorted(posixpath.join(source, name) for name in (*self.sources, self.guard))
 
     def common_files(self, readme: str) -> dict[str, bytes]:
-        """Return what every library has: README, license, and what it was made from."""
+        """Return what every library has: README, license, bill of materials, and what it was made
+        from.
+        """
         made = {
             "format_version": 1,
             "library": self.name,
@@ -206,6 +209,15 @@ class Package:
         return {
             "README.md": readme.encode(),
             "LICENSE": data_file("LICENSE").read_bytes(),
+            BILL: bill_of_materials(
+                self.name,
+                self.version,
+                [module.name for module in self.modules],
+                terms=self.license,
+                code_license=LICENSE,
+                model_license=self.about.license or LICENSE,
+                compiler=self.compiler,
+            ),
             MARK: (json.dumps(made, indent=1) + "\n").encode(),
         }
 

@@ -85,6 +85,13 @@ def test_a_library_is_complete_in_itself(libraries: Path, name: str) -> None:
     made = json.loads(files["hil-export.json"])
     assert (made["library"], made["version"]) == ("digits", "1.0.0")
     assert (made["core"], made["models"]) == (CORES[name], ["digits"])
+    bill = json.loads(files["bom.cdx.json"])
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["component"]["name"] == "digits"
+    assert [part["name"] for part in bill["components"]] == ["hil-kernels", "digits"]
+    refs = {part["bom-ref"] for part in (bill["metadata"]["component"], *bill["components"])}
+    assert {one["ref"] for one in bill["dependencies"]} == refs
+    assert refs >= {ref for one in bill["dependencies"] for ref in one.get("dependsOn", ())}
     sources = [path for path in files if path.endswith((".c", ".h")) and "example" not in path]
     assert len([path for path in sources if path.endswith(".c")]) >= 3
     for path in sources:
@@ -468,6 +475,12 @@ def test_a_folder_of_others_is_left_alone(
         assert main([*words, *more]) == 2
         assert "choose a folder that is empty" in capsys.readouterr().err
     assert files_of(tmp_path) == {"thesis.txt": b"mine"}
+
+
+def test_code_for_any_core_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["export", str(DIGITS), "--format", "cmake", "-o", f"{tmp_path}/out"]
+    assert main(words) == 0
+    assert re.search(r"^digits  any ", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_a_second_export_replaces_the_first_but_not_edits(

@@ -44,9 +44,13 @@ def export_command(args: argparse.Namespace, console: Console) -> int:
         "files": list(done.files),
         "seconds": seconds,
     }
-    rows = [[m.name, m.cpu, m.workspace_bytes, m.constants_bytes] for m in done.modules]
+    is_for_any = core is None and done.cpu.is_host
+    rows = [
+        [m.name, "any" if is_for_any else m.cpu, m.workspace_bytes, m.constants_bytes]
+        for m in done.modules
+    ]
     lines = [table(rows, ["model", "core", "workspace", "constants"])]
-    if core is None and done.cpu.is_host:
+    if is_for_any:
         lines.append("the kernels are those for any core: --cpu or --board chooses a core's own")
     if not done.has_reference:
         lines.append(
