@@ -364,7 +364,7 @@ def test_groups_take_flash_heavy_kernels_where_that_keeps_the_promise():
     found = Goals(ParetoFrontier(own))
     assert found.balanced.choice.groups
     assert found.balanced.workspace_bytes <= 0.7 * found.fastest.workspace_bytes
-    assert found.balanced.flash_bytes <= 0.5 * found.fastest.flash_bytes
+    assert found.balanced.flash_bytes <= 0.6 * found.fastest.flash_bytes
     # Winograd's products in rows that stream: nearly as fast as with whole images.
     within = found.within(24_000, None)
     assert within.instructions <= 1.05 * found.fastest.instructions
