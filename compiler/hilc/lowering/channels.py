@@ -43,7 +43,7 @@ class Channels:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What outputs depend on, for all sums that an input makes."""
+        """Values that outputs depend on, for all sums that an input makes."""
         arrays = (self.bias, self.multipliers, self.right, self.lowest, self.highest)
         range_ = self.range
         bounds = (range_.out_zero_point, range_.out_min, range_.out_max)

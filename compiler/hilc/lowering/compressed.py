@@ -92,7 +92,7 @@ class CompressedCall(KernelCall):
 
     @property
     def stream(self) -> Array:
-        """What is stored in place of the arrays."""
+        """The stream that is stored in place of the arrays."""
         return self._code.stream
 
     @property
