@@ -331,10 +331,11 @@ def chosen_lines(report: ChoiceReport) -> list[str]:
         what = f"{len(group.nodes)} layers, {first} to {last}" if len(group.nodes) > 1 else first
         lines.append(f"fused, {rows}{way}: {what}")
     if chosen != fastest:
-        more = chosen.instructions / max(1, fastest.instructions) - 1
+        ratio = chosen.instructions / max(1, fastest.instructions)
+        told = f"{ratio - 1:.1%} more" if ratio < 2 else f"{ratio:.1f} times as many"
         lines.append(
             f"the fastest program: {fastest.workspace_bytes:,} B of workspace, "
-            f"{fastest.instructions:,} instructions; the chosen one takes {more:.1%} more"
+            f"{fastest.instructions:,} instructions; the chosen one takes {told}"
         )
     return lines
 

@@ -107,7 +107,7 @@ def check_estimable(board: Board) -> None:
         raise InputError(
             f"cycles are estimated for {', '.join(timed)}; {board.name} has a {board.cpu.name}, of "
             "which no table of cycles is published",
-            "measure on a board with one of these cores, as mps2-an386, or leave --cycles out",
+            "leave --cycles out; a real board of that core counts its cycles itself",
         )
     if board.qemu is None:
         raise InputError(

@@ -105,6 +105,39 @@ def test_what_is_wrong_with_it_is_told(core: Path, change: tuple[str, str], mess
         load_cpu(core)
 
 
+CYCLES = """
+[cycles]
+source = "a manual"
+assumes = "memory without wait states"
+access = 2
+refill = [1, 3]
+
+[[cycles.slow]]
+instructions = ["mla"]
+cycles = [2]
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("[1, 3]", "[9, 2]"), "cycles.refill: \\[9, 2\\] are no numbers of cycles"),
+        (('["mla"]', '["mla", "mla"]'), "'mla' is there twice"),
+        (('["mla"]', '["MLA"]'), "'MLA' is no instruction"),
+        (("cycles = [2]", "cycles = []"), "\\[\\] are no numbers of cycles"),
+        (("access = 2\n", ""), "cycles.access: the key is missing"),
+    ],
+)
+def test_what_is_wrong_with_its_cycles_is_told(
+    core: Path, change: tuple[str, str], message: str
+) -> None:
+    core.write_text(DESCRIPTION + CYCLES)
+    assert load_cpu(core).timing
+    core.write_text(DESCRIPTION + CYCLES.replace(*change))
+    with pytest.raises(InputError, match=message):
+        load_cpu(core)
+
+
 def test_two_cores_of_one_name(core: Path, tmp_path: Path) -> None:
     load_cpu(core)
     other = tmp_path / "other" / "sparrow.toml"

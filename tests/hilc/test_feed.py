@@ -41,6 +41,11 @@ def _push(model: HostModel, x: Array, rng: np.random.Generator) -> None:
         assert model.push_rows(rows[at - count : at]) == len(rows) - at
 
 
+def _callback(fetch: Callable[[int, int, int, int], int]) -> Any:
+    number, pointer = ctypes.c_int32, ctypes.c_void_p
+    return ctypes.CFUNCTYPE(number, pointer, pointer, number, number)(fetch)
+
+
 def _pull(model: HostModel, x: Array) -> None:
     """Let the C code fetch the rows, and run it on them; no row is fetched twice."""
     rows, asked = _rows(model, x).view(np.uint8), 0
@@ -53,9 +58,7 @@ def _pull(model: HostModel, x: Array) -> None:
         ctypes.memmove(to, part.ctypes.data, part.nbytes)
         return 0
 
-    number, pointer = ctypes.c_int32, ctypes.c_void_p
-    callback = ctypes.CFUNCTYPE(number, pointer, pointer, number, number)(fetch)
-    _call(model, "pull_rows", callback, None)
+    assert _call(model, "pull_rows", _callback(fetch), None) == 0
     assert 0 < asked <= len(rows)
     _call(model, "run")
 
@@ -311,3 +314,29 @@ def test_rows_out_of_turn():
         assert _call(model, "pull_rows", failing, None) == -1
     with host.load(hilc.compile(graph)) as model, pytest.raises(InputError, match="as a whole"):
         model.push_rows(x)
+
+
+def test_callbacks_that_fail_or_start_another_inference():
+    x = np.ones((1, 8, 8, 4), np.int8)
+    builder = GraphBuilder()
+    graph = builder.graph(builder.conv(builder.conv(builder.input(*x.shape), 4), 2))
+    with host.load(hilc.compile(graph, feed="rows", io_in_pool=True, optimize="ram")) as model:
+        rows = _rows(model, x)
+
+        def push() -> int:
+            return _call(model, "push_rows", rows.ctypes.data_as(ctypes.c_void_p), 1)
+
+        def failing(context: int, to: int, first: int, count: int) -> int:
+            return 1 if first > 2 else 0
+
+        def starting(context: int, to: int, first: int, count: int) -> int:
+            assert push() == -1, "rows of a pull come by the callback"
+            return _call(model, "start_rows") if first > 2 else 0
+
+        assert _call(model, "pull_rows", _callback(failing), None) == -1
+        assert push() == -1
+        assert _call(model, "run") == -1
+        assert _call(model, "pull_rows", _callback(starting), None) == -1
+        # The inference that was started meanwhile goes on.
+        assert push() == 7
+        _pull(model, x)

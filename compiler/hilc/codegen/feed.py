@@ -11,7 +11,8 @@ from hilc.memory.plan import Program
 
 _START = """\
 /*! \\brief Starts an inference whose input comes by rows; 0 on success, -1 when a pointer is NULL.
- * Call it before the first row of each inference; what came before is dropped. */
+ * Call it before the first row of each inference, also of the first one, for which nothing checks
+ * that; what came before is dropped. */
 """
 _PUSH = """\
 /*! \\brief Takes in the next rows of the input, and computes what they suffice for.
@@ -31,7 +32,7 @@ _PULL = """\
 /*! \\brief Starts an inference and fetches its rows, in order, to where they are needed.
  *
  * Rows that no layer reads are not fetched. Returns 0, and the run may follow; -1 when `fetch` does
- * not return 0, or a pointer is NULL. */
+ * not return 0, which drops the inference, when it starts another one, or a pointer is NULL. */
 """
 
 
@@ -139,7 +140,10 @@ _PULL_BODY = """\
 @feed    while (feed->begin < @total) {
         uint8_t *const rows = @scratch + feed->place;
         const int32_t first = feed->begin / @row;
-        if (fetch(context, rows, first, feed->end / @row - first) != 0) {
+        /* Rows that are pushed meanwhile are refused, and another start ends this. */
+        feed->taken = HIL_FEED_SPENT;
+        if (fetch(context, rows, first, feed->end / @row - first) != 0 ||
+            feed->taken != HIL_FEED_SPENT) {
             return -1;
         }
         feed->taken = feed->end;

@@ -42,6 +42,7 @@ VARIABLE = "HIL_CORES"
 
 _FOLDER = Path(__file__).resolve().parent / "cores"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*\Z")
+_MNEMONIC = re.compile(r"[a-z][a-z0-9]*\Z")
 #: User-defined cores that were given by path, by name.
 _ADDED: dict[str, Cpu] = {}
 
@@ -391,16 +392,29 @@ def _timing(top: Table) -> Timing | None:
         overlaps=table.boolean("overlaps", False),
         refill=_range(table, "refill"),
         list_branch=table.integer("list_branch", 0, _MOST_CYCLES, default=0),
-        slow=tuple(_slow(entry) for entry in table.tables("slow")),
+        slow=_slow(table),
     )
     table.finish()
     return read
 
 
-def _slow(table: Table) -> SlowInstructions:
-    read = SlowInstructions(table.strings("instructions"), _range(table, "cycles"))
-    table.finish()
-    return read
+def _slow(top: Table) -> tuple[SlowInstructions, ...]:
+    read: list[SlowInstructions] = []
+    known: set[str] = set()
+    for table in top.tables("slow"):
+        mnemonics = table.strings("instructions")
+        for name in mnemonics:
+            if not _MNEMONIC.match(name) or name in known:
+                fact = "is there twice" if name in known else "is no instruction"
+                raise table.error(
+                    "instructions",
+                    f"{name!r} {fact}",
+                    'write each once, in lower case and without a condition, as "smull"',
+                )
+            known.add(name)
+        read.append(SlowInstructions(mnemonics, _range(table, "cycles")))
+        table.finish()
+    return tuple(read)
 
 
 def _range(table: Table, key: str) -> tuple[int, int]:
