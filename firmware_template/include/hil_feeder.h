@@ -20,8 +20,8 @@ struct hil_feeder_state {
 struct hil_feeder {
     int32_t (*start)(void);                            /* drops all rows; 0: good */
     int32_t (*push)(const void *data, int32_t nbytes); /* bytes still missing; -1: not taken */
-    struct hil_feeder_state *state;
-    uint32_t rows; /* of the input */
+    struct hil_feeder_state *state;                    /* of the inference */
+    uint32_t rows;                                     /* of the input */
 };
 
 /* For each of hil_models; NULL where it takes its inputs as a whole. */

@@ -380,6 +380,10 @@ static bool takes_rows(uint8_t model, uint64_t *ticks) {
     return is_whole;
 }
 
+static size_t rows_missing(uint8_t model, uint8_t *reply) {
+    return hil_rpc_fail(reply, HIL_STATUS_ROWS_MISSING, hil_model_feeders[model]->state->taken);
+}
+
 static size_t on_feed_info(const uint8_t *request, size_t size, uint8_t *reply) {
     const uint8_t model = request[HIL_FEED_INFO_REQUEST_MODEL];
 
@@ -579,8 +583,7 @@ static size_t on_run(const uint8_t *request, size_t size, uint8_t *reply) {
     }
 #ifdef HIL_HAS_FEEDER
     if (!takes_rows(request[HIL_RUN_REQUEST_MODEL], &total)) {
-        return hil_rpc_fail(reply, HIL_STATUS_ROWS_MISSING,
-                            hil_model_feeders[request[HIL_RUN_REQUEST_MODEL]]->state->taken);
+        return rows_missing(request[HIL_RUN_REQUEST_MODEL], reply);
     }
 #endif
     hil_rpc_send_busy(0, repeat);
@@ -604,27 +607,37 @@ static size_t on_run(const uint8_t *request, size_t size, uint8_t *reply) {
     return HIL_RUN_REPLY_BYTES;
 }
 
-static size_t on_run_layers(const uint8_t *request, size_t size, uint8_t *reply) {
-    const struct hil_model *model = hil_rpc_model(request[HIL_RUN_LAYERS_REQUEST_MODEL]);
-    const uint16_t first = hil_get_u16(request + HIL_RUN_LAYERS_REQUEST_FIRST);
-    const uint16_t count = hil_get_u16(request + HIL_RUN_LAYERS_REQUEST_COUNT);
+/* Says why these layers cannot run; 0: they can. */
+static size_t refuse_layers(const struct hil_model *model, uint16_t first, uint16_t count,
+                            uint8_t *reply) {
+    const size_t room = payload_max - HIL_RUN_LAYERS_REPLY_TICKS;
 
-    (void)size;
     if (model == NULL) {
         return hil_rpc_fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
     }
     if (first > model->layer_count || count > model->layer_count - first) {
         return hil_rpc_fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
     }
-    if (count > (payload_max - HIL_RUN_LAYERS_REPLY_TICKS) / 8) {
-        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG,
-                            (uint32_t)(payload_max - HIL_RUN_LAYERS_REPLY_TICKS));
+    if (count > room / 8) {
+        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)room);
+    }
+    return 0;
+}
+
+static size_t on_run_layers(const uint8_t *request, size_t size, uint8_t *reply) {
+    const struct hil_model *model = hil_rpc_model(request[HIL_RUN_LAYERS_REQUEST_MODEL]);
+    const uint16_t first = hil_get_u16(request + HIL_RUN_LAYERS_REQUEST_FIRST);
+    const uint16_t count = hil_get_u16(request + HIL_RUN_LAYERS_REQUEST_COUNT);
+
+    (void)size;
+    const size_t refusal = refuse_layers(model, first, count, reply);
+    if (refusal != 0) {
+        return refusal;
     }
     uint64_t before = 0; /* what the rows of the first layer took */
 #ifdef HIL_HAS_FEEDER
     if (first == 0 && count > 0 && !takes_rows(request[HIL_RUN_LAYERS_REQUEST_MODEL], &before)) {
-        return hil_rpc_fail(reply, HIL_STATUS_ROWS_MISSING,
-                            hil_model_feeders[request[HIL_RUN_LAYERS_REQUEST_MODEL]]->state->taken);
+        return rows_missing(request[HIL_RUN_LAYERS_REQUEST_MODEL], reply);
     }
 #endif
     hil_rpc_send_busy(0, count);

@@ -215,7 +215,7 @@ def test_the_emulator_is_killed_amid_a_run() -> None:
 
 @pytest.mark.parametrize(
     ("number", "code", "message"),
-    [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, 143, "")],
+    [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, 143, "terminated\n")],
 )
 def test_the_command_is_ended_amid_a_run(number: int, code: int, message: str) -> None:
     with long_run() as (process, emulator):

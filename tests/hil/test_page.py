@@ -385,12 +385,19 @@ def test_energy_and_an_estimate_are_told() -> None:
     energy = {"source": "power.csv", "inferences": 20, "per_inference_uj": 123.456}
     measured["bench"] |= {
         "energy": {**energy, "min_uj": 120.0, "max_uj": 130.0, "mean_power_mw": 41.5},
-        "estimate": {"mix": {}, "cycles": {"from": 2_000_000, "to": 2_500_000}},
+        "estimate": {
+            "mix": {},
+            "cycles": {"from": 2_000_000, "to": 2_500_000},
+            "core": "Cortex-M3",
+            "source": "its manual",
+            "assumes": "memory without wait states",
+        },
     }
     text = parsed(page_of(measured)).text
     assert "Energy: 123.5 \N{MICRO SIGN}J for each inference, median of 20 (120 to 130)" in text
     assert "recorded by power.csv" in text
-    assert "2,000,000 to 2,500,000 cycles, by Arm's table" in text
+    estimate = "Estimate for a Cortex-M3: 2,000,000 to 2,500,000 cycles, by its manual, with memory"
+    assert estimate in text
 
 
 def test_limits_have_a_column() -> None:

@@ -41,7 +41,7 @@ class SearchPolicy:
     balanced_flash: float = 1.1
     #: Price of a byte of flash in instructions for ``balanced`` and ``ram``: weights at twice their
     #: size have to save more than a few per cent.
-    balanced_flash_worth: float = 14.0
+    balanced_flash_worth: float = 20.0
     #: The same for ``size``: more than any instruction count, so that flash alone decides.
     least_flash_worth: float = 1e6
     #: The same when ``balanced`` needs flash-heavy kernels to keep its promise, in the order of

@@ -347,8 +347,8 @@ HIL_INLINE void hil_conv2d_3x3_lines_s8_mve(const struct hil_conv2d_3x3_lines_s8
     const int32_t line_bytes = p->chunks * pass_step;
     const int32_t pair_bytes = 48 + 288 * p->chunks;
     int8_t *const pixels = (int8_t *)scratch;
-    int32_t *const sums =
-        (int32_t *)(void *)(pixels + (p->stride * (p->lines - 1) + 3) * line_bytes);
+    void *const behind = pixels + (p->stride * (p->lines - 1) + 3) * line_bytes;
+    int32_t *const sums = (int32_t *)behind;
     struct hil_mve_lines lines = {
         .lines = 0,
         .fours = even ? p->fours / 2 : p->fours,
@@ -367,7 +367,8 @@ HIL_INLINE void hil_conv2d_3x3_lines_s8_mve(const struct hil_conv2d_3x3_lines_s8
                 lines.passes = 3 * p->chunks - 1;
                 function(pixels, pair, sums, &lines);
                 pair += pair_bytes;
-                const int32_t *const scale = (const int32_t *)(const void *)pair - 4;
+                const void *const scales_end = pair;
+                const int32_t *const scale = (const int32_t *)scales_end - 4;
                 if (p->out_w % 4 == 0) {
                     /* Rows follow each other without a gap. */
                     hil_conv2d_3x3_lines_s8_mve_store(p, sums, scale, out + column,

@@ -232,7 +232,8 @@ HIL_INLINE void hil_shallow_s8_mve(const struct hil_shallow_s8_mve *p, const int
         for (int32_t column = 0; column < p->columns; column += 2) {
             (p->depth == 8 ? hil_mve_shallow_8 : hil_mve_shallow_16)(pixels, pair, sums,
                                                                      (rows + 15) / 16);
-            const int32_t *const scale = (const int32_t *)(const void *)(pair + 96);
+            const void *const scales = pair + 96;
+            const int32_t *const scale = (const int32_t *)scales;
             hil_shallow_s8_mve_store(p->once, p->columns, sums, scale, out + column, rows);
             pair += HIL_MVE_SHALLOW_PAIR_BYTES;
         }
