@@ -43,7 +43,7 @@
  * Scratch: 8 or 4 bytes an element of depth.
  *
  * Cost: an element of 12 MACs takes 13 instructions wide, 14 narrow. Measured (`hil tune` on
- * mps2-an385, instructions under QEMU) a MAC: 1x1 25x5x64 to 64 (kws, hil_v7m_matmul_s8) 1.34 wide,
+ * mps2-an385, instructions under QEMU) a MAC: 1x1 25x5x64 to 64 (kws, hil_v7m_matmul_s8) 1.36 wide,
  * 1.44 narrow; 3x3 of 64 channels (ic, hil_v7m_conv2d_s8) 1.28, 1.36.
  *
  * Tests: the twin is the second hil_v7m_products (tests/c/test_v7m_kernels.py, limits:
@@ -186,10 +186,7 @@ HIL_INLINE struct hil_v7m_words hil_v7m_products(const uint32_t *rows, const int
     uint32_t x;
     uint32_t y;
     if (wide == 2) {
-        HIL_V7M_ALL(HIL_V7M_EIGHT(HIL_V7M_WIDE), 2 * (depth - depth % 8))
-        if (depth % 8 >= 4) {
-            HIL_V7M_FOUR(HIL_V7M_WIDE);
-        }
+        HIL_V7M_ALL(HIL_V7M_FOUR(HIL_V7M_WIDE), 2 * (depth - depth % 4))
         HIL_V7M_ALL(HIL_V7M_ELEMENT(HIL_V7M_WIDE), 2 * (depth % 4))
     } else {
         const uint32_t keep = hil_v7m_constant(HIL_V7M_KEEP);

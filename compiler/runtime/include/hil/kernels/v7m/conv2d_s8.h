@@ -29,7 +29,7 @@ pixel = 3
 copied = 3.1
 four = 60
 part_end = 70
-wide_tap = 4.42
+wide_tap = 4.5
 narrow_tap = 4.79
 [cost.on.rv32imac]
 factor = 1.67

@@ -26,7 +26,7 @@ tile = 30
 widened = 13
 four = 122
 part_end = 200
-wide_tap = 13.25
+wide_tap = 13.5
 narrow_tap = 14.38
 [cost.on.rv32imac]
 factor = 1.66
