@@ -182,7 +182,9 @@ def test_kernels_compiled_for_one_layer_each(name: str, every: int) -> None:
         if i % every == 0
         for one in checks_of(operator, board.cpu, f"({i} of seed {SEED + 1})", specialise=True)
     ]
-    check(checks, board, RELATIVE)
+    # In two programs: the code of all has no room on the board with Helium.
+    for part in (checks[::2], checks[1::2]):
+        check(part, board, RELATIVE)
 
 
 # The checks themselves ---------------------------------------------------------------------------
