@@ -102,8 +102,8 @@ class Estimate:
 
 def check_estimable(board: Board) -> None:
     """Raise for a board whose core has no published timing, or that QEMU does not emulate."""
-    timed = [name for name in cpu_names() if _timing(get_cpu(name))]
     if not _timing(board.cpu):
+        timed = [name for name in cpu_names() if _timing(get_cpu(name))]
         raise InputError(
             f"cycles are estimated for {', '.join(timed)}; {board.name} has a {board.cpu.name}, of "
             "which no table of cycles is published",
