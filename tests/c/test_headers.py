@@ -105,28 +105,33 @@ def test_no_kernel_takes_memory_for_another_type() -> None:
 
 # -- computed jumps --------------------------------------------------------------------------------
 
-BLOCKS = "hil/kernels/mve/blocks_s8.h"
-SLOTS = ("HIL_MVE_ROWS_SLOT_BYTES", "HIL_MVE_VECTOR_SLOT_BYTES")
+BLOCKS, WIDE = "hil/kernels/mve/blocks_s8.h", "hil/kernels/mve/wide_s8.h"
+#: How many slots of which size a header has.
+SLOTS = [
+    (BLOCKS, 8, "HIL_MVE_ROWS_SLOT_BYTES"),
+    (BLOCKS, 8, "HIL_MVE_VECTOR_SLOT_BYTES"),
+    (WIDE, 6, "HIL_MVE_WIDE_SLOT_BYTES"),
+]
 ASSEMBLERS: dict[str, tuple[str, ...]] = {
     "gcc": ("arm-none-eabi-gcc", *HELIUM, "-mthumb"),
     "clang": ("clang", "--target=thumbv8.1m.main-none-eabi", *HELIUM, "-Wno-unknown-attributes"),
 }
 #: All of its functions, so that they are assembled.
 ALL_BLOCKS = f"""\
-#include "{BLOCKS}"
+#include "{WIDE}"
 void *const blocks[] = {{
     hil_mve_rows_s8, hil_mve_rows_s8_linear, hil_mve_vector_s8, hil_mve_vector_s8_linear,
-    hil_mve_vector_s8_uniform, hil_mve_vector_s8_uniform_linear, hil_mve_vector_s8_wide,
-    hil_mve_rows_s8_matrix,
+    hil_mve_vector_s8_uniform, hil_mve_vector_s8_uniform_linear, hil_mve_wide_s8,
+    hil_mve_wide_s8_added, hil_mve_rows_s8_matrix,
 }};
 """
 
 
-def assemble(name: str, header: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def assemble(name: str, path: str, header: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = ASSEMBLERS[name]
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is missing")
-    changed = folder / BLOCKS
+    changed = folder / path
     changed.parent.mkdir(parents=True)
     changed.write_text(header, encoding="utf-8")
     (folder / "blocks.c").write_text(ALL_BLOCKS, encoding="ascii")
@@ -140,23 +145,26 @@ def assemble(name: str, header: str, folder: Path) -> subprocess.CompletedProces
     )
 
 
+@pytest.mark.parametrize("path", [BLOCKS, WIDE])
 @pytest.mark.parametrize("assembler", ASSEMBLERS)
-def test_slots_have_the_size_that_jumps_assume(assembler: str, tmp_path: Path) -> None:
-    header = find_header(BLOCKS).read_text(encoding="utf-8")
-    done = assemble(assembler, header, tmp_path)
+def test_slots_have_the_size_that_jumps_assume(assembler: str, path: str, tmp_path: Path) -> None:
+    header = find_header(path).read_text(encoding="utf-8")
+    done = assemble(assembler, path, header, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("change", [-4, 4])
-@pytest.mark.parametrize("slot", SLOTS)
+@pytest.mark.parametrize(("path", "count", "slot"), SLOTS)
 @pytest.mark.parametrize("assembler", ASSEMBLERS)
 def test_a_slot_of_another_size_is_not_assembled(
-    assembler: str, slot: str, change: int, tmp_path: Path
+    assembler: str, path: str, count: int, slot: str, change: int, tmp_path: Path
 ) -> None:
-    header = find_header(BLOCKS).read_text(encoding="utf-8")
+    header = find_header(path).read_text(encoding="utf-8")
     size = int(re.findall(rf"#define {slot} (\d+)\n", header)[0])
     header = header.replace(f"{slot} {size}\n", f"{slot} {size + change}\n")
-    done = assemble(assembler, header, tmp_path)
+    done = assemble(assembler, path, header, tmp_path)
     assert done.returncode != 0
-    expected = f"8 * {size + change} bytes" if assembler == "gcc" else "invalid number of bytes"
+    expected = (
+        f"{count} * {size + change} bytes" if assembler == "gcc" else "invalid number of bytes"
+    )
     assert expected in done.stderr

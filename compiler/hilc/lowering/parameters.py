@@ -851,7 +851,7 @@ class HilMveLstm(FieldGroup):
     in_chunks: int
     #: of 16 weights of a hidden state
     hidden_chunks: int
-    #: of the gates of inputs, as blocks_s8.h or blocks_s16.h draws it
+    #: of the gates of inputs, as wide_s8.h or blocks_s16.h draws it
     in_stream: npt.NDArray[np.int8]
     #: of the gates of hidden states
     hidden_stream: npt.NDArray[np.int8]
@@ -867,7 +867,7 @@ class HilMveSvdf(FieldGroup):
     chunks: int
     #: of filters, their number rounded up
     eights: int
-    #: of the filters, as blocks_s8.h draws it (wide)
+    #: of the filters, as wide_s8.h draws it
     stream: npt.NDArray[np.int8]
     #: of units, with what zero points of features add
     bias: npt.NDArray[np.int32]

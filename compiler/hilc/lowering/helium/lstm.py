@@ -26,7 +26,7 @@ def narrow(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of int8."""
     form = lstm_form(layer)
     inputs, hidden = (_groups(sums) for sums in (form.inputs, form.hidden))
-    if form.has_right_shifts and inputs is not None and hidden is not None:
+    if _shifts_all(form) and inputs is not None and hidden is not None:
         yield KernelCall(
             HilLstmS8Mve(mve_lstm=_parameters(form, inputs, hidden)), TENSORS, form.macs
         )
@@ -37,10 +37,16 @@ def wide(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of int16."""
     form = lstm_form(layer)
     inputs, hidden = (_fours(sums) for sums in (form.inputs, form.hidden))
-    if form.has_right_shifts and inputs is not None and hidden is not None:
+    if _shifts_all(form) and inputs is not None and hidden is not None:
         yield KernelCall(
             HilLstmS16Mve(mve_lstm=_parameters(form, inputs, hidden)), TENSORS, form.macs
         )
+
+
+def _shifts_all(form: LstmForm) -> bool:
+    """Return whether all products of gates are shifted to the right."""
+    factors = (form.factors.forget, form.factors.update, form.factors.output)
+    return form.has_right_shifts and all(factor.shift < 0 for factor in factors)
 
 
 def _parameters(

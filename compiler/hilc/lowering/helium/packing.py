@@ -125,7 +125,7 @@ def wide_groups(
     bound: int,
 ) -> npt.NDArray[np.int8] | None:
     """Return groups of eight columns whose sums, below ``bound``, are brought to 16 bits, as
-    ``blocks_s8.h`` draws them; None where sums leave 32 bits. Each factor is for as many groups.
+    ``wide_s8.h`` draws them; None where sums leave 32 bits. Each factor is for as many groups.
     """
     if any(bound << max(factor.shift, 0) >= 2**31 for factor in factors):
         return None
@@ -135,7 +135,7 @@ def wide_groups(
     ]
     biases = in_vectors(bias)
     scales = np.repeat(np.array(words, np.int64), len(biases) // len(words), axis=0)
-    parts = [vector_weights(matrix), bytes_of(np.hstack([biases, scales]))]
+    parts = [bytes_of(biases), vector_weights(matrix), bytes_of(scales)]
     return np.hstack(parts).reshape(-1)
 
 

@@ -24,9 +24,8 @@
  *            tie 1
  *   vector   per 8 columns, 128n + 96 bytes: int8 [n][8][16] weights, then int32[8] biases,
  *            multipliers, shifts, all of columns 0 2 4 6 1 3 5 7; uniform: 128n + 40, a multiplier
- *            and a shift behind the biases; wide: 128n + 48, a multiplier, a shift, what is added
- *            to sums below 0, a shift to the left; ties: 128n + 160, int32[4] places, int32[4] ties
- *            of columns 0 2 4 6, then of 1 3 5 7, between biases and multipliers
+ *            and a shift behind the biases; ties: 128n + 160, int32[4] places, int32[4] ties of
+ *            columns 0 2 4 6, then of 1 3 5 7, between biases and multipliers
  *
  * The first chunk starts the sums; further ones are slots of code, 8 in a round, of which the first
  * jump skips those that a depth does not have: their size is checked by the assembler.
@@ -43,9 +42,7 @@
  * (`linear()`). Then saturation to 16 bits, the zero point, the clamp: what saturates lies beyond
  * int8 anyway. The functions `_once` round once, half up, with vqdmulh instead of vqrdmulh. Those
  * of ties do the same once each sum that lies half-way below an odd output has lost one: its bits
- * from `place` on, moved to the upper end of a word, are `tie` (`ties_of()`). Wide:
- * outputs are saturated to 16 bits. A shift to the left (`wide_groups()`) comes before the product,
- * as the reference has it, and takes nothing from negative ones.
+ * from `place` on, moved to the upper end of a word, are `tie` (`ties_of()`).
  *
  * Scratch: x, where it is gathered.
  *
@@ -351,25 +348,6 @@ HIL_MVE_FUNCTION(hil_mve_rows_s8_matrix_once) { __asm__(HIL_MVE_ROWS_MATRIX(HIL_
     "vrshl.s32 q0, r6\n"                                                                           \
     "vrshl.s32 q1, r6\n" HIL_MVE_STORE "adds r11, #8\n" HIL_MVE_NEXT
 
-/* The same to 16 bits, with what is added to sums below 0, -1 or 0, and what sums are shifted to
- * the left by before they are multiplied. */
-#define HIL_MVE_VECTOR_WIDE                                                                        \
-    HIL_MVE_VECTOR_SUMS                                                                            \
-    "ldmia r9!, {r0, r4, r6, r8}\n"                                                                \
-    "vshl.s32 q0, r8\n"                                                                            \
-    "vshl.s32 q1, r8\n"                                                                            \
-    "vqrdmulh.s32 q0, q0, r0\n"                                                                    \
-    "vqrdmulh.s32 q1, q1, r0\n"                                                                    \
-    "vpt.s32 lt, q0, zr\n"                                                                         \
-    "vaddt.i32 q0, q0, r6\n"                                                                       \
-    "vpt.s32 lt, q1, zr\n"                                                                         \
-    "vaddt.i32 q1, q1, r6\n"                                                                       \
-    "vrshl.s32 q0, r4\n"                                                                           \
-    "vrshl.s32 q1, r4\n"                                                                           \
-    "vqmovnb.s32 q0, q0\n"                                                                         \
-    "vqmovnt.s32 q0, q1\n"                                                                         \
-    "vstrh.16 q0, [r11], #16\n" HIL_MVE_NEXT
-
 #define HIL_MVE_VECTOR_CORRECT                                                                     \
     "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0") HIL_MVE_AWAY_FROM_ZERO("q1", "r0")
 
@@ -390,8 +368,6 @@ HIL_MVE_FUNCTION(hil_mve_vector_s8_uniform) { __asm__(HIL_MVE_VECTOR_UNIFORM(HIL
 HIL_MVE_FUNCTION(hil_mve_vector_s8_uniform_once) {
     __asm__(HIL_MVE_VECTOR_UNIFORM(HIL_MVE_ONCE, ""));
 }
-
-HIL_MVE_FUNCTION(hil_mve_vector_s8_wide) { __asm__(HIL_MVE_VECTOR_WIDE); }
 
 HIL_MVE_FUNCTION(hil_mve_vector_s8_uniform_linear) {
     __asm__(HIL_MVE_VECTOR_UNIFORM(HIL_MVE_TWICE, HIL_MVE_VECTOR_CORRECT));

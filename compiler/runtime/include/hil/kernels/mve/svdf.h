@@ -1,35 +1,26 @@
-/* Layers that see the last inputs (SVDF): features by the blocks of blocks_s8.h, moments a vector
+/* Layers that see the last inputs (SVDF): features by the block of wide_s8.h, moments a vector
  * at a time. */
 #ifndef HIL_KERNELS_MVE_SVDF_H
 #define HIL_KERNELS_MVE_SVDF_H
 
 #include "hil/kernels/generic/svdf.h"
 #include "hil/kernels/mve/columns_s8.h"
+#include "hil/kernels/mve/wide_s8.h"
 
 #define HIL_MVE_SVDF_FIELDS                                                                        \
     HIL_SVDF_FIELDS;                                                                               \
     HIL_SVDF_SCALES_FIELDS;                                                                        \
     int32_t chunks;       /* of 16 elements of an input, the depth rounded up */                   \
     int32_t eights;       /* of filters, their number rounded up */                                \
-    const int8_t *stream; /* of the filters, as blocks_s8.h draws it (wide) */                     \
+    const int8_t *stream; /* of the filters, as wide_s8.h draws it */                              \
     const int32_t *bias   /* of units, with what zero points of features add */
 
 /* The features of an input, saturated to int16. */
 HIL_INLINE void hil_mve_svdf_features(const int8_t *in, int32_t depth, const int8_t *stream,
                                       int32_t chunks, int32_t eights, int16_t *features,
                                       int8_t *row) {
-    const struct hil_mve_block block = {
-        .steps = eights,
-        .skipped = hil_mve_skip(chunks, HIL_MVE_VECTOR_SLOT_BYTES),
-        .x_bytes = HIL_MVE_CHUNK * chunks,
-        .zero_point = 0,
-        .low = 0,
-        .high = 0,
-        .offsets = {0},
-    };
     hil_mve_copy_chunks(row, in, depth, HIL_MVE_CHUNK);
-    void *const out = features;
-    hil_mve_vector_s8_wide(row, stream, (int8_t *)out, &block);
+    hil_mve_wide(0, row, stream, chunks, eights, features);
 }
 
 /* Moves a filter's features on and adds their products with the moments to the sum. */
@@ -77,11 +68,10 @@ eight = "batch * eights"
 eight_chunk = "eight * chunks"
 vector = "filter * ((memory + 6) // 8)"
 [cost.on.cortex-m55]
-call = 80.33
-unit = 14.42
-eight = 59.96
-eight_chunk = 23.23
-vector = 15.52
+call = 80.05
+eight = 33.09
+eight_chunk = 31.71
+vector = 21.83
 @*/
 struct hil_svdf_s8_state_s16_mve {
     HIL_MVE_SVDF_FIELDS;
@@ -121,10 +111,11 @@ eight = "batch * eights"
 eight_chunk = "eight * chunks"
 vector = "filter * ((memory + 14) // 16)"
 [cost.on.cortex-m55]
-unit = 35.23
-filter = 11.08
-eight = 97.18
-vector = 11.59
+call = 49.33
+unit = 13.6
+filter = 16.53
+eight = 91.21
+vector = 12.48
 @*/
 struct hil_svdf_s8_state_s8_mve {
     HIL_MVE_SVDF_FIELDS;
