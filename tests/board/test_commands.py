@@ -226,6 +226,7 @@ def test_the_command_is_ended_amid_a_run(number: int, code: int, message: str) -
     assert not emulator.is_running()
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_the_command_is_killed_amid_a_run() -> None:
     """Nothing of ours can run any more then; the kernel ends the emulator."""
     with long_run() as (process, emulator):

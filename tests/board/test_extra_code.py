@@ -262,6 +262,7 @@ def test_a_path_that_cmake_would_read_as_more_is_refused(path: str, tmp_path: Pa
         build([library], load_board("native"))
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_a_project_of_tvmc_keeps_the_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -235,6 +235,7 @@ def test_constants_of_the_caller_stay_where_they_are(tmp_path: Path) -> None:
     assert [each.constants for each in layouts(library.modules, board)] == [{}, {}]
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_a_library_with_two_models_is_told_apart(tmp_path: Path) -> None:
     """Their files lie in one folder."""
     cpu = load_board(BOARD).cpu.name

@@ -479,6 +479,7 @@ void *hil_device_context(const char *name) { return name[0] == 'e' ? &npu : 0; }
 """
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_archives_that_tvm_wrote(tmp_path: Path) -> None:
     """One of every kind in one image, two models of one archive, beside a model of ours."""
     libraries: list[ModelLibrary] = []

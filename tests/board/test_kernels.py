@@ -64,7 +64,7 @@ CALLS, CALLS_OF_EACH = 1000, 10
 ROW_ADDERS = {"hil_average_rows_f32_mve", "hil_mean_rows_f32_mve"}
 #: Which of the layers ``make test`` takes. RISC-V has the kernels of the others, and QEMU checks
 #: each access to memory by itself there: its memory protection has regions smaller than a page.
-SAMPLE = {"mps2-an385": 80, "mps2-an386": 60, "mps3-an547": 60, LARGE_M0: 160}
+SAMPLE = {"mps2-an385": 160, "mps2-an386": 120, "mps3-an547": 120, LARGE_M0: 320}
 
 #: Shapes of layers and attributes where one kernel or another takes another way: those for Helium,
 #: and the others'.

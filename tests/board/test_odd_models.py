@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import tflm
 from odd_models import ODD_MODELS, reference_name
 
@@ -13,6 +14,7 @@ from hil.verify import verify
 from hil.verify.samples import random_sample
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 @tflm.needs_tflm
 def test_on_a_board():
     board = load_board("mps2-an386")

@@ -28,7 +28,7 @@ WAYS = pytest.mark.parametrize(
     ("specialise", "name"),
     sampled(
         [(specialise, name) for specialise in (False, True) for name in BOARDS],
-        keep=[(False, "mps3-an547"), (True, "mps2-an386")],
+        keep=[(False, "mps3-an547")],
     ),
 )
 

@@ -371,6 +371,7 @@ def test_an_end_ends_the_processes(models: Path, number: signal.Signals) -> None
     assert (len(gone), alive) == (len(children), [])
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_a_live_table_on_a_terminal(models: Path) -> None:
     """rich draws it on stderr, and the results come afterwards, on stdout."""
     words = ["verify", str(models / "one.tflite"), "--board=native", "--board=mps2-an386"]

@@ -10,6 +10,7 @@ from typing import Any
 import models
 import numpy as np
 import pytest
+from campaigns import sampled
 from random_graphs import GraphBuilder
 from row_chains import random_chains
 
@@ -141,7 +142,7 @@ def test_models_compute_the_same_on_rows(name):
         np.testing.assert_array_equal(fed.get_output(0), expected(x))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", sampled(range(5), keep=range(2)))
 def test_random_chains_compute_the_same_on_rows(seed):
     """Strides that leave out rows, skip connections, averages, resized images, all types."""
     dtype = ("int8", "int8", "float32", "int16", "int8")[seed]

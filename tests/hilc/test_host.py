@@ -16,6 +16,7 @@ import models
 import numpy as np
 import pytest
 import tvm_archive
+from campaigns import sampled
 from random_graphs import GraphBuilder, random_graph, small_net
 
 import hilc
@@ -76,7 +77,7 @@ def _require_equal(got: Array, expected: Mapping[str, Array], tensor: str | Tens
     np.testing.assert_array_equal(got, held, err_msg=name)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", sampled(range(8), keep=range(3)))
 def test_random_graphs_equal_the_interpreter(seed: int) -> None:
     graph = random_graph(1000 + seed, ordinary_outputs=True)
     rng = np.random.default_rng(seed)
@@ -337,6 +338,7 @@ def test_several_pools() -> None:
                     _require_equal(output, expected, info)
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 @pytest.mark.parametrize("style", [s for s in tvm_archive.STYLES if s.version == 7], ids=str)
 def test_archives_that_tvm_wrote(style: tvm_archive.Style, tmp_path: Path) -> None:
     path = tvm_archive.tvm_tar(tmp_path / "x.tar", style, ("one", "two"))

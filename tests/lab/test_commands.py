@@ -80,6 +80,7 @@ def test_what_cannot_be(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_serve_and_reap(lab: Served, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["lab", "serve", "mps2-an385", "attic-1=netduinoplus2", "--seconds", "1"]
     assert main([*words, "--coordinator", lab.address, "--json"]) == 0

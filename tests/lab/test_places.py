@@ -217,6 +217,7 @@ def test_a_board_that_is_taken_away_is_told(lab: Served, keeper: Keeper) -> None
         time.sleep(0.02)
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_power_is_switched_by_labgrids_driver(lab: Served, keeper: Keeper) -> None:
     board = acquire(keeper, selector("lab:mps2-an385-1"))
     server = lab.boards[board.place]
