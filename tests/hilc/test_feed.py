@@ -341,3 +341,36 @@ def test_callbacks_that_fail_or_start_another_inference():
         # The inference that was started meanwhile goes on.
         assert push() == 7
         _pull(model, x)
+
+
+def test_a_pull_ends_with_any_inference_that_its_callback_started():
+    """Also with one that is over when the callback returns: another that failed, or that ran."""
+    x = np.ones((1, 8, 8, 4), np.int8)
+    builder = GraphBuilder()
+    graph = builder.graph(builder.conv(builder.conv(builder.input(*x.shape), 4), 2))
+    with host.load(hilc.compile(graph, feed="rows", io_in_pool=True, optimize="ram")) as model:
+        rows = _rows(model, x)
+
+        def fail(context: int, to: int, first: int, count: int) -> int:
+            return 1
+
+        def pull() -> None:
+            assert _call(model, "pull_rows", _callback(fail), None) == -1
+
+        def infer() -> None:
+            assert _call(model, "start_rows") == 0
+            assert _call(model, "push_rows", rows.ctypes.data_as(ctypes.c_void_p), 8) == 0
+            assert _call(model, "run") == 0
+
+        for other in (pull, infer):
+            done: list[int] = []
+
+            def starting(context: int, to: int, first: int, count: int) -> int:
+                if first > 2 and not done:  # noqa: B023
+                    done.append(first)  # noqa: B023
+                    other()  # noqa: B023
+                return 0
+
+            assert _call(model, "pull_rows", _callback(starting), None) == -1
+            assert done
+            assert _call(model, "run") == -1

@@ -140,13 +140,17 @@ _PULL_BODY = """\
 @feed    while (feed->begin < @total) {
         uint8_t *const rows = @scratch + feed->place;
         const int32_t first = feed->begin / @row;
-        /* Rows that are pushed meanwhile are refused, and another start ends this. */
-        feed->taken = HIL_FEED_SPENT;
-        if (fetch(context, rows, first, feed->end / @row - first) != 0 ||
-            feed->taken != HIL_FEED_SPENT) {
+        /* Rows that are pushed meanwhile are refused, and another start ends this: whatever came
+         * of it, `taken` is another number afterwards. */
+        feed->taken = HIL_FEED_FETCHING;
+        const int32_t failed = fetch(context, rows, first, feed->end / @row - first);
+        if (feed->taken != HIL_FEED_FETCHING) {
             return -1;
         }
-        feed->taken = feed->end;
+        feed->taken = failed != 0 ? HIL_FEED_SPENT : feed->end;
+        if (failed != 0) {
+            return -1;
+        }
         @compute;
     }
     feed->taken = @total;

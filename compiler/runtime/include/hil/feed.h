@@ -8,8 +8,10 @@
 
 #include "hil/quant.h"
 
-/* What `taken` is when a run has used the input up. */
+/* What `taken` is when a run has used the input up, or a pull has failed. */
 #define HIL_FEED_SPENT (-1)
+/* What it is while a callback fetches rows. */
+#define HIL_FEED_FETCHING (-2)
 
 /* Where an inference is in its input; in bytes. */
 struct hil_feed {
