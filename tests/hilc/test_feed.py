@@ -374,3 +374,26 @@ def test_a_pull_ends_with_any_inference_that_its_callback_started():
             assert _call(model, "pull_rows", _callback(starting), None) == -1
             assert done
             assert _call(model, "run") == -1
+
+
+def test_rows_that_were_pushed_make_the_last_outputs_unavailable():
+    """The layer that takes in the rows writes the output."""
+    builder = GraphBuilder()
+    graph = builder.graph(builder.conv(builder.input(1, 8, 8, 4), 2))
+    x = np.ones((8, 8, 4), np.int8)
+    with host.load(hilc.compile(graph, feed="rows")) as model:
+        result = model.run()
+        model.push_rows(x[:6])
+        for get in (lambda: model.get_output(0), lambda: result.outputs[0]):
+            with pytest.raises(InputError, match="rows of another inference were pushed"):
+                get()
+        with pytest.raises(InputError, match="2 of 8 rows"):
+            list(model.layer_outputs())
+        model.push_rows(x[6:])
+        model.run()
+        expected = model.get_output(0)
+        # An input that is set takes the place of rows, whichever way it is set.
+        model.push_rows(x[:6])
+        model.set_input_zero_copy(0, x[np.newaxis].copy())
+        model.run()
+        np.testing.assert_array_equal(model.get_output(0), expected)

@@ -56,7 +56,8 @@ class HostModel:
         self._outputs = [_aligned(info.nbytes) for info in module.outputs]
         self._bindings = Bindings(module.inputs, module.outputs)
         self._rows = Rows(module)
-        self._has_run = False
+        #: Why the outputs are no results; "": they are those of the last run.
+        self._no_results = "the model has not run"
         self._runs = 0
         # A module has one workspace: two threads would overwrite each other's data.
         self._turn = threading.Lock()
@@ -166,6 +167,7 @@ class HostModel:
         self._require_open()
         index = self._bindings.bind_input(which, array)
         self._inputs[index] = array.reshape(-1).view(np.uint8)
+        self._rows.missing = None
 
     def set_output_zero_copy(self, which: Which, array: Array | None) -> None:
         """Let the model write the output to ``array``; see :class:`hilc.executor.AotModule`."""
@@ -184,10 +186,10 @@ class HostModel:
         """Return a copy of an output of the last run, in its shape and type."""
         self._require_open()
         index = find_tensor(self.outputs, which, "output")
-        if not self._has_run:
+        if self._no_results:
             raise InputError(
-                f"output {self.outputs[index].name!r} of model {self.name!r} is not available: the "
-                "model has not run, or its last run failed",
+                f"output {self.outputs[index].name!r} of model {self.name!r} is not available: "
+                f"{self._no_results}",
                 "run the model first",
             )
         return _typed(self._outputs[index], self.outputs[index])
@@ -219,6 +221,9 @@ class HostModel:
         return self._rows.took(data.nbytes)
 
     def _start_rows(self) -> None:
+        if not self._no_results:
+            # Layers that rows complete may write outputs.
+            self._no_results = "rows of another inference were pushed since it ran"
         self._call_structs(f"{self.module.symbol}_start_rows", self._row_structs())
 
     def _push(self, data: Array) -> None:
@@ -301,10 +306,10 @@ class HostModel:
     @contextlib.contextmanager
     def _running(self) -> Iterator[None]:
         """Mark the outputs as valid when the body of the ``with`` statement succeeds."""
-        self._has_run = False
+        self._no_results = "its last run failed"
         self._runs += 1
         yield
-        self._has_run = True
+        self._no_results = ""
 
     def layer_outputs(self, first: int = 0) -> Iterator[tuple[Layer, list[Array]]]:
         """Run layer by layer; yield each from ``first`` on with copies of its outputs right after
@@ -317,6 +322,7 @@ class HostModel:
                 f"the library does not describe the layers of {self.name!r}",
                 "compile the model with hil compile",
             )
+        self._rows.require_all(1)
         with self._running():
             if self.module.fed_rows:
                 with self._alone():
