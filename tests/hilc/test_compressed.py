@@ -29,8 +29,8 @@ from hilc.target import get_cpu
 
 _DECODER = """
 #include "hil/decode.h"
-void decode(const uint8_t *stream, uint8_t *out, const int32_t *parts, int32_t count);
-void decode(const uint8_t *stream, uint8_t *out, const int32_t *parts, int32_t count) {
+int32_t decode(const uint8_t *stream, uint8_t *out, const int32_t *parts, int32_t count);
+int32_t decode(const uint8_t *stream, uint8_t *out, const int32_t *parts, int32_t count) {
     uint16_t table[1 << HIL_DECODE_BITS];
     struct hil_decoder decoder;
     hil_decoder_begin(&decoder, stream, table);
@@ -40,6 +40,7 @@ void decode(const uint8_t *stream, uint8_t *out, const int32_t *parts, int32_t c
     }
     uint8_t rows[4] = {0, 0, 0, 0};
     hil_place_columns(rows + 1, stream, 2, 1, 2);
+    return (int32_t)(decoder.next - stream);
 }
 """
 
@@ -66,16 +67,17 @@ def test_streams_decode_to_what_they_hold(decoder: ctypes.CDLL, kind: str) -> No
         stream = np.ascontiguousarray(code.stream)
         assert stream.nbytes == code.nbytes
         assert code.decoded_bytes == size
-        # The decoder writes nothing behind what it decodes.
+        # The decoder writes nothing behind what it decodes, and reads nothing behind the stream.
         out = np.full(size + 8, 99, np.int8)
         lengths = np.array([part.size for part in parts], np.int32)
-        decoder.decode(
+        bytes_read = decoder.decode(
             stream.ctypes.data_as(ctypes.c_void_p),
             out.ctypes.data_as(ctypes.c_void_p),
             lengths.ctypes.data_as(ctypes.c_void_p),
             ctypes.c_int32(len(parts)),
         )
         np.testing.assert_array_equal(out[:size], data)
+        assert bytes_read <= stream.nbytes
         assert (out[size:] == 99).all()
 
 

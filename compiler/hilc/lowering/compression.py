@@ -32,7 +32,7 @@ _LEAST_REPEAT, _MOST_REPEAT = 6, 256
 #: Bits that say how often.
 _REPEAT_BITS = 8
 #: Bytes behind the codewords that the decoder reads ahead.
-_READ_AHEAD = 2
+_READ_AHEAD = 3
 
 _Bytes = npt.NDArray[np.uint8]
 _Ints = npt.NDArray[np.int64]

@@ -58,7 +58,8 @@ static __attribute__((noinline)) void hil_decoder_begin(struct hil_decoder *deco
     decoder->last = 0;
 }
 
-/* Decodes the next `count` bytes. A stream ends with two bytes that are read, not used. */
+/* Decodes the next `count` bytes. A stream ends with three bytes: up to so many are read, and none
+ * is used. */
 static __attribute__((noinline)) void hil_decode(struct hil_decoder *decoder, uint8_t *out,
                                                  int32_t count) {
     const uint16_t *const table = decoder->table;
