@@ -131,7 +131,7 @@ def check_one_model(modules: Sequence[Module]) -> None:
         raise InputError(
             f"the input of {modules[0].name!r} comes by rows, and MLPerf Tiny's commands bring it "
             "as a whole",
-            "compile the model with feed=whole",
+            "compile the model with --feed whole",
         )
 
 

@@ -124,7 +124,7 @@ def _check_shareable(module: Module) -> None:
         raise InputError(
             f"the rows of {module.name!r} are fed to its workspace before a run, where another "
             "model's run would destroy them",
-            "compile it with feed=whole, or give each model its own workspace",
+            "compile it with --feed whole, or give each model its own workspace",
         )
     if module.io_in_pool:
         raise InputError(

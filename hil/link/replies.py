@@ -155,7 +155,7 @@ def not_answered(command: Command, url: str) -> DeviceError:
         hint = "build the firmware from a model with states, and flash it"
         return NotInFirmwareError(f"{fact}: none of its models has states", hint)
     if command in protocol.OF_FEEDS:
-        hint = "build the firmware from a model with feed=rows, and flash it"
+        hint = "build the firmware from a model with --feed rows, and flash it"
         return NotInFirmwareError(f"{fact}: none of its models takes rows", hint)
     return DeviceError(
         f"{fact}: its handshake does not list the command",

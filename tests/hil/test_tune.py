@@ -42,6 +42,17 @@ def test_a_log_of_something_else_is_not_written_over(
     assert main(["tune", str(model), "--board", BOARD, "-o", str(log), "--json"]) == 0
 
 
+def test_rows_are_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    model = tmp_path / "net.tflite"
+    model.write_bytes(convolutions())
+    assert main(["tune", str(model), "--board", BOARD, "--feed", "rows"]) == 2
+    streams = capsys.readouterr()
+    assert "--feed rows needs a group" in streams.err
+    assert "image 1" not in streams.err
+
+
 def changed(log: Path, target: Path, **fields: object) -> Path:
     target.write_text(json.dumps(json.loads(log.read_text()) | fields))
     return target

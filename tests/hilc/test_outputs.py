@@ -71,8 +71,8 @@ def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("file/x.npz", "cannot write .*file/x.npz: Not a directory"),
-        ("folder.npz", "cannot write .*folder.npz: Is a directory"),
+        ("file/x.npz", "cannot write .*x.npz: Not a directory\n\nhint: .*no file is in the place"),
+        ("folder.npz", "cannot write .*folder.npz: Is a directory\n\nhint: .*name of a file"),
         ("x.txt", "has the wrong suffix for outputs\n\nhint: use a name that ends in .npz"),
         ("mine.npz", "exists and is not outputs written by hil"),
         ("/proc/none/x.npz", "cannot write /proc/none/x.npz"),

@@ -36,6 +36,11 @@ _MOST_NAMED = 5
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 #: System errors of a full or failing disk.
 _UNWRITABLE = (*_FULL, errno.EFBIG, errno.EROFS, errno.EIO)
+#: What to do about those that the name itself causes.
+_REMEDIES = {
+    errno.ENOTDIR: "choose a name where no file is in the place of a folder",
+    errno.EISDIR: "give the name of a file: this one is a folder's",
+}
 
 
 class OutputError(InputError):
@@ -51,9 +56,8 @@ def cannot_write(place: object, error: OSError, remedy: str = "") -> OutputError
         )
     if error.errno == errno.EFBIG:
         return OutputError(f"cannot write {place}: {why}", "raise the limit of `ulimit -f`")
-    return OutputError(
-        f"cannot write {place}: {why}", remedy or "choose a place that can be written to"
-    )
+    hint = _REMEDIES.get(error.errno or 0, "choose a place that can be written to")
+    return OutputError(f"cannot write {place}: {why}", remedy or hint)
 
 
 def is_unwritable(error: OSError) -> bool:

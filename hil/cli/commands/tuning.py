@@ -42,6 +42,11 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
                 f"--{option} restricts kernels, but hil tune measures all of them",
                 f"drop --{option}",
             )
+    if args.feed == "rows":
+        raise InputError(
+            "hil tune measures layers one at a time, and --feed rows needs a group of them",
+            "drop --feed; the log serves hil compile --feed rows as well",
+        )
     (model,) = sources
     options = compile_options(args, board, for_firmware=True).compiler(model.name)
     cpu = get_cpu(options.cpu)
