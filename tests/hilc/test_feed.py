@@ -15,6 +15,7 @@ from random_graphs import GraphBuilder
 from row_chains import random_chains
 
 import hilc
+from hil.page.plan_json import plan_from_json, plan_json
 from hilc import CompileOptions, InputError, host
 from hilc.host import HostModel
 from hilc.interpreter import run
@@ -189,7 +190,9 @@ def test_no_input_lies_in_memory_as_a_whole():
     (info,) = module.inputs
     assert info.offset is None
     assert module.workspace_bytes < info.nbytes / 3
-    slots = library.plans[module.name]().slots
+    plan = library.plans[module.name]()
+    assert plan_from_json(plan_json(plan), "the plan") == plan
+    slots = plan.slots
     (kept,) = (slot for slot in slots if slot.name == "progress of the input's rows")
     assert (kept.first, kept.last) == (BEFORE, len(module.layers))
     assert not any(slot.what == "input" for slot in slots)

@@ -163,7 +163,7 @@ def _arena_slots(program: Program) -> Iterator[ArenaSlot]:
     if (kept := program.feed) is not None:
         size, end = program.fed_call.feed_bytes, len(program.steps)
         yield ArenaSlot(
-            "progress of the input's rows", "scratch", size, kept.pool, kept.value, BEFORE, end
+            "progress of the input's rows", "tensor", size, kept.pool, kept.value, BEFORE, end
         )
     for index, step in enumerate(program.steps):
         if (place_of := step.scratch) is not None:
