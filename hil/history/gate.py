@@ -109,9 +109,10 @@ def gate(
         change = changes[name]
         if change.before is None or change.after is None:
             lacking = baseline if change.before is None else current
+            how = "with --energy" if name == "energy" else "with this version"
             raise InputError(
                 f"{lacking.source} does not tell the {change.title} of {lacking.title}",
-                f"measure it anew with this version, or drop --max-{name}",
+                f"measure it anew {how}, or drop --max-{name}",
             )
         if not limit.allows(change.before, change.after):
             layer = comparison.most_slowed if name == "slower" else None

@@ -122,6 +122,7 @@ def test_excesses_have_their_units(folder: Folder) -> None:
         "limit is 4 bytes more\n"
         "kws on mps2-an386: energy 3.25 uJ: 0.25 more than 3 (+8.33 %); the limit is 0 more\n"
     )
+    assert "measure it anew with --energy" in folder.gate(more, "--max-energy", "0", code=2)
     # A counter of a later version, or of somebody else's file.
     other = changed(counter="ticks", per_inference=1008)
     text = folder.gate(other, *words[4:], baseline=changed(counter="ticks"), code=1)
