@@ -6,26 +6,22 @@ one. The key of an entry consists of all its inputs, the compiler itself include
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import logging
 import os
-import platform
 import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 import hilc
 from hil.firmware.toolchain import program_version
 from hil.support.cache import cache_folder, digest, forget_unused, sealed, unsealed, used
+from hil.support.identity import compiler_identity
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.llvm import find_clang
 from hilc.errors import HilError, InputError
@@ -35,7 +31,6 @@ from hilc.lowering.registry import has_foreign_builders
 from hilc.options import CompileOptions
 from hilc.support.jsondata import decode
 from hilc.support.outputs import write_file
-from hilc.support.resources import data_dir
 from hilc.target import Cpu, load_cpu
 
 _LOG = logging.getLogger("hil.compiled")
@@ -43,8 +38,6 @@ _LOG = logging.getLogger("hil.compiled")
 _KEY_VERSION = 1
 #: Options that are in the key in another form, or do not affect the library.
 _NOT_KEY = frozenset({"cpu", "name", "externals", "progress", "shapes", "inputs", "samples"})
-#: Files of the compiler.
-_SOURCES = (".py", ".c", ".h", ".toml")
 
 
 def compile_model(path: Path, options: CompileOptions) -> ModelLibrary:
@@ -104,7 +97,7 @@ def _entry(path: Path, options: CompileOptions) -> Path | None:
         "core": [digest(core.path), digest(core.toolchain.path)],
         "name": options.name if options.name is not None else path.stem,
         "options": values,
-        "compiler": _compiler(),
+        "compiler": compiler_identity(),
         "clang": _clang(core) if options.codegen == "llvm" else None,
         "date": os.environ.get("SOURCE_DATE_EPOCH"),
     }
@@ -125,24 +118,6 @@ def _plain(value: Any) -> Any:
 def _values(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass without copying: mapping proxies cannot be copied."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-@functools.cache
-def _compiler() -> str:
-    """Return a description of this compiler and its dependencies that identifies it."""
-    versions = f"{platform.python_version()} {np.__version__}"
-    with suppress(PackageNotFoundError):
-        versions += f" {version('onnx')}"
-    found = hashlib.sha256(versions.encode())
-    for root in _roots():
-        for path in sorted(root.rglob("*")):
-            if path.suffix in _SOURCES:
-                found.update(f"{path.relative_to(root).as_posix()}:{digest(path)}\n".encode())
-    return found.hexdigest()
-
-
-def _roots() -> tuple[Path, Path]:
-    return Path(hilc.__file__).parent, data_dir("runtime")
 
 
 def _clang(cpu: Cpu) -> list[str | None]:

@@ -88,7 +88,7 @@ def used(path: Path) -> None:
 def forget_unused() -> None:
     """Remove what was not used for a month, so that nightly runs do not fill the disk."""
     oldest_s = time.time() - _KEPT_DAYS * 24 * 3600
-    for kind in ("builds", "libraries"):
+    for kind in ("builds", "libraries", "answers"):
         # Another process may do the same, or be faster: what is gone or in use is not our concern.
         with suppress(OSError):
             for entry in (cache_folder() / kind).iterdir():

@@ -16,7 +16,6 @@ import termios
 from pathlib import Path
 from typing import Any, cast
 
-import numpy
 import pytest
 from small_models import convolutions
 
@@ -24,6 +23,7 @@ import hil.firmware.compiled as compiled_module
 import hilc
 from hil.cli import main
 from hil.firmware.compiled import compile_model
+from hil.support import identity
 from hil.support.cache import cache_folder
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import HilError, InputError
@@ -110,7 +110,7 @@ def test_whatever_goes_in_is_in_the_key(
     assert compiled() == 1
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1000000000")
     assert compiled() == 1
-    monkeypatch.setattr(compiled_module, "_compiler", lambda: "another")
+    monkeypatch.setattr(compiled_module, "compiler_identity", lambda: "another")
     assert compiled() == 1
     assert compiled() == 0
 
@@ -120,18 +120,18 @@ def test_the_compiler_itself_is_in_the_key(
     change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copies = tmp_path / "hilc", tmp_path / "runtime"
-    for source, copy in zip(compiled_module._roots(), copies, strict=True):
+    for source, copy in zip(identity._roots(), copies, strict=True):
         shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", "_data"))
-    own = compiled_module._compiler()
-    monkeypatch.setattr(compiled_module, "_roots", lambda: copies)
+    own = identity.compiler_identity()
+    monkeypatch.setattr(identity, "_roots", lambda: copies)
     if change == "numpy":
-        monkeypatch.setattr(numpy, "__version__", "0.0.0")
+        monkeypatch.setattr(identity, "version", lambda name: "0.0.0")
     elif change != "nothing":
         name = "hilc/memory/plan.py" if change == "module" else "runtime/include/hil/quant.h"
         (tmp_path / name).write_text((tmp_path / name).read_text() + "\n")
-    compiled_module._compiler.cache_clear()
-    assert (compiled_module._compiler() == own) == (change == "nothing")
-    compiled_module._compiler.cache_clear()
+    identity.compiler_identity.cache_clear()
+    assert (identity.compiler_identity() == own) == (change == "nothing")
+    identity.compiler_identity.cache_clear()
 
 
 @pytest.mark.parametrize("damage", ["archive cut", "archive gone", "about changed", "a folder"])

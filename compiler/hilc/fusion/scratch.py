@@ -5,7 +5,7 @@ entries.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from hilc.support.intervals import joined
@@ -22,6 +22,9 @@ Ranges = tuple[tuple[int, int], ...]
 
 #: A moment with constant offsets: a part of the schedule, and its entry.
 Moment = tuple[int, int]
+
+#: The moments at which an item has the same live ranges, by these.
+_Spans = Mapping[Ranges, Set[Moment]]
 
 
 @dataclass
@@ -41,8 +44,9 @@ def place_items(items: Sequence[Item]) -> int:
 
     Two items may share bytes that are never live in both.
     """
-    apart = _forbidden(items)
-    bound = _most_at_once(items)
+    spans = [_moments_by_ranges(item) for item in items]
+    apart = _forbidden(spans)
+    bound = max([_most_at_once(spans), *(item.nbytes for item in items)], default=0)
     orders = [
         sorted(range(len(items)), key=lambda i: (-items[i].nbytes, i)),
         sorted(range(len(items)), key=lambda i: (-items[i].duration, -items[i].nbytes, i)),
@@ -64,12 +68,11 @@ def place_items(items: Sequence[Item]) -> int:
             # Few items have few permutations.
             continue
         known.add(tuple(order))
-        offsets = _first_fit(items, order, apart)
-        end = max((o + i.nbytes for o, i in zip(offsets, items, strict=True)), default=0)
-        if best is None or end < best[0]:
-            best = end, offsets
-        if end <= bound or len(items) < 2:
-            break
+        found = _first_fit(items, order, apart, None if best is None else best[0])
+        if found is not None:
+            best = found
+            if best[0] <= bound or len(items) < 2:
+                break
     assert best is not None
     for item, offset in zip(items, best[1], strict=True):
         item.offset = offset
@@ -80,30 +83,42 @@ def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-def _most_at_once(items: Sequence[Item]) -> int:
+def _moments_by_ranges(item: Item) -> _Spans:
+    """Return the moments of an item at which it has the same live ranges, together."""
+    spans: dict[Ranges, set[Moment]] = {}
+    for moment, ranges in item.live.items():
+        spans.setdefault(ranges, set()).add(moment)
+    return spans
+
+
+def _most_at_once(items: Sequence[_Spans]) -> int:
     used: dict[Moment, int] = {}
-    for item in items:
-        for moment, ranges in item.live.items():
+    for spans in items:
+        for ranges, moments in spans.items():
             # Ranges within an item may overlap.
             begins, ends = joined(ranges)
-            used[moment] = used.get(moment, 0) + sum(ends) - sum(begins)
-    return max([*used.values(), *(item.nbytes for item in items)], default=0)
+            nbytes = sum(ends) - sum(begins)
+            for moment in moments:
+                used[moment] = used.get(moment, 0) + nbytes
+    return max(used.values(), default=0)
 
 
-def _forbidden(items: Sequence[Item]) -> dict[tuple[int, int], list[tuple[int, int]]]:
+def _forbidden(items: Sequence[_Spans]) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """Return, for items ``a`` and ``b``, the open intervals in which ``offset(b) - offset(a)`` must
     not lie.
     """
     found = {}
     for a, first in enumerate(items):
         for b in range(a + 1, len(items)):
-            second = items[b]
-            met = {(first.live[e], second.live[e]) for e in first.live.keys() & second.live.keys()}
-            ranges = {(*one, *other) for pair in met for one in pair[0] for other in pair[1]}
-            lows, highs = joined(
+            ranges = {
                 (begin - other_end, end - other_begin)
-                for begin, end, other_begin, other_end in ranges
-            )
+                for own, moments in first.items()
+                for others, other_moments in items[b].items()
+                if not moments.isdisjoint(other_moments)
+                for begin, end in own
+                for other_begin, other_end in others
+            }
+            lows, highs = joined(ranges)
             found[a, b] = list(zip(lows, highs, strict=True))
             found[b, a] = [(-high, -low) for low, high in found[a, b]]
     return found
@@ -113,9 +128,14 @@ def _first_fit(
     items: Sequence[Item],
     order: Sequence[int],
     apart: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
-) -> list[int]:
+    most: int | None,
+) -> tuple[int, list[int]] | None:
+    """Return the end and the offsets of the items, each at the lowest one that is free in this
+    order; None where the end is not below ``most``.
+    """
     offsets = [-1] * len(items)
     placed: list[int] = []
+    total = 0
     for index in order:
         taken = [
             (offsets[other] + low, offsets[other] + high)
@@ -129,4 +149,7 @@ def _first_fit(
                 offset = aligned(high)
         offsets[index] = offset
         placed.append(index)
-    return offsets
+        total = max(total, offset + items[index].nbytes)
+        if most is not None and total >= most:
+            return None
+    return total, offsets

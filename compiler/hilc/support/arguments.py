@@ -19,8 +19,6 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from hilc.errors import InputError
 
 _Keywords = ParamSpec("_Keywords")
@@ -28,7 +26,7 @@ _Result = TypeVar("_Result")
 
 #: What is accepted for a type beyond its own values, and how messages call it.
 _SCALARS: Mapping[Any, tuple[Callable[[object], bool], str]] = {
-    bool: (lambda x: isinstance(x, bool | np.bool_), "True or False"),
+    bool: (lambda x: isinstance(x, bool) or _is_numpys(type(x), "bool", "bool_"), "True or False"),
     int: (lambda x: isinstance(x, Integral) and not isinstance(x, bool), "an int"),
     float: (lambda x: isinstance(x, Real) and not isinstance(x, bool), "a number"),
     str: (lambda x: isinstance(x, str), "a str"),
@@ -38,6 +36,11 @@ _SCALARS: Mapping[Any, tuple[Callable[[object], bool], str]] = {
 }
 _LISTS = (Iterable, Collection)
 _MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _is_numpys(kind: type, *names: str) -> bool:
+    """Return whether a type is numpy's, of one of these names; numpy need not be loaded for it."""
+    return kind.__module__ == "numpy" and kind.__name__ in names
 
 
 def typed(function: Callable[_Keywords, _Result]) -> Callable[_Keywords, _Result]:
@@ -122,7 +125,7 @@ def _accepts(accepted: Any, value: object) -> bool:
     if origin is Callable or accepted is Callable:
         return callable(value)
     kind = origin or accepted
-    if not isinstance(kind, type) or kind is np.ndarray or _is_open(kind):
+    if not isinstance(kind, type) or _is_numpys(kind, "ndarray") or _is_open(kind):
         return True
     if issubclass(kind, Mapping):
         return isinstance(value, Mapping) and all(
@@ -154,7 +157,7 @@ def _described(accepted: Any) -> str:
     if origin is Callable or accepted is Callable:
         return "a function"
     kind = origin or accepted
-    if kind is np.ndarray:
+    if _is_numpys(kind, "ndarray"):
         return "an array"
     if isinstance(kind, type) and issubclass(kind, Mapping):
         return f"a mapping of {' to '.join(map(_in_list, arguments))}"

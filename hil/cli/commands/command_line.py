@@ -262,7 +262,7 @@ def _add_model_commands(commands: Any) -> None:
     build = _command(
         commands,
         "build",
-        "compiling",
+        "building",
         "Build a firmware project and its ELF; report the sizes.",
     )
     _add_models(build)

@@ -6,7 +6,7 @@ import argparse
 import time
 
 from hil.board import load_board
-from hil.cli.commands.compiling import module_json
+from hil.cli.commands.compiled import module_json
 from hil.cli.commands.options import compile_options, compiled
 from hil.cli.console import Console, table
 from hil.export.formats.arduino import PLACEHOLDER

@@ -1,0 +1,134 @@
+"""The way from a model to its library: read, planned, generated."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from hilc.artifact.generate import generate
+from hilc.artifact.library import ModelLibrary
+from hilc.codegen.control_flow import with_control_flow
+from hilc.codegen.dialects import require_installed
+from hilc.codegen.names import name_pools
+from hilc.memory.explain import Explanation
+from hilc.memory.explain import explain as explain_program
+from hilc.memory.plan import Planner
+from hilc.memory.program import PoolSpec, Program
+from hilc.ops import OPS
+from hilc.options import CompileOptions, Model, takes_options
+from hilc.schedule.groups import require_fed_group
+from hilc.schedule.search import Found, LimitError, search
+from hilc.schedule.tuning import load_tuning
+from hilc.source import Source, prepare
+from hilc.support.version import __version__
+from hilc.target import Cpu, load_cpu
+from hilc.transforms.feed import with_feed
+
+
+@takes_options(CompileOptions)
+def compile(model: Model, options: CompileOptions) -> ModelLibrary:
+    """Compile a model, given as a file, its bytes or a graph, or as an object: a PyTorch module
+    with `samples`, a program of `torch.export`, an ONNX `ModelProto`.
+
+    The options are keywords, or one value as `options`: :class:`CompileOptions` says what each is.
+
+    Raises :class:`InputError` for options that do not go together, names that become one in C, and
+    a model that does not fit into `memory`, `ram` or `flash`; :class:`ModelError` and
+    :class:`UnsupportedError` for what is wrong with the model.
+    """
+    require_installed(options)
+    planned = _planned(model, options)
+    source, found = planned.source, planned.found
+    if found is not None:
+        options = replace(options, optimize=found.sharing)
+    library = generate(planned.program, options, source.file, source.original, source.folded)
+    name = library.modules[0].name
+    return replace(
+        library,
+        reports={} if found is None else {name: found.report},
+        plans={name: partial(explain_program, planned.program)},
+    )
+
+
+@takes_options(CompileOptions)
+def explain(model: Model, options: CompileOptions) -> Explanation:
+    """Return the memory use of the program that :func:`compile` creates for these arguments.
+
+    It includes the cost of the next smaller program, unless `choice` leaves nothing to search.
+    Raises like :func:`compile`.
+    """
+    planned = _planned(model, options)
+    found = planned.found
+    return explain_program(planned.program, None if found is None else found.next_saving())
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """Program of a model; ``found`` is None if the caller gave the choice."""
+
+    source: Source
+    program: Program
+    found: Found | None
+
+
+def _planned(model: Model, options: CompileOptions) -> _Planned:
+    cpu = load_cpu(options.cpu)
+    source = prepare(
+        model,
+        options.name,
+        cpu,
+        externals=options.externals,
+        api=options.api,
+        fold_constant_channels=options.fold_constant_channels,
+        allow_float=options.allow_float,
+        numerics=options.numerics,
+        shapes=options.shapes,
+        inputs=options.inputs,
+        samples=options.samples,
+    )
+    goals = [options.optimize]
+    if any(OPS[node.op].control for node in source.graph.nodes):
+        # The graphs that it calls are planned before the limits of the whole are known to hold.
+        limits = {"ram": options.ram, "size": options.flash}
+        goals += [goal for goal, limit in limits.items() if limit is not None]
+    for goal in goals[:-1]:
+        with suppress(LimitError):
+            return _within(source, cpu, options, goal)
+    return _within(source, cpu, options, goals[-1])
+
+
+def _within(source: Source, cpu: Cpu, options: CompileOptions, goal: str) -> _Planned:
+    """Return the program of a source; the graphs that it calls are planned for ``goal``."""
+    called = replace(options, optimize=goal)
+    source = replace(source, graph=with_control_flow(source.graph, cpu, called))
+    if options.feed == "rows":
+        source = replace(source, graph=with_feed(source.graph))
+    planner = Planner(
+        source.graph,
+        cpu,
+        io_in_pool=options.io_in_pool,
+        keep_inputs=options.keep_inputs,
+        pins=options.pins,
+        memory=name_pools(options.memory) or (PoolSpec(),),
+        scratch_in_pool=options.pools != "calls",
+    )
+    if options.feed == "rows":
+        require_fed_group(planner)
+    if options.choice is not None:
+        return _Planned(source, planner.plan(options.choice), None)
+    tuning = options.tuning
+    if isinstance(tuning, str | Path):
+        tuning = load_tuning(tuning)
+    if tuning is not None:
+        tuning.check(source, cpu, __version__)
+    found = search(
+        planner,
+        optimize=options.optimize,
+        ram=options.ram,
+        flash=options.flash,
+        tuning=tuning,
+        progress=options.progress,
+    )
+    return _Planned(source, found.program, found)
