@@ -4,7 +4,9 @@
 ``make torture`` runs all campaigns for minutes, ``TORTURE=hours make torture`` with the counts that
 docs/reliability.md publishes. The campaigns are the modules of tests/torture. ``--write`` keeps the
 run of a campaign in docs/reliability/NAME.json and writes the page from all runs that are kept,
-``--page`` writes the page alone, after a change of a campaign's description or a merge.
+``--add`` adds a run with another seed to the one that is kept, ``--page`` writes the page alone,
+after a change of a campaign's description or a merge. SIGINT and SIGTERM end a campaign with what
+it has counted by then, where its counts add up; of the others they leave nothing.
 """
 
 from __future__ import annotations
@@ -12,21 +14,33 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import itertools
 import json
 import os
 import pkgutil
+import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import marked
 import torture
-from torture.campaign import Budget, Campaign, Run, run
+from torture.campaign import (
+    Budget,
+    Call,
+    Campaign,
+    Counting,
+    Counts,
+    Figures,
+    Run,
+    run,
+)
 
 from hil.cli.console import table
 
@@ -42,7 +56,8 @@ _HEAD = """# Reliability
 
 What was attacked, how often, and what got through. `make torture` repeats all of it in minutes with
 smaller counts, `TORTURE=hours make torture` with the greatest; `python ci/torture.py NAME` runs one
-campaign, and `--write` renews its part of this page. Whatever a campaign finds fails it. Who is
+campaign, `--write` renews its part of this page, and `--add` adds to it what a run with another
+seed counts. Whatever a campaign finds fails it. Who is
 trusted with what stands in [Security](../SECURITY.md), what is proven of the generated code in
 [Soundness](../SOUNDNESS.md).
 """
@@ -64,8 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     known = names()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}")
-    parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--seed", type=int, help="default: 1; with --add the next that is unused")
     parser.add_argument("--write", action="store_true", help="keep these runs and write the page")
+    parser.add_argument("--add", action="store_true", help="the same, added to the runs kept")
     parser.add_argument("--page", action="store_true", help="write the page from the runs kept")
     parser.add_argument(
         "--keep",
@@ -81,11 +97,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if length not in ("minutes", "hours"):
         parser.error(f"TORTURE is {length!r}; use minutes or hours")
     if args.page:
-        if args.names or args.write:
-            parser.error("--page runs no campaign; leave out its name and --write")
+        if args.names or args.write or args.add:
+            parser.error("--page runs no campaign; leave out its name, --write and --add")
         PAGE.write_text(page(kept()), encoding="utf-8")
         return 0
 
+    if args.write and args.add:
+        parser.error("--write replaces what is kept, --add adds to it; use one of them")
+
+    signal.signal(signal.SIGTERM, _stop)
     keep = args.keep or Path(tempfile.mkdtemp(prefix="torture-"))
     code = 0
     for name in args.names or known:
@@ -93,13 +113,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         # A campaign that breaks off must not hide what the others find.
         try:
-            code = max(code, _run(name, Budget(length == "hours", args.seed, folder), args.write))
+            before = _kept(name) if args.add else None
+            budget = Budget(length == "hours", _seed(args.seed, before), folder)
+            code = max(code, _run(name, budget, before, args.write or args.add))
+            if budget.is_stopped:
+                break
+        except KeyboardInterrupt:
+            print(f"STOPPED {name}, of which nothing is kept", file=sys.stderr)
+            code = _BROKEN
+            break
         except Exception:
             traceback.print_exc()
             print(f"BROKEN {name}", file=sys.stderr)
             code = _BROKEN
-        with contextlib.suppress(OSError):
-            folder.rmdir()  # unless something is kept in it
+        finally:
+            with contextlib.suppress(OSError):
+                folder.rmdir()  # unless something is kept in it
     if any(keep.iterdir()):
         print(f"what got through is kept in {keep}", file=sys.stderr)
     else:
@@ -107,51 +136,92 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(name: str, budget: Budget, write: bool) -> int:
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _seed(given: int | None, before: Run | None) -> int:
+    """Return the seed of a run that is added to the one ``before``."""
+    used = {call.seed for call in before.calls} if before is not None else set()
+    if given in used:
+        raise ValueError(f"a run with the seed {given} is kept already")
+    return given if given is not None else max(used, default=0) + 1
+
+
+def _run(name: str, budget: Budget, before: Run | None, write: bool) -> int:
     """Run a campaign, print its figures and keep them if asked to."""
     one = campaign(name)
+    if before is not None and not isinstance(before.result, Counts):
+        raise ValueError(f"the figures of {name} are of one run; use --write")
     done = run(one, budget)
-    figures = done.figures
+    figures = _figures(one, done)
     print(f"\n{one.TITLE}\n\n{table(figures.rows, figures.heads)}")
     for line in (*figures.notes, *(f"FOUND {f.what}: {f.how}" for f in figures.findings)):
         print(line)
     sys.stdout.flush()
     if write:
         KEPT.mkdir(exist_ok=True)
-        _file(name).write_text(json.dumps(done.to_json(), indent=1) + "\n", encoding="utf-8")
+        total = done if before is None else before + done
+        _file(name).write_text(json.dumps(total.to_json(), indent=1) + "\n", encoding="utf-8")
         PAGE.write_text(page(kept()), encoding="utf-8")
     return _FOUND if figures.findings else 0
+
+
+def _figures(one: Campaign, done: Run) -> Figures:
+    """Return what a reader sees of a run."""
+    if isinstance(done.result, Counts):
+        return cast(Counting, one).figures(done.result)
+    return done.result
 
 
 def _file(name: str) -> Path:
     return KEPT / f"{name}.json"
 
 
+def _kept(name: str) -> Run | None:
+    """Return the run of a campaign that is kept."""
+    file = _file(name)
+    if not file.is_file():
+        return None
+    return Run.from_json(json.loads(file.read_text(encoding="utf-8")))
+
+
 def kept() -> dict[str, Run]:
     """Return the runs that are kept, by the name of their campaign."""
-    files = {name: _file(name) for name in names()}
-    return {
-        name: Run.from_json(json.loads(file.read_text(encoding="utf-8")))
-        for name, file in files.items()
-        if file.is_file()
-    }
+    return {name: run for name in names() if (run := _kept(name)) is not None}
 
 
 def page(runs: Mapping[str, Run]) -> str:
     """Return docs/reliability.md."""
     parts = [_HEAD]
     for name, one in runs.items():
-        about, figures = campaign(name), one.figures
+        about = campaign(name)
+        figures = _figures(about, one)
         parts += [f"## {about.TITLE}\n", about.ABOUT.strip() + "\n"]
         parts.append(marked.table(figures.heads, figures.rows) + "\n")
         parts += [f"{note}\n" for note in figures.notes]
         parts += [f"**Open**: {finding.what} ({finding.how})\n" for finding in figures.findings]
-        size = "TORTURE=hours " if one.is_long else ""
-        parts.append(
-            f"`{size}python ci/torture.py {name} --seed {one.seed}`: {_duration(one.seconds)} on "
-            f"{one.cores} cores, Python {one.python}, version {one.version}.\n"
-        )
+        parts += [f"{line}\n" for line in _commands(name, one.calls)]
     return "\n".join(parts)
+
+
+def _commands(name: str, calls: Sequence[Call]) -> Iterator[str]:
+    """Yield a line for all calls that differ in their seed and time only."""
+
+    def kind(call: Call) -> tuple[object, ...]:
+        return call.is_long, call.is_whole, call.cores, call.python, call.version
+
+    for _, group in itertools.groupby(calls, kind):
+        alike = list(group)
+        one, seeds = alike[0], [str(call.seed) for call in alike]
+        size = "TORTURE=hours " if one.is_long else ""
+        command = f"`{size}python ci/torture.py {name} --seed {seeds[0]}`"
+        also = f", also with the seeds {', '.join(seeds[1:])}" if seeds[1:] else ""
+        ended = "" if one.is_whole else ", stopped before its end"
+        yield (
+            f"{command}{also}{ended}: {_duration(sum(call.seconds for call in alike))} on "
+            f"{one.cores} cores, Python {one.python}, version {one.version}."
+        )
 
 
 def _duration(seconds: float) -> str:

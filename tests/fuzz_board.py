@@ -38,6 +38,7 @@ _LIBFUZZER_PART = "libclang_rt.fuzzer"
 _MAX_BYTES, _MAX_BYTES_OF_LARGE_FRAMES = 1024, 4096
 #: For one input, at which libFuzzer says that it hangs.
 _INPUT_S = 20
+_INTERRUPTED = "libFuzzer: run interrupted"
 _MEMORY_MB = 1024
 
 
@@ -220,6 +221,8 @@ class Fuzzed:
     crash: Path | None
     #: What libFuzzer said.
     output: str
+    #: Whether a signal ended it, SIGINT or SIGTERM, to this process or to libFuzzer.
+    is_stopped: bool = False
 
 
 def fuzz(
@@ -236,7 +239,8 @@ def fuzz(
 ) -> Fuzzed:
     """Run for so many inputs or seconds, from those of the folders; the first takes new ones.
 
-    An input that breaks the server ends the run and is left in ``keep``.
+    An input that breaks the server ends the run and is left in ``keep``. A KeyboardInterrupt ends
+    it with what it has run by then.
     """
     before = set(keep.iterdir())
     environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
@@ -249,16 +253,24 @@ def fuzz(
         *([f"-dict={dictionary}"] if dictionary is not None else []), *corpora,
     ]  # fmt: skip
     start = time.monotonic()
-    done = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", env=environment
-    )
+    is_stopped = False
+    with tempfile.TemporaryFile("w+", errors="replace") as told:
+        child = subprocess.Popen(command, stdout=told, stderr=told, env=environment)
+        try:
+            code = child.wait()
+        except KeyboardInterrupt:
+            child.terminate()
+            code, is_stopped = child.wait(), True
+        told.seek(0)
+        output = told.read()
     took = time.monotonic() - start
-    stats = dict(re.findall(r"^stat::(\w+):\s+(\d+)$", done.stderr, re.M))
+    is_stopped |= _INTERRUPTED in output
+    stats = dict(re.findall(r"^stat::(\w+):\s+(\d+)$", output, re.M))
     left = sorted(set(keep.iterdir()) - before)
-    if (done.returncode == 0) == bool(left):
-        raise RuntimeError(f"libFuzzer ended with {done.returncode}: {done.stderr[-2000:]}")
+    if not is_stopped and (code == 0) == bool(left):
+        raise RuntimeError(f"libFuzzer ended with {code}: {output[-2000:]}")
     executions = int(stats.get("number_of_executed_units", 0))
-    return Fuzzed(executions, took, left[0] if left else None, done.stderr)
+    return Fuzzed(executions, took, left[0] if left else None, output, is_stopped)
 
 
 def merge(program: Path, into: Path, corpora: Sequence[Path]) -> None:

@@ -74,7 +74,7 @@ class Worker:
             return
         known = self.breaches.get(f"{when}: {seen.breach}")
         if known is None:
-            number = len(self.breaches)
+            number = len(list((self._folder / "breaches").glob("*.txt")))
             (self._folder / "breaches" / f"{number}").write_bytes(data)
             (self._folder / "breaches" / f"{number}.txt").write_text(seen.detail, errors="replace")
             known = self.breaches[f"{when}: {seen.breach}"] = {"count": 0, "file": number}

@@ -18,6 +18,8 @@ from hil.link import protocol
 _HEADER: Final = Struct("<HHBB")
 _CRC: Final = Struct("<I")
 _BODY_MIN: Final = _HEADER.size + _CRC.size
+#: Bytes of the longest block of COBS, beside its code.
+_BLOCK: Final = 254
 
 
 class Bad(Enum):
@@ -55,26 +57,25 @@ def cobs_encode(data: bytes) -> bytes:
     """Return ``data`` without zero bytes, longer by one byte per 254 begun (at least one)."""
     out = bytearray()
     *zero_ended, last = data.split(b"\0")
+    # A tensor of many zeros has as many blocks.
     for run in zero_ended:
-        _append_block(out, run, _append_full_blocks(out, run))
+        tail = _append_full_blocks(out, run) if len(run) >= _BLOCK else 0
+        out.append(len(run) - tail + 1)
+        out += run[tail:]
     tail = _append_full_blocks(out, last)
     if tail < len(last) or not last:
-        _append_block(out, last, tail)
+        out.append(len(last) - tail + 1)
+        out += last[tail:]
     return bytes(out)
 
 
 def _append_full_blocks(out: bytearray, run: bytes) -> int:
-    """Append the full blocks of 254 bytes, which need no zero; return the position of the rest."""
-    tail = len(run) - len(run) % 254
-    for start in range(0, tail, 254):
+    """Append the full blocks, which need no zero; return the position of the rest."""
+    tail = len(run) - len(run) % _BLOCK
+    for start in range(0, tail, _BLOCK):
         out.append(0xFF)
-        out += run[start : start + 254]
+        out += run[start : start + _BLOCK]
     return tail
-
-
-def _append_block(out: bytearray, run: bytes, start: int) -> None:
-    out.append(len(run) - start + 1)
-    out += run[start:]
 
 
 def cobs_decode(data: bytes) -> bytes | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from torture.campaign import Budget, Figures, Finding, Run
+from torture.campaign import Budget, Call, Counts, Figures, Finding, Run
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
@@ -38,10 +41,10 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def _campaigns(
-    script: Any, monkeypatch: pytest.MonkeyPatch, **runs: Callable[[Budget], Figures]
+    script: Any, monkeypatch: pytest.MonkeyPatch, **runs: Callable[[Budget], Figures | Counts]
 ) -> None:
     known = {
-        name: SimpleNamespace(TITLE=f"The {name}", ABOUT=f"About {name}.", run=run)
+        name: SimpleNamespace(TITLE=f"The {name}", ABOUT=f"About {name}.", run=run, figures=_shown)
         for name, run in runs.items()
     }
     monkeypatch.setattr(script, "names", lambda: tuple(sorted(known)))
@@ -61,6 +64,34 @@ def _found(budget: Budget) -> Figures:
 
 def _broken(budget: Budget) -> Figures:
     raise RuntimeError("the campaign broke")
+
+
+def _counted(budget: Budget) -> Counts:
+    findings = [Finding("one got through", "seed 2")] if budget.seed == 2 else []
+    return Counts(
+        [{"what": "line", "inputs": budget.count(5, 50), "most_s": budget.seed}], findings
+    )
+
+
+def _stopped(budget: Budget) -> Counts:
+    done = 0
+    with budget.until_stopped():
+        for done in range(100):
+            if done == 7:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(60)
+    return Counts([{"what": "line", "inputs": done, "most_s": 1}])
+
+
+def _unstoppable(budget: Budget) -> Figures:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+    raise AssertionError("no signal came")
+
+
+def _shown(counts: Counts) -> Figures:
+    rows = [[row["what"], f"{row['inputs']:,}", str(row["most_s"])] for row in counts.rows]
+    return Figures(["what", "inputs", "most, s"], rows, counts.findings)
 
 
 def test_the_page_is_what_the_kept_runs_give() -> None:
@@ -97,6 +128,75 @@ def test_a_run_is_kept_and_the_page_written(
     assert script.PAGE.read_text(encoding="utf-8") == text
 
 
+def test_runs_add_up(
+    script: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _campaigns(script, monkeypatch, line=_counted)
+    assert script.main(["line", "--add"]) == 0  # the first: there is none to add it to
+    assert script.main(["line", "--add"]) == 1
+    assert script.main(["line", "--add"]) == 0
+    text = script.PAGE.read_text(encoding="utf-8")
+    assert "| line | 15 | 3 |" in text
+    assert "**Open**: one got through (seed 2)" in text
+    assert "`python ci/torture.py line --seed 1`, also with the seeds 2, 3: 0 s on" in text
+
+    monkeypatch.setenv("TORTURE", "hours")
+    assert script.main(["line", "--add", "--seed", "9"]) == 0
+    text = script.PAGE.read_text(encoding="utf-8")
+    assert "| line | 65 | 9 |" in text
+    assert "\n\n`TORTURE=hours python ci/torture.py line --seed 9`: 0 s on" in text
+    assert script.main(["line", "--add"]) == 0
+    assert [call.seed for call in script.kept()["line"].calls] == [1, 2, 3, 9, 10]
+
+    capsys.readouterr()
+    assert script.main(["line", "--add", "--seed", "2"]) == 3
+    assert "the seed 2 is kept already" in capsys.readouterr().err
+    assert script.main(["line", "--write", "--seed", "4"]) == 0
+    assert [call.seed for call in script.kept()["line"].calls] == [4]
+
+
+def test_figures_of_one_run_do_not_add_up(
+    script: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _campaigns(script, monkeypatch, left=_clean)
+    assert script.main(["left", "--write"]) == 0
+    kept = script.kept()
+    assert script.main(["left", "--add"]) == 3
+    assert "the figures of left are of one run; use --write" in capsys.readouterr().err
+    assert script.kept() == kept
+
+
+def test_a_signal_keeps_what_was_counted(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    _campaigns(script, monkeypatch, a=_stopped, b=_clean, c=_unstoppable)
+    try:
+        assert script.main(["--add"]) == 0
+        text = script.PAGE.read_text(encoding="utf-8")
+        assert "| line | 7 | 1 |" in text
+        assert "`python ci/torture.py a --seed 1`, stopped before its end: 0 s" in text
+        assert list(script.kept()) == ["a"]  # the others are not begun
+        assert script.main(["c", "a", "--write", "--keep", str(tmp_path / "found")]) == 3
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "STOPPED c, of which nothing is kept" in capsys.readouterr().err
+    assert list(script.kept()) == ["a"]
+
+
+def test_counts_of_the_same_thing_add_up() -> None:
+    one = Counts([{"of": "a", "n": 1, "most_s": 2.5}, {"of": "b", "n": 4}], [Finding("x", "y")])
+    other = Counts([{"of": "c", "n": 7}, {"of": "a", "n": 2, "most_s": 1.5, "new": 3}])
+    assert one + other == Counts(
+        [
+            {"of": "a", "n": 3, "most_s": 2.5, "new": 3},
+            {"of": "b", "n": 4},
+            {"of": "c", "n": 7},
+        ],
+        [Finding("x", "y")],
+    )
+
+
 def test_a_campaign_that_breaks_off_hides_no_other(
     script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,6 +215,8 @@ def test_a_campaign_that_breaks_off_hides_no_other(
         (["other"], "minutes", "no campaign other; there are a"),
         ([], "days", "TORTURE is 'days'; use minutes or hours"),
         (["--page", "a"], "minutes", "--page runs no campaign"),
+        (["--page", "--add"], "minutes", "--page runs no campaign"),
+        (["--write", "--add"], "minutes", "--write replaces what is kept, --add adds to it"),
     ],
 )
 def test_usage(
@@ -143,8 +245,15 @@ def test_every_campaign_says_what_it_attacks(script: Any) -> None:
         assert all(part in text for part in ("\nTITLE = ", "\nABOUT = ", "\ndef run(")), name
 
 
-def test_a_run_is_the_same_when_it_was_kept() -> None:
-    one = Run(Figures(["a"], [["1"]], [Finding("x", "y")], ["note"]), 3, True, 1.5)
+@pytest.mark.parametrize(
+    "result",
+    [
+        Figures(["a"], [["1"]], [Finding("x", "y")], ["note"]),
+        Counts([{"of": "a", "most_s": 0.5}], [Finding("x", "y")]),
+    ],
+)
+def test_a_run_is_the_same_when_it_was_kept(result: Figures | Counts) -> None:
+    one = Run(result, [Call(3, True, 1.5), Call(4, False, 2.5, is_whole=False)])
     assert Run.from_json(json.loads(json.dumps(one.to_json()))) == one
 
 

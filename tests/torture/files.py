@@ -5,7 +5,7 @@ from __future__ import annotations
 from hostile_settings import SETTINGS
 
 from torture import frontends
-from torture.campaign import Budget, Figures, Finding
+from torture.campaign import Budget, Counts, Figures
 
 TITLE = "Files of the harness"
 ABOUT = """Descriptions of boards, chips and cores, `config.toml`, tuning logs, baselines of
@@ -18,16 +18,16 @@ what it said."""
 _LONG, _SHORT = 20_000, 300
 
 
-def run(budget: Budget) -> Figures:
+def run(budget: Budget) -> Counts:
     """Give the files to workers, one after the other."""
-    rows, findings = [], []
-    for name in SETTINGS:
-        figures, crash = frontends.work(name, budget, budget.count(_SHORT, _LONG), guided=False)
-        counts = [f"{figures[count]:,}" for count in ("executions", "accepted")]
-        rows.append([name, *counts, f"{figures['peak_mb']} MB"])
-        folder = budget.folder / name
-        for what, breach in figures["breaches"].items():
-            how = f"{folder / 'breaches' / str(breach['file'])}, {breach['count']} times"
-            findings.append(Finding(f"{name}, {what}", how))
-        findings += [Finding(f"{name} ends the process", crash)] if crash else []
-    return Figures(["file", "read", "accepted", "most memory"], rows, findings)
+    runs = budget.count(_SHORT, _LONG)
+    return frontends.in_turns(budget, dict.fromkeys(SETTINGS, runs), guided=False)
+
+
+def figures(counts: Counts) -> Figures:
+    """Return what became of the files of each kind."""
+    rows = [
+        [row["format"], f"{row['files']:,}", f"{row['accepted']:,}", f"{row['most_mb']} MB"]
+        for row in counts.rows
+    ]
+    return Figures(["file", "read", "accepted", "most memory"], rows, counts.findings)

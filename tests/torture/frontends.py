@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from torture.campaign import Budget, Figures, Finding
+from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "Files of models"
 ABOUT = """TFLite, ONNX and PyTorch (`.pt2`) models and archives in Model Library Format, ours
@@ -26,40 +29,95 @@ _WORKER = Path(__file__).resolve().parents[1] / "hostile_worker.py"
 #: Files of each format in a run of hours, which is a million in all, and of minutes.
 _LONG = {"tflite": 400_000, "onnx": 250_000, "pt2": 200_000, "mlf": 150_000}
 _SHORT = 1_500
+#: Files of a format before it is another's turn: where a run is stopped, all have had some.
+_TURN = 25_000
+#: Between the seeds of two turns.
+_SEEDS = 1_000_003
 #: For a worker, in runs of minutes; in runs of hours there is no limit but the count.
 _SHORT_S = 40
 
 
-def run(budget: Budget) -> Figures:
+def run(budget: Budget) -> Counts:
     """Give the formats to workers, one after the other."""
     guided = importlib.util.find_spec("atheris") is not None
-    rows, findings, executions = [], [], 0
-    for name, long_runs in _LONG.items():
-        runs = budget.count(_SHORT, long_runs)
-        figures, crash = work(name, budget, runs, guided)
-        counts = [f"{figures[count]:,}" for count in ("executions", "accepted", "used")]
-        rate = figures["executions"] / max(figures["seconds"], 1)
-        rows.append([name, *counts, f"{rate:,.0f}", f"{figures['peak_mb']} MB"])
-        executions += figures["executions"]
-        folder = budget.folder / name
-        for what, breach in figures["breaches"].items():
-            how = f"{folder / 'breaches' / str(breach['file'])}, {breach['count']} times"
-            findings.append(Finding(f"{name}, {what}", how))
-        findings += [Finding(f"{name} ends the process", crash)] if crash else []
-    by = "guided by Atheris" if guided else "unguided: Atheris is not installed (the extra torture)"
+    return in_turns(
+        budget, {name: budget.count(_SHORT, runs) for name, runs in _LONG.items()}, guided
+    )
+
+
+def in_turns(budget: Budget, files: Mapping[str, int], guided: bool) -> Counts:
+    """Give so many files of each format to workers, some of each in turn."""
+    left, counts = dict(files), Counts([])
+    for turn in itertools.count():
+        for name in [name for name, count in left.items() if count > 0]:
+            runs = min(_TURN, left[name])
+            counts += _work(name, budget, runs, guided, budget.seed + turn * _SEEDS)
+            left[name] -= runs
+            if budget.is_stopped:
+                return counts
+        if not any(count > 0 for count in left.values()):
+            break
+    for name in files:
+        if not any((budget.folder / name / "breaches").glob("*")):
+            shutil.rmtree(budget.folder / name)
+    return counts
+
+
+def figures(counts: Counts) -> Figures:
+    """Return what became of the files of each format."""
+    rows = [
+        [
+            row["format"],
+            *(f"{row[count]:,}" for count in ("files", "accepted", "used")),
+            f"{row['files'] / max(row['seconds'], 1):,.0f}",
+            f"{row['most_mb']} MB",
+        ]
+        for row in counts.rows
+    ]
+    files, guided = (sum(row[count] for row in counts.rows) for count in ("files", "guided"))
     heads = ["format", "files", "accepted", "compiled", "files a second", "most memory"]
-    return Figures(heads, rows, findings, [f"{executions:,} files in all, {by}."])
+    how = f"{guided:,} of them guided by Atheris" if guided < files else "guided by Atheris"
+    return Figures(heads, rows, counts.findings, [f"{files:,} files in all, {how}."])
 
 
-def work(name: str, budget: Budget, runs: int, guided: bool) -> tuple[dict[str, Any], str]:
-    """Run one worker; its figures, and what ended it if that was not its count."""
+def _work(name: str, budget: Budget, runs: int, guided: bool, seed: int) -> Counts:
+    """Run one worker, and return what it counted; what it found stays for the next one."""
     folder = budget.folder / name
-    command = [sys.executable, str(_WORKER), name, "--runs", str(runs), "--folder", str(folder),
-               "--seed", str(budget.seed)]  # fmt: skip
-    command += ["--atheris"] * guided + ([] if budget.is_long else ["--seconds", str(_SHORT_S)])
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     file = folder / "figures.json"
+    file.unlink(missing_ok=True)
+    command = [sys.executable, str(_WORKER), name, "--runs", str(runs), "--folder", str(folder),
+               "--seed", str(seed)]  # fmt: skip
+    command += ["--atheris"] * guided + ([] if budget.is_long else ["--seconds", str(_SHORT_S)])
+    with tempfile.TemporaryFile("w+", errors="replace") as told:
+        child = subprocess.Popen(command, stdout=told, stderr=told)
+        with budget.until_stopped():
+            child.wait()
+        if budget.is_stopped:
+            child.terminate()
+        code = child.wait()
+        told.seek(0)
+        output = told.read()
     if not file.is_file():
-        raise RuntimeError(f"the worker for {name} did not begin: {done.stderr[-2000:]}")
-    figures = json.loads(file.read_text())
-    return figures, "" if done.returncode == 0 else f"{folder}: {done.stderr[-300:].strip()!r}"
+        if budget.is_stopped:
+            return Counts([])
+        raise RuntimeError(f"the worker for {name} did not begin: {output[-2000:]}")
+    seen = json.loads(file.read_text())
+    findings = [
+        Finding(
+            f"{name}, {what}",
+            f"{folder / 'breaches' / str(breach['file'])}, {breach['count']} times",
+        )
+        for what, breach in seen["breaches"].items()
+    ]
+    if code and not budget.is_stopped:
+        findings.append(Finding(f"{name} ends the process", f"{folder}: {output[-300:].strip()!r}"))
+    row = {
+        "format": name,
+        "files": seen["executions"],
+        "accepted": seen["accepted"],
+        "used": seen["used"],
+        "guided": seen["executions"] * guided,
+        "seconds": seen["seconds"],
+        "most_mb": seen["peak_mb"],
+    }
+    return Counts([row], findings)

@@ -16,7 +16,8 @@ from types import FrameType
 import hostile_sessions
 from hostile_sessions import Outcome
 
-from torture.campaign import Budget, Figures, Finding
+from torture import campaign
+from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "The host against a hostile board"
 ABOUT = """The host's own client and device, against a board in memory that knows the protocol and
@@ -35,6 +36,8 @@ _PROCESSES = 2
 _HANG_S = 120
 #: By how much a process may grow over all of its sessions.
 _GROWTH_BYTES = 64 << 20
+#: Findings that are described; all are counted.
+_FINDINGS = 50
 
 
 @dataclass
@@ -43,6 +46,7 @@ class Tally:
 
     sessions: int = 0
     errors: int = 0
+    findings: int = 0
     waited_s: float = 0.0
     cpu_s: float = 0.0
     peak_bytes: int = 0
@@ -51,6 +55,7 @@ class Tally:
         """Count ``other`` as well."""
         self.sessions += other.sessions
         self.errors += other.errors
+        self.findings += other.findings
         self.waited_s = max(self.waited_s, other.waited_s)
         self.cpu_s = max(self.cpu_s, other.cpu_s)
         self.peak_bytes = max(self.peak_bytes, other.peak_bytes)
@@ -78,13 +83,15 @@ def _piece(seed: int, first: int) -> Piece:
         for number in range(first, first + _PIECE):
             # Another attack is traced each time.
             is_traced = number == first + first // _PIECE % len(hostile_sessions.ATTACKS)
-            signal.alarm(_HANG_S)
+            signal.alarm(_HANG_S)  # until that of the next one
             one = arena.one(seed, number, trace=is_traced)
-            signal.alarm(0)
-            tally = Tally(1, bool(one.error), one.waited_s, one.cpu_s, one.peak_bytes)
+            tally = Tally(
+                1, bool(one.error), bool(one.finding), one.waited_s, one.cpu_s, one.peak_bytes
+            )
             piece.tallies[one.attack].add(tally)
             if one.finding:
                 piece.findings.append((number, one))
+    signal.alarm(0)
     piece.rss_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     return piece
 
@@ -93,7 +100,7 @@ def _pieces(budget: Budget, sessions: int) -> Generator[Piece, None, None]:
     """Yield what came of all pieces."""
     context = multiprocessing.get_context("spawn")
     # Unlike multiprocessing's pool, it notices the end of a process.
-    with ProcessPoolExecutor(_PROCESSES, context) as pool:
+    with ProcessPoolExecutor(_PROCESSES, context, campaign.unstoppable) as pool:
         work = [pool.submit(_piece, budget.seed, first) for first in range(0, sessions, _PIECE)]
         try:
             for done in as_completed(work):
@@ -102,21 +109,20 @@ def _pieces(budget: Budget, sessions: int) -> Generator[Piece, None, None]:
             pool.shutdown(cancel_futures=True)
 
 
-def run(budget: Budget) -> Figures:
+def run(budget: Budget) -> Counts:
     """Hold 100,000 sessions, or a million."""
     total: dict[str, Tally] = collections.defaultdict(Tally)
-    findings = []
+    findings: list[Finding] = []
     #: By process: its memory after its first piece, and the most of it.
     memory: dict[int, tuple[int, int]] = {}
     pieces = _pieces(budget, budget.count(minutes=100_000, hours=1_000_000))
-    # Ctrl-C ends it before, with what came of the sessions so far.
-    with contextlib.closing(pieces), contextlib.suppress(KeyboardInterrupt):
+    with budget.until_stopped(), contextlib.closing(pieces):
         for piece in pieces:
             for attack, tally in piece.tallies.items():
                 total[attack].add(tally)
             first, most = memory.get(piece.process, (piece.rss_bytes, 0))
             memory[piece.process] = first, max(most, piece.rss_bytes)
-            for number, one in piece.findings:
+            for number, one in piece.findings[: _FINDINGS - len(findings)]:
                 what = f"session {number} ({one.attack}): {one.finding}"[:300]
                 how = f"arena.one(seed={budget.seed}, number={number})"
                 findings.append(Finding(what, how))
@@ -124,25 +130,44 @@ def run(budget: Budget) -> Figures:
     if growth > _GROWTH_BYTES:
         findings.append(Finding(f"a process grew by {growth} bytes", "python ci/torture.py host"))
     rows = [
-        [
-            attack,
-            f"{tally.sessions:,}",
-            f"{tally.sessions - tally.errors:,}",
-            f"{tally.errors:,}",
-            f"{tally.waited_s:.0f}",
-            f"{tally.cpu_s:.2f}",
-            f"{tally.peak_bytes / 1024:.0f}",
-        ]
-        for attack, tally in total.items()
+        {
+            "attack": attack,
+            "sessions": tally.sessions,
+            "errors": tally.errors,
+            "findings": tally.findings,
+            "most_waited_s": round(tally.waited_s, 1),
+            "most_cpu_s": round(tally.cpu_s, 3),
+            "most_bytes": tally.peak_bytes,
+        }
+        for attack, tally in sorted(total.items())
     ]
-    sessions = sum(tally.sessions for tally in total.values())
+    return Counts([*rows, {"most_growth_bytes": growth}], findings)
+
+
+def figures(counts: Counts) -> Figures:
+    """Return what became of the sessions of each attack."""
+    attacks = [row for row in counts.rows if "attack" in row]
+    rows = [
+        [
+            row["attack"],
+            f"{row['sessions']:,}",
+            f"{row['sessions'] - row['errors']:,}",
+            f"{row['errors']:,}",
+            f"{row['most_waited_s']:.0f}",
+            f"{row['most_cpu_s']:.2f}",
+            f"{row['most_bytes'] / 1024:.0f}",
+        ]
+        for row in attacks
+    ]
+    sessions, found = (sum(row[name] for row in attacks) for name in ("sessions", "findings"))
+    growth = max(row.get("most_growth_bytes", 0) for row in counts.rows)
     return Figures(
         ["attack", "sessions", "answered", "one error", "longest wait, s", "most work, s", "KiB"],
-        sorted(rows),
-        findings[:50],
+        rows,
+        counts.findings,
         [
-            f"{sessions:,} sessions, {len(findings)} findings. Waits are of made-up time, work is "
-            f"processor time of one session, KiB the most that one took. The processes that held "
-            f"the sessions grew by {growth / (1 << 20):.0f} MiB in all of them."
+            f"{sessions:,} sessions, {found:,} findings. Waits are of made-up time, work is "
+            f"processor time of one session, KiB the most that one took. A process that held "
+            f"sessions grew by {growth / (1 << 20):.0f} MiB at most in all of them."
         ],
     )

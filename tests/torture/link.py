@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
+import random
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from concurrent.futures import ProcessPoolExecutor, wait
+from dataclasses import dataclass
 
 from lossy_proxy import Weather
 from noise_campaign import Tally, case, over_noise
 
-from torture.campaign import Budget, Figures, Finding
+from torture import campaign
+from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "The line"
 ABOUT = """Every byte in both directions is hit with the rate's probability: a bit of it flips, it
@@ -28,93 +31,133 @@ _MISHAPS = tuple(range(6))
 _LONGEST_S = 120.0
 #: At a time: they wait for the line mostly.
 _PROCESSES = 3
+#: Inferences in one session.
+_PIECE = 500
 
 
 @dataclass(frozen=True)
 class Job:
-    """One row of the table."""
+    """Some inferences of a row of the table."""
 
     model: str
     board: str
     weather: Weather
     inferences: int
 
-    def run(self) -> Tally:
+    def run(self) -> Counts:
         """Run the inferences; the first error that recovery does not mend ends them."""
         tally = over_noise(
-            case(self.model, self.board), self.weather, self.inferences, recover=True
+            _case(self.model, self.board), self.weather, self.inferences, recover=True
         )
-        # An error may hold what another process cannot be handed.
-        error = type(tally.error)(str(tally.error)) if tally.error else None
-        return replace(tally, error=error)
+        row = {
+            "model": self.model,
+            "board": self.board,
+            "rate": f"{self.weather.per_byte:g}",
+            **{name: getattr(tally, name) for name in _ADDED},
+            "most_s": tally.longest_s,
+            "errors": int(tally.error is not None),
+        }
+        return Counts([row], list(self._findings(tally)))
+
+    def _findings(self, tally: Tally) -> Iterator[Finding]:
+        how, done = f"over_noise: {self}", tally.right + tally.wrong
+        if tally.wrong:
+            yield Finding(f"{tally.wrong} wrong results", how)
+        if tally.longest_s > _LONGEST_S:
+            yield Finding(f"an inference took {tally.longest_s:.0f} s", how)
+        # An attempt that failed may have run, once, or not.
+        if not done <= tally.runs <= tally.asked:
+            yield Finding(f"{tally.runs} runs for {done} results of {tally.asked} requests", how)
+        if tally.error is None and done != self.inferences:
+            yield Finding(f"{done} of {self.inferences} inferences without an error", how)
 
 
-def _jobs(budget: Budget) -> Iterator[Job]:
-    # The slowest first.
-    for rate in reversed(RATES):
-        weather = Weather(per_byte=rate, mishaps=_MISHAPS, delay_s=0.001, seed=budget.seed)
-        for model in ("kws", "digits"):
-            yield Job(model, "native", weather, budget.count(minutes=300, hours=10_000))
-        yield Job("digits", "mps2-an386", weather, budget.count(minutes=60, hours=1_000))
+#: What a tally counts.
+_ADDED = ("right", "wrong", "runs", "requests", "repeated", "recovered", "seconds")
+_case = functools.lru_cache(case)
 
 
-def run(budget: Budget) -> Figures:
+def _jobs(budget: Budget) -> list[Job]:
+    rows = [
+        (model, board, rate, budget.count(*counts))
+        for rate in RATES
+        for model, board, counts in (
+            ("kws", "native", (300, 10_000)),
+            ("digits", "native", (300, 10_000)),
+            ("digits", "mps2-an386", (60, 1_000)),
+        )
+    ]
+    dice = random.Random(budget.seed)
+    jobs = [
+        Job(
+            model,
+            board,
+            Weather(per_byte=rate, mishaps=_MISHAPS, delay_s=0.001, seed=dice.randrange(1 << 30)),
+            min(_PIECE, count - first),
+        )
+        for model, board, rate, count in rows
+        for first in range(0, count, _PIECE)
+    ]
+    # Where a run is stopped, all rows have had some.
+    dice.shuffle(jobs)
+    return jobs
+
+
+def run(budget: Budget) -> Counts:
     """Run both models over lines of each rate."""
-    jobs = list(_jobs(budget))
+    counts = Counts([])
     context = multiprocessing.get_context("spawn")
-    tallies: dict[Job, Tally] = {}
-    findings: list[Finding] = []
-    with ProcessPoolExecutor(_PROCESSES, context) as pool:
-        work = {pool.submit(job.run): job for job in jobs}
-        for done in as_completed(work):
-            # A row that breaks off must not take the others with it.
-            if error := done.exception():
-                how = f"python ci/torture.py link --seed {budget.seed}"
-                findings.append(Finding(f"{work[done]} broke off: {error!r}", how))
-            else:
-                tallies[work[done]] = done.result()
+    with ProcessPoolExecutor(_PROCESSES, context, campaign.unstoppable) as pool:
+        work = {pool.submit(job.run): job for job in _jobs(budget)}
+        with budget.until_stopped():
+            wait(work)
+        # Those that have begun come to their end.
+        pool.shutdown(cancel_futures=True)
+    for done, job in work.items():
+        if done.cancelled():
+            continue
+        # A job that breaks off must not take the others with it.
+        if error := done.exception():
+            counts += Counts([], [Finding(f"it broke off: {error!r}", str(job))])
+        else:
+            counts += done.result()
+    return counts
+
+
+def figures(counts: Counts) -> Figures:
+    """Return what became of the inferences, by model, board and rate."""
     rows = []
-    for job in sorted(tallies, key=lambda job: (job.model, job.board, job.weather.per_byte)):
-        tally = tallies[job]
-        done_count = tally.right + tally.wrong
+    for row in sorted(counts.rows, key=lambda row: (row["model"], row["board"], row["rate"])):
+        done = row["right"] + row["wrong"]
         rows.append(
             [
-                job.model,
-                job.board,
-                f"{job.weather.per_byte:g}",
-                f"{tally.right:,}",
-                str(tally.wrong),
-                f"{tally.runs:,}",
-                f"{tally.requests / max(1, done_count):.1f}",
-                f"{tally.repeated / max(1, tally.requests):.0%}",
-                f"{done_count / tally.seconds:.0f}",
-                f"{tally.longest_s:.1f}",
-                str(tally.recovered),
-                type(tally.error).__name__ if tally.error else "-",
+                row["model"],
+                row["board"],
+                row["rate"],
+                f"{row['right']:,}",
+                f"{row['wrong']:,}",
+                f"{row['runs']:,}",
+                f"{row['requests'] / max(1, done):.1f}",
+                f"{row['repeated'] / max(1, row['requests']):.0%}",
+                f"{done / row['seconds']:.0f}",
+                f"{row['most_s']:.1f}",
+                f"{row['recovered']:,}",
+                f"{row['errors']:,}",
             ]
         )
-        findings += _findings(job, tally, f"python ci/torture.py link --seed {budget.seed}")
     return Figures(
         [
             *("model", "board", "byte error rate", "right", "wrong", "runs on the board"),
-            *("requests each", "repeated", "a second", "longest, s", "recovered", "ended by"),
+            *(
+                "requests each",
+                "repeated",
+                "a second",
+                "longest, s",
+                "recovered",
+                "ended by an error",
+            ),
         ],
         rows,
-        findings,
+        counts.findings,
+        [f"A session has {_PIECE} inferences; an error that recovery does not mend ends it."],
     )
-
-
-def _findings(job: Job, tally: Tally, how: str) -> Iterator[Finding]:
-    where = f"{job.model} on {job.board} at {job.weather.per_byte:g}"
-    if tally.wrong:
-        yield Finding(f"{tally.wrong} wrong results, {where}", how)
-    if tally.longest_s > _LONGEST_S:
-        yield Finding(f"an inference took {tally.longest_s:.0f} s, {where}", how)
-    done = tally.right + tally.wrong
-    # An attempt that failed may have run, once, or not.
-    if not done <= tally.runs <= tally.asked:
-        yield Finding(
-            f"{tally.runs} runs for {done} results of {tally.asked} requests, {where}", how
-        )
-    if tally.error is None and done != job.inferences:
-        yield Finding(f"{done} of {job.inferences} inferences without an error, {where}", how)

@@ -135,7 +135,7 @@ def _held() -> tuple[int, int, int, int]:
 
 
 def run(budget: Budget) -> Figures:
-    """Use the boards for a minute, or for two hours; Ctrl-C ends it before, with what it saw."""
+    """Use the boards for a minute, or for two hours."""
     seconds = float(budget.count(minutes=60, hours=2 * 3600))
     round_s = min(20.0, seconds / 12)
     temporary = budget.folder / "tmp"
@@ -148,7 +148,7 @@ def run(budget: Budget) -> Figures:
         for name in (*PASSING, *(name for name, _ in STEADY)):
             _use_once(name, case)
         before = _held()
-        loads, samples, passed, lasted_s = _use(case, seconds, round_s)
+        loads, samples, passed, lasted_s = _use(case, budget, seconds, round_s)
         time.sleep(1.0)
         after = _held()
     finally:
@@ -170,7 +170,9 @@ def _use_once(name: str, case: Case) -> None:
         model.get_output(0)
 
 
-def _use(case: Case, seconds: float, round_s: float) -> tuple[list[Load], list[Sample], int, float]:
+def _use(
+    case: Case, budget: Budget, seconds: float, round_s: float
+) -> tuple[list[Load], list[Sample], int, float]:
     stop = threading.Event()
     loads = [Load() for _ in STEADY]
     threads = [
@@ -183,14 +185,13 @@ def _use(case: Case, seconds: float, round_s: float) -> tuple[list[Load], list[S
     try:
         for thread in threads:
             thread.start()
-        while time.monotonic() < start + seconds and not any(load.errors for load in loads):
-            begin = time.monotonic()
-            _use_once(PASSING[passed % len(PASSING)], case)
-            passed += 1
-            stop.wait(max(0.0, begin + round_s - time.monotonic()))
-            samples.append(_sample())
-    except KeyboardInterrupt:
-        pass
+        with budget.until_stopped():
+            while time.monotonic() < start + seconds and not any(load.errors for load in loads):
+                begin = time.monotonic()
+                _use_once(PASSING[passed % len(PASSING)], case)
+                passed += 1
+                stop.wait(max(0.0, begin + round_s - time.monotonic()))
+                samples.append(_sample())
     finally:
         stop.set()
         for thread in threads:

@@ -28,7 +28,7 @@ import psutil
 from mutants import Mutant, mutants, sample, written
 
 from hilc.support.toml import tomllib
-from torture.campaign import Budget, Figures, Finding
+from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "The tests themselves"
 ABOUT = """A small change of the product, one at a time, in a copy of it: another comparison or
@@ -123,54 +123,84 @@ def equivalent() -> list[Equivalent]:
     ]
 
 
-def run(budget: Budget) -> Figures:
+def run(budget: Budget) -> Counts:
     """Mutate each area and run its tests."""
-    known = {(one.package, one.key) for one in equivalent()}
-    rows, findings, notes = [], [], []
+    counts = Counts([])
     for area in AREAS:
-        with _Copy(area, budget.count(_FEW_S, _MANY_S)) as copy:
-            drawn = sample(copy.mutants, budget.count(_FEW, _MANY), budget.seed)
-            same = [one for one in drawn if (area.package, one.key) in known]
-            survivors, hangs = [], 0
-            for mutant in (one for one in drawn if one not in same):
+        with budget.until_stopped():
+            counts += _attacked(area, budget)
+        if budget.is_stopped:
+            break
+    return counts
+
+
+def _attacked(area: Area, budget: Budget) -> Counts:
+    known = {one.key for one in equivalent() if one.package == area.package}
+    survivors: list[Mutant] = []
+    tried = same = hung = 0
+    with _Copy(area, budget.count(_FEW_S, _MANY_S)) as copy:
+        with budget.until_stopped():
+            for mutant in sample(copy.mutants, budget.count(_FEW, _MANY), budget.seed):
+                if mutant.key in known:
+                    same += 1
+                    continue
                 ended = copy.attack(mutant)
-                hangs += ended == "hang"
+                tried += 1
+                hung += ended == "hang"
                 if ended == "survived":
                     survivors.append(mutant)
                     print(f"survived {area.package}/{mutant}", file=sys.stderr, flush=True)
-            branches = copy.branches()
-        counted = len(drawn) - len(same)
-        killed = counted - len(survivors)
+        branches = copy.branches()
+        row = {
+            "area": area.name,
+            "most_possible": len(copy.mutants),
+            "equal": same,
+            "tried": tried,
+            "killed": tried - len(survivors),
+            "hung": hung,
+            "most_branches": branches.taken,
+            "most_of_branches": branches.of,
+        }
+    return Counts([row, *({"of": area.name, "survivor": _named(one)} for one in survivors)])
+
+
+def _named(mutant: Mutant) -> str:
+    where = f"`{mutant.file}`" + f" in `{mutant.function}`" * bool(mutant.function)
+    return f"{where}, `{mutant.change}` in `{mutant.source}`"
+
+
+def figures(counts: Counts) -> Figures:
+    """Return by area what its tests noticed, and below the table what they did not."""
+    rows, findings, notes = [], [], []
+    for row in (row for row in counts.rows if "area" in row):
+        name, tried, killed = row["area"], row["tried"], row["killed"]
         rows.append(
             [
-                area.name,
-                f"{len(copy.mutants):,}",
-                f"{len(drawn)}",
-                f"{len(same)}",
-                f"{killed} of {counted}",
-                f"{killed / counted:.0%}",
-                f"{hangs}",
-                f"{branches.taken:,} of {branches.of:,}",
-                f"{branches.taken / branches.of:.0%}",
+                name,
+                f"{row['most_possible']:,}",
+                f"{tried + row['equal']:,}",
+                f"{row['equal']:,}",
+                f"{killed:,} of {tried:,}",
+                f"{killed / max(1, tried):.0%}",
+                f"{row['hung']:,}",
+                f"{row['most_branches']:,} of {row['most_of_branches']:,}",
+                f"{row['most_branches'] / max(1, row['most_of_branches']):.0%}",
             ]
         )
-        with (budget.folder / f"{area.name}.txt").open("w", encoding="utf-8") as file:
-            file.writelines(f"{area.package}/{mutant}\n" for mutant in survivors)
-        if killed < BAR * counted:
-            findings.append(
-                Finding(f"{area.name}: {len(survivors)} changes survive", f"seed {budget.seed}")
-            )
-        else:
-            (budget.folder / f"{area.name}.txt").unlink()
-    notes.append(
-        "Equal: drawn changes that change no behaviour. Hung: of the killed, those at which the "
-        "tests came to no end or took all memory."
-    )
+        if killed < BAR * tried:
+            findings.append(Finding(f"{name}: {tried - killed} changes survive", "the list above"))
+        survivors = [one["survivor"] for one in counts.rows if one.get("of") == name]
+        if survivors:
+            notes.append(f"Survivors in {name}: {'; '.join(survivors)}.")
     heads = [
         "area", "changes possible", "drawn", "equal", "killed", "of those", "hung",
         "branches taken", "of those",
     ]  # fmt: skip
-    return Figures(heads, rows, findings, notes)
+    about = (
+        "Equal: drawn changes that change no behaviour. Hung: of the killed, those at which the "
+        "tests came to no end or took all memory."
+    )
+    return Figures(heads, rows, [*counts.findings, *findings], [about, *notes])
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uart_noise import ANSWER_S, attack
 
-from torture.campaign import Budget, Figures, Finding
+from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "The serial lines of boards"
 ABOUT = f"""Firmware on machines in QEMU, one for each of the UARTs that it has. Bursts come over
@@ -15,15 +15,38 @@ silence, a wrong result or a machine that ends is a finding."""
 BOARDS = ("mps2-an386", "lm3s6965evb", "microbit", "netduinoplus2", "riscv-virt")
 
 
-def run(budget: Budget) -> Figures:
+def run(budget: Budget) -> Counts:
     """Shout at each board."""
     bursts = budget.count(60, 1000)
-    rows, findings = [], []
-    for board in BOARDS:
-        heard = attack(board, bursts, budget.seed)
-        kilobytes = f"{heard.bytes / 1000:,.0f} kB"
-        rows.append([board, f"{heard.bursts:,}", kilobytes, f"{heard.slowest_s:.2f} s"])
-        if heard.why:
+    counts = Counts([])
+    with budget.until_stopped():
+        for board in BOARDS:
+            heard = attack(board, bursts, budget.seed)
             how = f"uart_noise.attack({board!r}, {bursts}, {budget.seed}): {heard.why}"
-            findings.append(Finding(f"{board} does not come back", how))
-    return Figures(["board", "bursts", "garbage", "slowest answer"], rows, findings)
+            counts += Counts(
+                [
+                    {
+                        "board": board,
+                        "bursts": heard.bursts,
+                        "bytes": heard.bytes,
+                        "most_s": round(heard.slowest_s, 2),
+                    }
+                ],
+                [Finding(f"{board} does not come back", how)] if heard.why else [],
+            )
+    return counts
+
+
+def figures(counts: Counts) -> Figures:
+    """Return what each board has heard, and how long it took to answer at most."""
+    rows = [
+        [
+            row["board"],
+            f"{row['bursts']:,}",
+            f"{row['bytes'] / 1000:,.0f} kB",
+            f"{row['most_s']:.2f} s",
+        ]
+        for row in counts.rows
+    ]
+    heads = ["board", "bursts", "garbage", "slowest answer"]
+    return Figures(heads, rows, counts.findings)

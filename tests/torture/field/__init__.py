@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from torture.campaign import Budget, Figures
+from torture.campaign import Budget, Counts, Figures
 from torture.field.disk import full, read_only
 from torture.field.forked import Forked
 from torture.field.killed import jumping, killed
 from torture.field.power import lost
 from torture.field.resets import resets
 from torture.field.shared import shared
-from torture.field.tally import HEADS, Tally
+from torture.field.tally import Tally
 from torture.field.world import JOBS, world
 
 TITLE = "In the field"
@@ -29,20 +29,29 @@ the same job runs undisturbed and must be right. (A board, not the machine, lose
 replaced by renaming and are not forced to the disk, and what the cache holds is checked by its
 digest.)"""
 
+#: How an attack ends, as a tally has it.
+_ENDS = ("went on", "told", "findings")
 
-def run(budget: Budget) -> Figures:
+
+def run(budget: Budget) -> Counts:
     """Attack in all these ways."""
-    with _quiet():
-        tallies = list(_attacks(budget))
-    findings = [finding for tally in tallies for finding in tally.findings]
-    return Figures(HEADS, [tally.row() for tally in tallies], findings)
-
-
-def _attacks(budget: Budget) -> Iterator[Tally]:
+    counts = Counts([])
     start = time.monotonic()
-    for tally in _all(budget):
-        print(f"{time.monotonic() - start:6.0f} s  {', '.join(tally.row())}", flush=True)
-        yield tally
+    with _quiet(), budget.until_stopped():
+        for tally in _all(budget):
+            counts += Counts([tally.row()], tally.findings)
+            print(f"{time.monotonic() - start:6.0f} s  {tally.row()}", flush=True)
+    return counts
+
+
+def figures(counts: Counts) -> Figures:
+    """Return how the attacks of each kind ended."""
+    heads = ("attack", "on", "attacks", *_ENDS)
+    rows = []
+    for row in counts.rows:
+        numbers = [row[end] for end in _ENDS]
+        rows.append([row["attack"], row["on"], f"{sum(numbers):,}", *(f"{n:,}" for n in numbers)])
+    return Figures(heads, rows, counts.findings)
 
 
 def _all(budget: Budget) -> Iterator[Tally]:

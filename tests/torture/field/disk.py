@@ -13,8 +13,8 @@ from torture.field.world import JOBS, NEVER, READ_ONLY, Job, World, spread
 
 #: Bad output paths and builds without room (docs/reference/command-line.md).
 _CODES = (2, 3)
-#: Of a command in a long run; the build of a project has more, of which one of each part is taken.
-_MOST_WRITES = 40
+#: Attacks that are counted together.
+_AT_A_TIME = 20
 _ROOM = ("No space left on device", "no room to build")
 #: Where all builds are there. (`build -o` holds a lock there, a virtual board is announced there.)
 _NEED_NO_WRITES = ("run", "verify", "evaluate")
@@ -28,16 +28,25 @@ def full(
     for job in jobs:
         writes = _writes(world, server, job)
         line = f"`hil {' '.join(job.words)}`"
-        tally = Tally("disk full from a write on", f"hil {job.name}")
-        for first in spread(writes, budget.count(6, _MOST_WRITES), dice):
-            how = f"no room from write {first} of {line} on"
-            tally.add(**_filled(world, server, job, first, NEVER), how=how)
-        yield tally
-        tally = Tally("one write finds no room", f"hil {job.name}")
-        for first in spread(writes, budget.count(3, _MOST_WRITES), dice):
-            how = f"no room for write {first} of {line}"
-            tally.add(**_filled(world, server, job, first, first + 1), how=how)
-        yield tally
+        from_on = spread(writes, budget.count(6, writes), dice)
+        for part in _parts(from_on):
+            tally = Tally("disk full from a write on", f"hil {job.name}")
+            for first in part:
+                how = f"no room from write {first} of {line} on"
+                tally.add(**_filled(world, server, job, first, NEVER), how=how)
+            yield tally
+        alone = spread(writes, budget.count(3, writes), dice)
+        for part in _parts(alone):
+            tally = Tally("one write finds no room", f"hil {job.name}")
+            for first in part:
+                how = f"no room for write {first} of {line}"
+                tally.add(**_filled(world, server, job, first, first + 1), how=how)
+            yield tally
+
+
+def _parts(writes: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(writes), _AT_A_TIME):
+        yield writes[start : start + _AT_A_TIME]
 
 
 def _writes(world: World, server: Forked, job: Job) -> int:

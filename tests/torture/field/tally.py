@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from torture.campaign import Finding
-
-HEADS = ("attack", "on", "attacks", "went on", "told", "findings")
+from torture.campaign import Finding, Row
 
 
 @dataclass
@@ -30,6 +28,12 @@ class Tally:
         else:
             self.told += 1
 
-    def row(self) -> list[str]:
-        numbers = (self.went_on, self.told, len(self.findings))
-        return [self.attack, self.on, str(sum(numbers)), *map(str, numbers)]
+    def row(self) -> Row:
+        """Return what the campaign counts."""
+        return {
+            "attack": self.attack,
+            "on": self.on,
+            "went on": self.went_on,
+            "told": self.told,
+            "findings": len(self.findings),
+        }
