@@ -210,6 +210,15 @@ CASES: dict[str, tuple[Any, ...]] = {
     "a row of units in fours and rest": (
         "FULLY_CONNECTED", (1, 27), (12, 27), {"activation": "RELU"}, "matvec_pairs", "",
     ),
+    "a deep row": (
+        "FULLY_CONNECTED", (1, 256), (14, 256), {"activation": "RELU"}, "matvec_pairs", "matvec",
+    ),
+    "a deep row of units in fours and rest, linear": (
+        "FULLY_CONNECTED", (1, 299), (9, 299), {"activation": "NONE"}, "matvec", "matvec",
+    ),
+    "rows of sixteen units, few columns": (
+        "FULLY_CONNECTED", (2, 64), (3, 64), {"activation": "RELU"}, "matvec_pairs", "matmul",
+    ),
     "four rows": ("FULLY_CONNECTED", (4, 37), (11, 37), {"activation": "RELU"}, "matmul", "matmul"),
     "a row of few": (
         "FULLY_CONNECTED", (1, 37), (16, 37), {"activation": "NONE"}, "matvec", "matvec",

@@ -500,27 +500,38 @@ def test_rows_by_pairs_of_columns_with_lines(wide: int, group: int, activation: 
                 check_lines(p, 2 * pair + i, [int(v) for v in data[begin : begin + own]])
 
 
+@pytest.mark.parametrize("wide", [0, 1])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
-def test_a_row_by_four_columns_with_lines(activation: str) -> None:
-    p = packed(row(30, 10, activation), DSP, "hil_dsp_matvec_pairs_s8", widened=1)
+def test_a_row_by_four_columns_with_lines(wide: int, activation: str) -> None:
+    # Small layers have wide weights alone, and shallow ones packed weights alone.
+    depth, columns = (30, 10) if wide else (110, 10)
+    name = "hil_dsp_matvec_pairs_s8"
+    p = packed(row(depth, columns, activation), DSP, name, widened=1, wide=wide)
     data, count = p.fields["stream"], p.fields["units"]
     own = 3 if p.fields["signs"] else 2
-    words = 4 + 4 * count + 4 * own
+    size = count * (8 if wide else 4)
+    words = 4 + size + 4 * own
     assert len(data) == 3 * words
     for block in range(3):
         at = words * block
-        for pair in (0, 1):
-            first, second = (p.of("bias", 4 * block + 2 * pair + i) for i in (0, 1))
-            begin = at + 2 * pair
-            assert tuple(data[begin : begin + 2]) == (first, 256 * second + first)
-            halves = data[at + 4 : at + 4 + 4 * count].astype(np.int32).view(np.int16)
-            for unit, word, low in units(30):
-                for half in (0, 1):
+        halves = data[at + 4 : at + 4 + size].astype(np.int32).view(np.int16)
+        biases = [p.of("bias", 4 * block + i) for i in range(4)]
+        if wide:
+            assert [int(v) for v in data[at : at + 4]] == [256 * bias for bias in biases]
+        else:
+            pairs = [(a, 256 * b + a) for a, b in (biases[:2], biases[2:])]
+            assert [int(v) for v in data[at : at + 4]] == [*pairs[0], *pairs[1]]
+        for unit, word, low in units(depth):
+            for half in (0, 1):
+                for i in range(4 if wide else 0):
+                    where = 16 * unit + 8 * word + 2 * i + half
+                    assert halves[where] == 256 * p.weight(4 * block + i, low + 2 * half)
+                for pair in range(0 if wide else 2):
                     where = 8 * unit + 4 * pair + 2 * word + half
                     assert halves[where] == packed_half(p, 2 * block + pair, low + 2 * half)
         for i in range(4):
             if 4 * block + i < 10:
-                begin = at + 4 + 4 * count + own * i
+                begin = at + 4 + size + own * i
                 check_lines(p, 4 * block + i, [int(v) for v in data[begin : begin + own]])
 
 

@@ -1387,6 +1387,8 @@ class HilDspMatvecPairsS8(Parameters):
     #: 1: each row is widened to scratch first; 0: four columns at a time, anew, for a depth of
     #: whole units
     widened: int
+    #: whether weights are wide
+    wide: int
     #: whether negative sums lack something
     signs: int
     #: to the right, of all columns

@@ -14,6 +14,7 @@ from hilc.lowering.dsp.convolution import conv2d
 from hilc.lowering.dsp.depthwise import depthwise
 from hilc.lowering.dsp.packing import (
     PAIR,
+    SMALL_WEIGHTS,
     UNIT,
     VECTOR_BLOCK,
     column_stream,
@@ -22,6 +23,7 @@ from hilc.lowering.dsp.packing import (
     paired_weights,
     streams_of,
     units_of,
+    wide_weights,
 )
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
@@ -39,6 +41,9 @@ from hilc.lowering.parameters import (
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.rounds import rounding_of
 
+#: Depth from which a single row's weights may take twice the room. They are most of such a model,
+#: and the shallower the layer, the less of its time the products take.
+_DEEP = 256
 #: Rows below which a kernel for single rows is better than one for three at a time.
 _FEW_ROWS = 3
 
@@ -113,19 +118,27 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
     outputs = form.requantization
     channels = right_channels(form.weights, outputs)
     affine = None if channels is None else affine_of(channels, outputs, signs=True)
-    weights = None if channels is None else paired_weights(channels.weights, VECTOR_BLOCK)
-    if affine is None or weights is None or not affine.shared:
+    if channels is None or affine is None or not affine.shared:
         return
-    stream = column_stream(affine, weights.view(np.int32), wide=False, block=VECTOR_BLOCK)
-    # Without scratch it costs two instructions in sixteen.
-    for widened in (1, 0) if form.depth % UNIT == 0 else (1,):
-        yield HilDspMatvecPairsS8(
-            rows=form.rows,
-            depth=form.depth,
-            units=units_of(form),
-            columns=form.channels,
-            widened=widened,
-            signs=int(affine.corrections is not None),
-            shift=affine.shift,
-            stream=stream,
-        )
+    packed = paired_weights(channels.weights, VECTOR_BLOCK)
+    # Wide weights take twice the room and save an instruction in five.
+    small = form.weights.size <= SMALL_WEIGHTS
+    kinds = [False] if packed is not None and not small else []
+    kinds += [True] if packed is None or small or form.depth >= _DEEP else []
+    for wide in kinds:
+        weights = wide_weights(channels.weights, VECTOR_BLOCK) if wide else packed
+        assert weights is not None
+        stream = column_stream(affine, weights.view(np.int32), wide, VECTOR_BLOCK)
+        # Without scratch it costs five instructions in 32.
+        for widened in (1, 0) if form.depth % UNIT == 0 else (1,):
+            yield HilDspMatvecPairsS8(
+                rows=form.rows,
+                depth=form.depth,
+                units=units_of(form),
+                columns=form.channels,
+                widened=widened,
+                wide=int(wide),
+                signs=int(affine.corrections is not None),
+                shift=affine.shift,
+                stream=stream,
+            )

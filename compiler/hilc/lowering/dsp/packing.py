@@ -22,7 +22,7 @@ from hilc.lowering.parameters import (
 UNIT = 4
 UNIT_ORDER = (0, 2, 1, 3)
 #: Weights up to which twice the room for them is nothing.
-_SMALL_WEIGHTS = 1024
+SMALL_WEIGHTS = 1024
 #: Columns whose weights lie next to each other, for three rows and for a single one.
 PAIR = 2
 VECTOR_BLOCK = 4
@@ -45,12 +45,12 @@ def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
     pairs = paired_weights(channels.weights, PAIR)
     # Wide weights take twice the room and save an instruction in eight.
     kinds = [(2, True), (3, True)]
-    if pairs is not None and matrix.size > _SMALL_WEIGHTS:
+    if pairs is not None and matrix.size > SMALL_WEIGHTS:
         kinds = [(3, False), *kinds, (2, False)]
     found = []
     for group, wide in kinds:
         if wide:
-            weights = _wide(channels.weights)
+            weights = wide_weights(channels.weights, PAIR)
         else:
             assert pairs is not None
             weights = pairs.view(np.int32)
@@ -70,7 +70,7 @@ def column_stream(
     affine: Affine, weights: npt.NDArray[np.int32], wide: bool, block: int = PAIR
 ) -> Array:
     """Return the packed form of each block of columns, one after the other: ``dsp/pairs_s8.h``."""
-    first, second = padded(affine.bias, block).reshape(-1, 2).T
+    first, second = padded(affine.bias, block).reshape(-1, PAIR).T
     bias = [256 * first, 256 * second] if wide else [first, first + 256 * second]
     scales = padded(np.stack(affine.scales, axis=1), block)
     blocks = len(scales) // block
@@ -82,11 +82,11 @@ def column_stream(
     return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
 
 
-def _wide(matrix: Array) -> npt.NDArray[np.int32]:
-    """Weights times 256 in half-words, words of both columns of a pair in turn."""
+def wide_weights(matrix: Array, block: int) -> npt.NDArray[np.int32]:
+    """Weights times 256 in half-words, words of all columns of a block in turn."""
     depth = matrix.shape[1]
-    whole = np.pad(padded(matrix.astype(np.int16), PAIR), ((0, 0), (0, -depth % UNIT))) * 256
-    units = whole.reshape(-1, PAIR, whole.shape[1] // UNIT, UNIT)[..., UNIT_ORDER]
+    whole = np.pad(padded(matrix.astype(np.int16), block), ((0, 0), (0, -depth % UNIT))) * 256
+    units = whole.reshape(-1, block, whole.shape[1] // UNIT, UNIT)[..., UNIT_ORDER]
     words = units.reshape(*units.shape[:3], 2, 2).transpose(0, 2, 3, 1, 4)
     return np.ascontiguousarray(words).reshape(-1).astype(np.int16).view(np.int32)
 

@@ -1,23 +1,32 @@
 /* A row or few of int8 times four columns of an int8 weight matrix at a time: fully connected
  * layers, with the requantization by a line of pairs_s8.h.
  *
- * Tile: 1 row x 4 columns x 4 elements of depth, a unit.
+ * Tile: 1 row x 4 columns x 8 elements of depth, two units; or one unit, 4 elements.
  *
- * Registers, at the top of a unit:
+ *                 column 0     column 1      column 2     column 3
+ *      packed     r4: A0       r5: 256 * A1 + A0          r6: A2       r7: 256 * A3 + A2
+ *      wide       r4: 256 * A0   r5: 256 * A1             r6: 256 * A2   r7: 256 * A3
  *
- *   r4  s0: A0      r5  s1: 256 * A1 + A0      r11  row: bytes, or widened words
- *   r6  s2: A2      r8  s3: 256 * A3 + A2      r12  stream
- *   r0 r1           weights of columns 0, 1: even elements, odd ones      lr  outputs
- *   r2 r3           the same of columns 2, 3
- *   r9 r10          x0|x2 and x1|x3 of the row                            r7  untouched
+ * Registers, at the top of a unit; all fourteen are taken:
  *
- * Data: the stream, packed by `column_stream()` from `paired_weights()`; per four columns, of U
- * units, in bytes:
+ *   r0 r1    x0|x2 and x1|x3 of the row     r8 r9 r10 r11  weights
+ *   r2 r3    the same of the next unit      r12  stream
+ *   r4 - r7  sums                           lr   row: bytes, or widened words
+ *   stack: +0 the row  +4 its last whole four of units  +8 its end  +12 where the stream ends
+ *          +16 outputs  +20 shift  +24 nothing  +28 the caller's r7, in which a compiler may keep
+ *          its frame
  *
- *   +0           b0, 256 * b1 + b0, b2, 256 * b3 + b2
- *   +16 + 16u    columns 0, 1: 256 * w1 + w0 of elements 4u | 4u + 2, of 4u + 1 | 4u + 3;
- *                columns 2, 3: the same
- *   +16 + 16U    of each column multiplier, addend and, with signs, lacking
+ * Data: the stream, packed by `column_stream()` from `paired_weights()` or `wide_weights()`; per
+ * four columns, of U units, in bytes:
+ *
+ *   packed  +0           b0, 256 * b1 + b0, b2, 256 * b3 + b2
+ *           +16 + 16u    columns 0, 1: 256 * w1 + w0 of elements 4u | 4u + 2, of 4u + 1 | 4u + 3;
+ *                        columns 2, 3: the same
+ *           +16 + 16U    scales
+ *   wide    +0           256 * b of the four columns
+ *           +16 + 32u    256 * w of 4u | 4u + 2 of the four columns; of 4u + 1 | 4u + 3
+ *           +16 + 32U    scales
+ *   scales  of each column multiplier, addend and, with signs, lacking
  *
  * Order: a row is read whole to scratch first (`widened`), or once for each four columns, then only
  * for depths of whole units; outputs are written in order.
@@ -27,10 +36,10 @@
  *
  * Scratch: 8 bytes a unit where widened, otherwise none.
  *
- * Cost: a unit of 16 MACs takes 14 instructions widened and 16 of bytes, four columns 27 more, 37
- * with signs. Measured (`hil tune` on mps2-an386, instructions under QEMU): 640 to 128 (ad) 0.922 a
- * MAC widened, 1.033 of bytes; 128 to 128 0.962, 1.073. Up to three last columns run in C, which
- * costs much of a small layer: 64 to 10 (ic) 2.79 a MAC.
+ * Cost: two units of 32 MACs take 27 instructions packed and 21 wide, 5 more of bytes; four columns
+ * 19 more, 23 packed, 9 more with signs. Measured (`hil tune` on mps2-an386, instructions under
+ * QEMU), a MAC: 640 to 128 (ad) 0.874 packed and widened, 0.685 wide and widened, 1.021 packed of
+ * bytes; 128 to 128 0.912, 0.717, 1.059. Columns missing from the last four cost what they would.
  *
  * Tests: the twin is hil_dsp_matvec_block (tests/c/test_dsp_kernels.py, limits:
  * test_sums_at_their_limits); the assembly: tests/board/test_kernels.py. Layout:
@@ -55,16 +64,19 @@ row = "rows"
 widened_unit = "rows * units * widened"
 four = "rows * ((columns + 3) // 4)"
 signed_four = "four * signs"
+packed_four = "four * (1 - wide)"
 four_unit = "four * units"
-narrow_unit = "four_unit * (1 - widened)"
+packed_unit = "four_unit * (1 - wide)"
+bytes_unit = "four_unit * (1 - widened)"
 [cost.on.cortex-m4]
-call = 30
-row = 10
-widened_unit = 8.5
-four = 27
-signed_four = 10
-four_unit = 14.4
-narrow_unit = 2
+row = 29.79
+widened_unit = 4.689
+four = 18.67
+signed_four = 8.546
+packed_four = 6.585
+four_unit = 10.7
+packed_unit = 2.931
+bytes_unit = 2.493
 @*/
 struct hil_dsp_matvec_pairs_s8 {
     int32_t rows;    /* rows of the input, and of the output */
@@ -73,6 +85,7 @@ struct hil_dsp_matvec_pairs_s8 {
     int32_t columns; /* outputs of a row */
     int32_t widened; /* 1: each row is widened to scratch first; 0: four columns at a time, anew,
                         for a depth of whole units */
+    int32_t wide;    /* whether weights are wide */
     int32_t signs;   /* whether negative sums lack something */
     int32_t shift;   /* to the right, of all columns */
     const int32_t *stream; /* the head draws it */
@@ -82,134 +95,186 @@ struct hil_dsp_matvec_pairs_s8 {
 
 /* Words of the stream for four columns. */
 HIL_INLINE int32_t hil_dsp_matvec_words(const struct hil_dsp_matvec_pairs_s8 *p) {
-    return HIL_DSP_COLUMNS * (1 + p->units + (p->signs ? 3 : 2));
+    return HIL_DSP_COLUMNS * (1 + p->units * (p->wide ? 2 : 1) + (p->signs ? 3 : 2));
 }
 
 #if HIL_DSP_ASSEMBLY
 
 /* clang-format off */
 
-/* A unit: 14 instructions for 16 products of a widened row, 16 for those of one of bytes. */
-#define HIL_DSP_FOURS_LOAD_WIDENED "ldrd %[x], %[w], [%[rows]], #8\n\t"
-#define HIL_DSP_FOURS_LOAD_BYTES                                                                   \
-    "ldr %[x], [%[rows]], #4\n\t"                                                                  \
-    "sxtb16 %[w], %[x], ror #8\n\t"                                                                \
-    "sxtb16 %[x], %[x]\n\t"
-
-#define HIL_DSP_FOURS_UNIT_OF(LOAD)                                                                \
-    "ldmia %[stream]!, {r0, r1, r2, r3}\n\t"                                                       \
-    LOAD                                                                                           \
-    "smlad %[s1], %[x], r0, %[s1]\n\t"                                                             \
+/* Words of a row for one unit and for two, widened before or here. */
+#define HIL_DSP_FOURS_ROW_WIDENED_1 "ldrd r0, r1, [lr], #8\n\t"
+#define HIL_DSP_FOURS_ROW_WIDENED_2 "ldmia lr!, {r0, r1, r2, r3}\n\t"
+#define HIL_DSP_FOURS_ROW_BYTES_1                                                                  \
+    "ldr r0, [lr], #4\n\t"                                                                         \
+    "sxtb16 r1, r0, ror #8\n\t"                                                                    \
+    "sxtb16 r0, r0\n\t"
+#define HIL_DSP_FOURS_ROW_BYTES_2                                                                  \
+    "ldr r0, [lr], #4\n\t"                                                                         \
+    "ldr r2, [lr], #4\n\t"                                                                         \
+    "sxtb16 r1, r0, ror #8\n\t"                                                                    \
     "sxtb16 r0, r0\n\t"                                                                            \
-    "smlad %[s3], %[x], r2, %[s3]\n\t"                                                             \
-    "sxtb16 r2, r2\n\t"                                                                            \
-    "smlad %[s0], %[x], r0, %[s0]\n\t"                                                             \
-    "smlad %[s2], %[x], r2, %[s2]\n\t"                                                             \
-    "smlad %[s1], %[w], r1, %[s1]\n\t"                                                             \
-    "sxtb16 r1, r1\n\t"                                                                            \
-    "smlad %[s3], %[w], r3, %[s3]\n\t"                                                             \
-    "sxtb16 r3, r3\n\t"                                                                            \
-    "smlad %[s0], %[w], r1, %[s0]\n\t"                                                             \
-    "smlad %[s2], %[w], r3, %[s2]\n\t"
+    "sxtb16 r3, r2, ror #8\n\t"                                                                    \
+    "sxtb16 r2, r2\n\t"
 
-#define HIL_DSP_FOURS_WIDENED HIL_DSP_FOURS_UNIT_OF(HIL_DSP_FOURS_LOAD_WIDENED)
-#define HIL_DSP_FOURS_BYTES HIL_DSP_FOURS_UNIT_OF(HIL_DSP_FOURS_LOAD_BYTES)
+/* Products of a unit: 13 instructions with packed weights, 10 with wide ones. */
+#define HIL_DSP_FOURS_SHARED(first, both, x, weights)                                              \
+    "smlad " both ", " x ", " weights ", " both "\n\t"                                             \
+    "sxtb16 " weights ", " weights "\n\t"                                                          \
+    "smlad " first ", " x ", " weights ", " first "\n\t"
+#define HIL_DSP_FOURS_PRODUCTS_PACKED(even, odd)                                                   \
+    "ldmia r12!, {r8, r9, r10, r11}\n\t"                                                           \
+    HIL_DSP_FOURS_SHARED("r4", "r5", even, "r8")                                                   \
+    HIL_DSP_FOURS_SHARED("r4", "r5", odd, "r9")                                                    \
+    HIL_DSP_FOURS_SHARED("r6", "r7", even, "r10")                                                  \
+    HIL_DSP_FOURS_SHARED("r6", "r7", odd, "r11")
+#define HIL_DSP_FOURS_EACH(x)                                                                      \
+    "ldmia r12!, {r8, r9, r10, r11}\n\t"                                                           \
+    "smlad r4, " x ", r8, r4\n\t"                                                                  \
+    "smlad r5, " x ", r9, r5\n\t"                                                                  \
+    "smlad r6, " x ", r10, r6\n\t"                                                                 \
+    "smlad r7, " x ", r11, r7\n\t"
+#define HIL_DSP_FOURS_PRODUCTS_WIDE(even, odd) HIL_DSP_FOURS_EACH(even) HIL_DSP_FOURS_EACH(odd)
+
+#define HIL_DSP_FOURS_ONE(ROW, WEIGHTS)                                                            \
+    HIL_DSP_FOURS_ROW_##ROW##_1 HIL_DSP_FOURS_PRODUCTS_##WEIGHTS("r0", "r1")
+#define HIL_DSP_FOURS_TWO(ROW, WEIGHTS)                                                            \
+    HIL_DSP_FOURS_ROW_##ROW##_2                                                                    \
+    HIL_DSP_FOURS_PRODUCTS_##WEIGHTS("r0", "r1") HIL_DSP_FOURS_PRODUCTS_##WEIGHTS("r2", "r3")
+
+/* Sums as 256 times what they are. */
+#define HIL_DSP_FOURS_SPLIT_PACKED                                                                 \
+    "sub r5, r5, r4\n\t"                                                                           \
+    "sub r7, r7, r6\n\t"                                                                           \
+    "lsl r4, r4, #8\n\t"                                                                           \
+    "lsl r6, r6, #8\n\t"
+#define HIL_DSP_FOURS_SPLIT_WIDE
 
 #define HIL_DSP_FOURS_PLAIN                                                                        \
-    "ldmia %[stream]!, {r0, r1, r2, r3}\n\t"                                                       \
-    HIL_DSP_SCALED("s0", "r0", "r1") HIL_DSP_SCALED("s1", "r2", "r3")                              \
-    "ldmia %[stream]!, {r0, r1, r2, r3}\n\t"                                                       \
-    HIL_DSP_SCALED("s2", "r0", "r1") HIL_DSP_SCALED("s3", "r2", "r3")
+    "ldmia r12!, {r0, r1, r2, r3, r8, r9, r10, r11}\n\t"                                           \
+    "smmla r4, r4, r0, r1\n\t"                                                                     \
+    "smmla r5, r5, r2, r3\n\t"                                                                     \
+    "smmla r6, r6, r8, r9\n\t"                                                                     \
+    "smmla r7, r7, r10, r11\n\t"
 
+#define HIL_DSP_FOURS_SCALED_SIGNED(sum, multiplier, addend, lacking)                              \
+    "and " lacking ", " lacking ", " sum ", asr #31\n\t"                                           \
+    "sub " addend ", " addend ", " lacking "\n\t"                                                  \
+    "smmla " sum ", " sum ", " multiplier ", " addend "\n\t"
 #define HIL_DSP_FOURS_SIGNED                                                                       \
-    "ldmia %[stream]!, {r0, r1, r2}\n\t" HIL_DSP_SCALED_SIGNED("s0")                               \
-    "ldmia %[stream]!, {r0, r1, r2}\n\t" HIL_DSP_SCALED_SIGNED("s1")                               \
-    "ldmia %[stream]!, {r0, r1, r2}\n\t" HIL_DSP_SCALED_SIGNED("s2")                               \
-    "ldmia %[stream]!, {r0, r1, r2}\n\t" HIL_DSP_SCALED_SIGNED("s3")
+    "ldmia r12!, {r0, r1, r2, r3, r8, r9}\n\t"                                                     \
+    HIL_DSP_FOURS_SCALED_SIGNED("r4", "r0", "r1", "r2")                                            \
+    HIL_DSP_FOURS_SCALED_SIGNED("r5", "r3", "r8", "r9")                                            \
+    "ldmia r12!, {r0, r1, r2, r3, r8, r9}\n\t"                                                     \
+    HIL_DSP_FOURS_SCALED_SIGNED("r6", "r0", "r1", "r2")                                            \
+    HIL_DSP_FOURS_SCALED_SIGNED("r7", "r3", "r8", "r9")
 
-/* To the right by a constant or, in %[w], by what lies in memory, as in pairs_s8.h. */
-#define HIL_DSP_FOURS(MODE, TIMES, UNIT, SCALES, SHIFT)                                            \
+/* To the right by a constant, or by what lies on the stack. */
+#define HIL_DSP_FOURS_BY_CONSTANT
+#define HIL_DSP_FOURS_BY_VARIABLE "ldr r2, [sp, #20]\n\t"
+#define HIL_DSP_FOURS_NARROWED_CONSTANT(sum) "ssat " sum ", #8, " sum ", asr #%c[constant]\n\t"
+#define HIL_DSP_FOURS_NARROWED_VARIABLE(sum)                                                       \
+    "asr " sum ", " sum ", r2\n\t"                                                                 \
+    "ssat " sum ", #8, " sum "\n\t"
+
+/* Units until the row reaches an end, which is on the stack; a rest of up to three. */
+#define HIL_DSP_FOURS_UNTIL(end, units)                                                            \
+    "2:\n\t" units                                                                                 \
+    "ldr r0, " end "\n\t"                                                                          \
+    "cmp lr, r0\n\t"                                                                               \
+    "bne 2b\n\t"
+#define HIL_DSP_FOURS_ALL(units) HIL_DSP_FOURS_UNTIL("[sp, #8]", units)
+#define HIL_DSP_FOURS_MOST(units) HIL_DSP_FOURS_UNTIL("[sp, #4]", units)
+
+/* Four columns after the other: 19 instructions besides the units, 23 with packed weights. A
+ * compiler may keep its frame in r7, so that one is saved here. */
+#define HIL_DSP_FOURS(UNITS, WEIGHTS, SCALES, SHIFT)                                               \
     __asm__ volatile(                                                                              \
+        "push {r0, r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
         "1:\n\t"                                                                                   \
-        "ldrd %[s0], %[s1], [%[stream]], #8\n\t"                                                   \
-        "ldrd %[s2], %[s3], [%[stream]], #8\n\t"                                                   \
-        "ldr %[rows], %[start]\n\t"                                                                \
-        MODE(TIMES, HIL_DSP_FOURS_##UNIT, HIL_DSP_FOURS_##UNIT, , "%[middle]", "%[end]")           \
-        "sub %[s1], %[s1], %[s0]\n\t"                                                              \
-        "sub %[s3], %[s3], %[s2]\n\t"                                                              \
-        "lsl %[s0], %[s0], #8\n\t"                                                                 \
-        "lsl %[s2], %[s2], #8\n\t"                                                                 \
+        "ldmia r12!, {r4, r5, r6, r7}\n\t"                                                         \
+        "ldr lr, [sp]\n\t"                                                                         \
+        UNITS                                                                                      \
+        HIL_DSP_FOURS_SPLIT_##WEIGHTS                                                              \
         HIL_DSP_FOURS_##SCALES                                                                     \
-        HIL_DSP_SHIFT_##SHIFT                                                                      \
-        HIL_DSP_NARROWED_##SHIFT("s0") HIL_DSP_NARROWED_##SHIFT("s1")                              \
-        HIL_DSP_NARROWED_##SHIFT("s2") HIL_DSP_NARROWED_##SHIFT("s3")                              \
-        "strb %[s0], [%[out]], #1\n\t"                                                             \
-        "strb %[s1], [%[out]], #1\n\t"                                                             \
-        "strb %[s2], [%[out]], #1\n\t"                                                             \
-        "strb %[s3], [%[out]], #1\n\t"                                                             \
-        "ldr r0, %[last]\n\t"                                                                      \
-        "cmp %[stream], r0\n\t"                                                                    \
+        "ldrd r0, r1, [sp, #12]\n\t"                                                               \
+        HIL_DSP_FOURS_BY_##SHIFT                                                                   \
+        HIL_DSP_FOURS_NARROWED_##SHIFT("r4") HIL_DSP_FOURS_NARROWED_##SHIFT("r5")                  \
+        HIL_DSP_FOURS_NARROWED_##SHIFT("r6") HIL_DSP_FOURS_NARROWED_##SHIFT("r7")                  \
+        "strb r4, [r1], #1\n\t"                                                                    \
+        "strb r5, [r1], #1\n\t"                                                                    \
+        "strb r6, [r1], #1\n\t"                                                                    \
+        "strb r7, [r1], #1\n\t"                                                                    \
+        "str r1, [sp, #16]\n\t"                                                                    \
+        "cmp r12, r0\n\t"                                                                          \
         "bne 1b\n\t"                                                                               \
-        : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [x] "=&r"(x),            \
-          [w] "=&r"(y), [rows] "=&r"(at), [stream] "+r"(stream), [out] "+r"(to)                   \
-        : [start] "m"(row), [middle] "m"(middle), [end] "m"(end), [last] "m"(last),                \
-          [shift] "m"(shift), [constant] "i"(constant ? p->shift : 0)                              \
-        : "r0", "r1", "r2", "r3", "cc", "memory")
+        "ldr r7, [sp, #28]\n\t"                                                                    \
+        "add sp, sp, #32\n\t"                                                                      \
+        : "+r"(at), "+r"(middle), "+r"(end), "+r"(last), "+r"(to), "+r"(shift), "+r"(stream)       \
+        : [constant] "i"(constant ? p->shift : 0)                                                  \
+        : "r6", "r8", "r9", "r10", "r11", "lr", "cc", "memory")
 
-#define HIL_DSP_FOURS_DEPTHS(UNIT, SCALES)                                                         \
+#define HIL_DSP_FOURS_DEPTHS_OF(ONE, TWO, WEIGHTS, SCALES)                                         \
     if (!constant) {                                                                               \
-        HIL_DSP_FOURS(HIL_DSP_LOOP, HIL_DSP_X1, UNIT, SCALES, VARIABLE);                           \
-    } else if (units % 8 == 0) {                                                                   \
-        HIL_DSP_FOURS(HIL_DSP_LOOP, HIL_DSP_X8, UNIT, SCALES, CONSTANT);                           \
+        HIL_DSP_FOURS(HIL_DSP_FOURS_ALL(ONE), WEIGHTS, SCALES, VARIABLE);                          \
     } else if (units == 1) {                                                                       \
-        HIL_DSP_FOURS(HIL_DSP_STRAIGHT, HIL_DSP_X0, UNIT, SCALES, CONSTANT);                       \
+        HIL_DSP_FOURS(ONE, WEIGHTS, SCALES, CONSTANT);                                             \
     } else if (units == 2) {                                                                       \
-        HIL_DSP_FOURS(HIL_DSP_STRAIGHT, HIL_DSP_X1, UNIT, SCALES, CONSTANT);                       \
+        HIL_DSP_FOURS(TWO, WEIGHTS, SCALES, CONSTANT);                                             \
     } else if (units == 3) {                                                                       \
-        HIL_DSP_FOURS(HIL_DSP_STRAIGHT, HIL_DSP_X2, UNIT, SCALES, CONSTANT);                       \
+        HIL_DSP_FOURS(TWO ONE, WEIGHTS, SCALES, CONSTANT);                                         \
+    } else if (units % 16 == 0) {                                                                  \
+        HIL_DSP_FOURS(HIL_DSP_FOURS_ALL(HIL_DSP_X8(TWO)), WEIGHTS, SCALES, CONSTANT);              \
+    } else if (units % 8 == 0) {                                                                   \
+        HIL_DSP_FOURS(HIL_DSP_FOURS_ALL(HIL_DSP_X4(TWO)), WEIGHTS, SCALES, CONSTANT);              \
     } else if (units % 4 == 0) {                                                                   \
-        HIL_DSP_FOURS(HIL_DSP_LOOP, HIL_DSP_X4, UNIT, SCALES, CONSTANT);                           \
+        HIL_DSP_FOURS(HIL_DSP_FOURS_ALL(TWO TWO), WEIGHTS, SCALES, CONSTANT);                      \
     } else if (units % 4 == 1) {                                                                   \
-        HIL_DSP_FOURS(HIL_DSP_LOOP_REST, HIL_DSP_X1, UNIT, SCALES, CONSTANT);                      \
+        HIL_DSP_FOURS(HIL_DSP_FOURS_MOST(TWO TWO) ONE, WEIGHTS, SCALES, CONSTANT);                 \
     } else if (units % 4 == 2) {                                                                   \
-        HIL_DSP_FOURS(HIL_DSP_LOOP_REST, HIL_DSP_X2, UNIT, SCALES, CONSTANT);                      \
+        HIL_DSP_FOURS(HIL_DSP_FOURS_MOST(TWO TWO) TWO, WEIGHTS, SCALES, CONSTANT);                 \
     } else {                                                                                       \
-        HIL_DSP_FOURS(HIL_DSP_LOOP_REST, HIL_DSP_X3, UNIT, SCALES, CONSTANT);                      \
+        HIL_DSP_FOURS(HIL_DSP_FOURS_MOST(TWO TWO) TWO ONE, WEIGHTS, SCALES, CONSTANT);             \
+    }
+
+#define HIL_DSP_FOURS_DEPTHS(ROW, WEIGHTS)                                                         \
+    if (p->signs) {                                                                                \
+        HIL_DSP_FOURS_DEPTHS_OF(HIL_DSP_FOURS_ONE(ROW, WEIGHTS), HIL_DSP_FOURS_TWO(ROW, WEIGHTS),  \
+                                WEIGHTS, SIGNED)                                                   \
+    } else {                                                                                       \
+        HIL_DSP_FOURS_DEPTHS_OF(HIL_DSP_FOURS_ONE(ROW, WEIGHTS), HIL_DSP_FOURS_TWO(ROW, WEIGHTS),  \
+                                WEIGHTS, PLAIN)                                                    \
     }
 
 /* clang-format on */
 
 /* The outputs of `blocks` times four columns, one or more, for a row, widened or of bytes. */
 HIL_INLINE void hil_dsp_matvec_blocks(const struct hil_dsp_matvec_pairs_s8 *p, const void *row,
-                                      int32_t blocks, int8_t *out) {
+                                      const int32_t *first, int32_t blocks, int8_t *out) {
     const int constant = __builtin_constant_p(p->shift);
     const int32_t units = p->units;
     const int32_t unit_bytes = p->widened ? 8 : 4;
-    const uint8_t *const end = (const uint8_t *)row + unit_bytes * units;
-    const uint8_t *const middle = (const uint8_t *)row + unit_bytes * (units - units % 4);
-    const int32_t *const last = p->stream + hil_dsp_matvec_words(p) * blocks;
-    const int32_t shift = p->shift;
-    register uint32_t s0 __asm__("r4");
-    register uint32_t s1 __asm__("r5");
-    register uint32_t s2 __asm__("r6");
-    register uint32_t s3 __asm__("r8");
-    register uint32_t x __asm__("r9");
-    register uint32_t y __asm__("r10");
-    register const uint8_t *at __asm__("r11");
-    register const int32_t *stream __asm__("r12") = p->stream;
-    register int8_t *to __asm__("lr") = out;
-    if (p->widened && p->signs) {
-        HIL_DSP_FOURS_DEPTHS(WIDENED, SIGNED)
+    const uint8_t *const start = (const uint8_t *)row;
+    /* In the order in which they lie on the stack. */
+    register const uint8_t *at __asm__("r0") = start;
+    register const uint8_t *middle __asm__("r1") = start + unit_bytes * (units - units % 4);
+    register const uint8_t *end __asm__("r2") = start + unit_bytes * units;
+    register const int32_t *last __asm__("r3") = first + hil_dsp_matvec_words(p) * blocks;
+    register int8_t *to __asm__("r4") = out;
+    register int32_t shift __asm__("r5") = p->shift;
+    register const int32_t *stream __asm__("r12") = first;
+    if (p->widened && p->wide) {
+        HIL_DSP_FOURS_DEPTHS(WIDENED, WIDE)
     } else if (p->widened) {
-        HIL_DSP_FOURS_DEPTHS(WIDENED, PLAIN)
-    } else if (p->signs) {
-        HIL_DSP_FOURS_DEPTHS(BYTES, SIGNED)
+        HIL_DSP_FOURS_DEPTHS(WIDENED, PACKED)
+    } else if (p->wide) {
+        HIL_DSP_FOURS_DEPTHS(BYTES, WIDE)
     } else {
-        HIL_DSP_FOURS_DEPTHS(BYTES, PLAIN)
+        HIL_DSP_FOURS_DEPTHS(BYTES, PACKED)
     }
 }
 
-#endif
+#else
 
 /* The outputs of up to four columns for a row, widened or of bytes. */
 HIL_INLINE void hil_dsp_matvec_block(const struct hil_dsp_matvec_pairs_s8 *p, const void *row,
@@ -229,15 +294,23 @@ HIL_INLINE void hil_dsp_matvec_block(const struct hil_dsp_matvec_pairs_s8 *p, co
             halves[0] = hil_dsp_even(bytes);
             halves[1] = hil_dsp_odd(bytes);
         }
-        for (int i = 0; i < HIL_DSP_COLUMNS; i++) {
+        for (int i = 0; p->wide && i < 2 * HIL_DSP_COLUMNS; i++) {
+            uint32_t *const sum = sums + i % HIL_DSP_COLUMNS;
+            *sum = hil_dsp_dual(halves[i / HIL_DSP_COLUMNS], (uint32_t)*stream++, *sum);
+        }
+        for (int i = 0; !p->wide && i < HIL_DSP_COLUMNS; i++) {
             const uint32_t both = (uint32_t)*stream++;
             uint32_t *const pair = sums + i / 2 * 2;
             pair[0] = hil_dsp_dual(halves[i % 2], hil_dsp_even(both), pair[0]);
             pair[1] = hil_dsp_dual(halves[i % 2], both, pair[1]);
         }
     }
+    for (int i = 0; !p->wide && i < HIL_DSP_COLUMNS; i += 2) {
+        sums[i + 1] -= sums[i];
+        sums[i] <<= 8;
+    }
     for (int32_t i = 0; i < columns; i++) {
-        const int32_t sum = (int32_t)(i % 2 == 0 ? sums[i] << 8 : sums[i] - sums[i - 1]);
+        const int32_t sum = (int32_t)sums[i];
         const struct hil_dsp_affine line = {
             .multiplier = stream[0],
             .addend = p->signs && sum < 0 ? stream[1] - stream[2] : stream[1],
@@ -247,26 +320,42 @@ HIL_INLINE void hil_dsp_matvec_block(const struct hil_dsp_matvec_pairs_s8 *p, co
     }
 }
 
+#endif
+
+/* The outputs of all columns for a row, widened or of bytes. */
+HIL_INLINE void hil_dsp_matvec_row(const struct hil_dsp_matvec_pairs_s8 *p, const void *row,
+                                   int8_t *out) {
+    const int32_t *stream = p->stream;
+#if HIL_DSP_ASSEMBLY
+    for (int32_t left = p->columns; left > 0;) {
+        /* Of the last four columns not all may have outputs. */
+        int8_t last[HIL_DSP_COLUMNS];
+        const int32_t blocks = left < HIL_DSP_COLUMNS ? 1 : left / HIL_DSP_COLUMNS;
+        hil_dsp_matvec_blocks(p, row, stream, blocks, left < HIL_DSP_COLUMNS ? last : out);
+        if (left < HIL_DSP_COLUMNS) {
+            memcpy(out, last, (size_t)left);
+        }
+        stream += hil_dsp_matvec_words(p) * blocks;
+        out += HIL_DSP_COLUMNS * blocks;
+        left -= HIL_DSP_COLUMNS * blocks;
+    }
+#else
+    for (int32_t left = p->columns; left > 0; left -= HIL_DSP_COLUMNS) {
+        const int32_t count = left < HIL_DSP_COLUMNS ? left : HIL_DSP_COLUMNS;
+        hil_dsp_matvec_block(p, row, stream, count, out);
+        stream += hil_dsp_matvec_words(p);
+        out += count;
+    }
+#endif
+}
+
 HIL_INLINE void hil_dsp_matvec_pairs_s8(const struct hil_dsp_matvec_pairs_s8 *p, const int8_t *in,
                                         int8_t *out, void *scratch) {
     for (int32_t rows = p->rows; rows > 0; rows--) {
-        int32_t column = 0;
-        const void *const row = p->widened ? scratch : (const void *)in;
         if (p->widened) {
             hil_dsp_widen_row(in, p->depth, (uint32_t *)scratch);
         }
-#if HIL_DSP_ASSEMBLY
-        if (p->columns >= HIL_DSP_COLUMNS) {
-            hil_dsp_matvec_blocks(p, row, p->columns / HIL_DSP_COLUMNS, out);
-            column = p->columns / HIL_DSP_COLUMNS * HIL_DSP_COLUMNS;
-        }
-#endif
-        for (; column < p->columns; column += HIL_DSP_COLUMNS) {
-            const int32_t left = p->columns - column;
-            hil_dsp_matvec_block(p, row,
-                                 p->stream + hil_dsp_matvec_words(p) * (column / HIL_DSP_COLUMNS),
-                                 left < HIL_DSP_COLUMNS ? left : HIL_DSP_COLUMNS, out + column);
-        }
+        hil_dsp_matvec_row(p, p->widened ? scratch : (const void *)in, out);
         in += p->depth;
         out += p->columns;
     }

@@ -59,8 +59,8 @@ narrow_unit = "four_unit * (1 - widened)"
 row = 10.54
 widened_unit = 8.334
 four = 44.24
-four_unit = 14.75
-narrow_unit = 2.11
+four_unit = 14.4
+narrow_unit = 2
 @*/
 struct hil_dsp_matvec_s8 {
     int32_t rows;    /* rows of the input, and of the output */
@@ -126,10 +126,14 @@ HIL_INLINE void hil_dsp_matvec_s8_unit(uint32_t even, uint32_t odd, const int16_
                        [row] "+r"(from), [weights] "+r"(stream), [x] "=&r"(x), [y] "=&r"(y)        \
                      : [end] "m"(end)                                                              \
                      : "r0", "r1", "r2", "r3", "cc", "memory")
+#define HIL_DSP_MATVEC_FOUR(load)                                                                  \
+    HIL_DSP_MATVEC_UNIT(load)                                                                      \
+    HIL_DSP_MATVEC_UNIT(load) HIL_DSP_MATVEC_UNIT(load) HIL_DSP_MATVEC_UNIT(load)
 #define HIL_DSP_MATVEC_UNITS(load)                                                                 \
-    if (fours != 0) {                                                                              \
-        HIL_DSP_MATVEC_LOOP(HIL_DSP_MATVEC_UNIT(load) HIL_DSP_MATVEC_UNIT(load)                    \
-                                HIL_DSP_MATVEC_UNIT(load) HIL_DSP_MATVEC_UNIT(load));              \
+    if (units % 8 == 0 && units != 0) {                                                            \
+        HIL_DSP_MATVEC_LOOP(HIL_DSP_MATVEC_FOUR(load) HIL_DSP_MATVEC_FOUR(load));                  \
+    } else if (fours != 0) {                                                                       \
+        HIL_DSP_MATVEC_LOOP(HIL_DSP_MATVEC_FOUR(load));                                            \
     }                                                                                              \
     if (units % 4 != 0) {                                                                          \
         end += 8 * (units % 4);                                                                    \
@@ -158,6 +162,7 @@ HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened, const 
 }
 
 #undef HIL_DSP_MATVEC_UNITS
+#undef HIL_DSP_MATVEC_FOUR
 #undef HIL_DSP_MATVEC_LOOP
 #undef HIL_DSP_MATVEC_UNIT
 #undef HIL_DSP_MATVEC_BYTES

@@ -27,7 +27,7 @@
  *   +0  x0|x2 of row 0   +4  of row 1   +8  of row 2      a word: low half | high half
  *   +12 x1|x3 of row 0   +16 of row 1   +20 of row 2      the last unit ends with zeros
  *
- * The stream, packed by `column_stream()` from `paired_weights()` or `_wide()`; per pair of
+ * The stream, packed by `column_stream()` from `paired_weights()` or `wide_weights()`; per pair of
  * columns, of U units:
  *
  *   packed  +0       b0           +4   256 * b1 + b0        what the sums start from

@@ -1,7 +1,7 @@
 /* Widens int8 rows to pairs of half-words, the form that smlad multiplies; rows lie word by word
  * next to each other.
  *
- * Tile: 3 or 2 rows x 4 elements, a unit; 1 row in C.
+ * Tile: 3, 2 or 1 rows x 4 elements, a unit.
  *
  * Registers: r0 r1 r2 rows a, b, c; r3 where units go; r12 units left (or fours of them); r4 to r6
  * the loaded words, then x0|x2; r8 to r10 x1|x3 of the rows.
@@ -21,8 +21,8 @@
  *
  * Scratch: written, 8 bytes a unit and row.
  *
- * Cost: 10 instructions a unit of 3 rows (12 elements), 7 of 2 rows, and the loop's 2, for one unit
- * or four.
+ * Cost: 10 instructions a unit of 3 rows (12 elements), 7 of 2 rows, 4 of 1, and the loop's 2, for
+ * one unit or four.
  *
  * Tests: hil_dsp_widen_unit is the twin; every kernel of `dsp/` in tests/c/test_dsp_kernels.py
  * (host) and tests/board/test_kernels.py (assembly) has depths that are no multiple of 4.
@@ -32,22 +32,6 @@
 
 #include "hil/dsp.h"
 #include "hil/kernels/generic/fields.h"
-
-/* Widens a row to two words for each four elements. */
-HIL_INLINE void hil_dsp_widen_row(const int8_t *row, int32_t depth, uint32_t *to) {
-    for (int32_t units = depth / 4; units > 0; units--) {
-        const uint32_t word = hil_dsp_load(row);
-        to[0] = hil_dsp_even(word);
-        to[1] = hil_dsp_odd(word);
-        row += 4;
-        to += 2;
-    }
-    if (depth % 4 != 0) {
-        const uint32_t word = hil_dsp_load_part(row, depth % 4);
-        to[0] = hil_dsp_even(word);
-        to[1] = hil_dsp_odd(word);
-    }
-}
 
 HIL_INLINE void hil_dsp_widen_unit(uint32_t a, uint32_t b, uint32_t c, uint32_t *to) {
     to[0] = hil_dsp_even(a);
@@ -85,6 +69,13 @@ HIL_INLINE void hil_dsp_widen_unit(uint32_t a, uint32_t b, uint32_t c, uint32_t 
     "sxtb16 r5, r5\n\t"                                                                            \
     "stmia %[to]!, {r4, r5, r6, r8}\n\t"
 
+/* A unit of a single row: four. */
+#define HIL_DSP_WIDEN_ONE                                                                          \
+    "ldr r4, [%[a]], #4\n\t"                                                                       \
+    "sxtb16 r5, r4, ror #8\n\t"                                                                    \
+    "sxtb16 r4, r4\n\t"                                                                            \
+    "strd r4, r5, [%[to]], #8\n\t"
+
 #define HIL_DSP_WIDEN(body)                                                                        \
     __asm__ volatile(body                                                                          \
                      : [a] "+r"(from_a), [b] "+r"(from_b), [c] "+r"(from_c), [to] "+r"(at), [units] "+r"(turns)   \
@@ -108,6 +99,31 @@ HIL_INLINE void hil_dsp_widen_unit(uint32_t a, uint32_t b, uint32_t c, uint32_t 
 /* clang-format on */
 
 #endif
+
+/* Widens a row to two words for each four elements. */
+HIL_INLINE void hil_dsp_widen_row(const int8_t *row, int32_t depth, uint32_t *to) {
+#if HIL_DSP_ASSEMBLY
+    const int32_t units = depth / 4;
+    if (units > 0) {
+        register const int8_t *from_a __asm__("r0") = row;
+        register const int8_t *from_b __asm__("r1") = row;
+        register const int8_t *from_c __asm__("r2") = row;
+        register uint32_t *at __asm__("r3") = to;
+        register int32_t turns __asm__("r12") = units % 4 == 0 ? units / 4 : units;
+        HIL_DSP_WIDEN_UNITS(HIL_DSP_WIDEN_ONE)
+        row = from_a;
+        to = at;
+        depth -= 4 * units;
+    }
+#endif
+    for (; depth > 0; depth -= 4) {
+        const uint32_t word = depth >= 4 ? hil_dsp_load(row) : hil_dsp_load_part(row, depth);
+        to[0] = hil_dsp_even(word);
+        to[1] = hil_dsp_odd(word);
+        row += 4;
+        to += 2;
+    }
+}
 
 /* Widens three rows, word by word next to each other. */
 HIL_INLINE void hil_dsp_widen_rows(const int8_t *a, const int8_t *b, const int8_t *c, int32_t depth,
