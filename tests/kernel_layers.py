@@ -357,6 +357,25 @@ PLANES: tuple[Shapes, ...] = tuple(
     for act in ("RELU", "NONE")
 )  # fmt: skip
 
+#: Whole eights of channels in strips: pairs of them, one alone, a last column of one, in one run of
+#: turns and in several, in bands; pixels that a gather reaches and others.
+STRIPS: tuple[Shapes, ...] = tuple(
+    ("DEPTHWISE_CONV_2D", (batch, *image, n), (1, *size, n), conv(pad, depth_multiplier=1))
+    for batch, image, n, size, pad in (
+        (1, (25, 5), 16, (3, 3), "SAME"),
+        (2, (6, 6), 24, (3, 3), "SAME"),
+        (1, (3, 3), 256, (3, 3), "SAME"),
+        (1, (1, 7), 8, (3, 3), "SAME"),
+        (1, (8, 1), 8, (3, 3), "SAME"),
+        (1, (13, 12), 8, (2, 3), "VALID"),
+        (2, (24, 24), 16, (3, 3), "SAME"),
+        (1, (18, 9), 248, (1, 2), (2, 1, 2, 0)),
+        (1, (9, 10), 264, (3, 1), (0, 2, 1, 2)),
+        (1, (48, 30), 8, (3, 3), "SAME"),
+        (1, (10, 13), 8, (3, 3), (3, 3, 2, 2)),
+    )
+)
+
 #: Filters of up to five rows and eight columns, which a few rows of pixels lie under at a time.
 FILTER_ROWS: tuple[Shapes, ...] = tuple(
     ("DEPTHWISE_CONV_2D", (1, *image, n), (1, *size, n), attrs)

@@ -22,6 +22,7 @@ from kernel_layers import (
     FILTER_ROWS,
     PIXELS,
     PLANES,
+    STRIPS,
     Shapes,
     extreme_layers,
     limit_layers,
@@ -68,7 +69,7 @@ SAMPLE = {"mps2-an385": 160, "mps2-an386": 120, "mps3-an547": 120, LARGE_M0: 320
 
 #: Shapes of layers and attributes where one kernel or another takes another way: those for Helium,
 #: and the others'.
-OF_HELIUM: Sequence[Shapes] = (*CORNERS, *PIXELS, *PLANES, *FILTER_ROWS)
+OF_HELIUM: Sequence[Shapes] = (*CORNERS, *PIXELS, *PLANES, *STRIPS, *FILTER_ROWS)
 OF_OTHERS: Sequence[Shapes] = [(op, x, w, attrs) for op, x, w, attrs, *_ in CASES.values()]
 
 

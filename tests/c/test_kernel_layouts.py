@@ -438,6 +438,57 @@ def test_depthwise_filters_and_tiles() -> None:
     assert stored == {5 * i for i in range(6 * p.fields["part_h"])}
 
 
+@pytest.mark.parametrize(("height", "width"), [(25, 5), (6, 6), (3, 3), (1, 4), (26, 8), (9, 1)])
+def test_depthwise_filters_and_strips(height: int, width: int) -> None:
+    """Every output is stored from its own patch, and nothing else, by the slots of code that the
+    head draws.
+    """
+    shape = (1, height, width, 8)
+    layer = rectified(tamed(a_layer("DEPTHWISE_CONV_2D", shape, (1, 3, 3, 8), depthwise(1))))
+    p = packed(layer, HELIUM, "hil_depthwise_strips_s8_mve", band_h=height)
+    for channel in range(8):
+        row = p.fields["filters"][16 * channel :][:21].tolist()
+        for begin, down, right in ((5, 0, 0), (4, 0, 1), (1, 1, 0), (0, 1, 1)):
+            for y, x in np.ndindex(4, 4):
+                tap = y - down, x - right
+                inside = max(tap) < 3 and min(tap) >= 0
+                expected = p.weight(channel, 3 * tap[0] + tap[1]) if inside else 0
+                assert row[begin + 4 * y + x] == expected
+        shift = p.of("shifts", channel)
+        scale = [p.of("multipliers", channel), p.of("bias", channel), -128 << -shift, shift]
+        assert p.fields["scales"][4 * channel :][:4].tolist() == scale
+    places = p.fields["places"].view("<u2").reshape(10, 8).tolist()
+    runs = p.fields["runs"].reshape(-1, 5)
+    rows, column = p.fields["plane_h"], p.fields["column"]
+    assert runs[-1].tolist() == [0] * 5
+    turn_bytes = 92 if p.fields["masked"] else 88
+    stored = set()
+    for place, distance, out, code, mask in runs[:-1].tolist():
+        other = code - 64 >= 6 * turn_bytes
+        begin = 6 * turn_bytes + 8 if other else 0
+        first, rest = divmod(code - 64 - begin, 96 if other and column else turn_bytes)
+        assert rest == 0
+        for turn in range(first, 4 if other else 6):
+            step = 32 if other and column else 8
+            patch = place + step * (turn - first)
+            for lane in range(8):
+                if not (mask >> 2 * lane & 1 or not p.fields["masked"]):
+                    continue
+                # The order of narrowed sums: q6 and q7 alternate, four sums each.
+                number, second = lane // 2, lane % 2
+                if other and column:
+                    at = patch + 8 * (number // 2 + 2 * second)
+                    down, right = number % 2, 0
+                else:
+                    at = patch + distance * second
+                    down, right = divmod(number, 2)
+                strip, left = divmod(at, 4 * rows)
+                y, x = left // 4 + down, 2 * (strip - 1) + right
+                assert out + places[turn + 6 * other][lane] == 8 * (y * width + x)
+                stored.add((y, x))
+    assert stored == set(np.ndindex(height, width))
+
+
 # DSP --------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from campaigns import sampled
 from kernel_checks import check, checks_of, count
-from kernel_layers import CASES, CORNERS, PIXELS, PLANES, rectified, tamed, to_even, with_ties
+from kernel_layers import (
+    CASES,
+    CORNERS,
+    PIXELS,
+    PLANES,
+    STRIPS,
+    rectified,
+    tamed,
+    to_even,
+    with_ties,
+)
 from linear_layers import Layer, grouped_layer, make_layer, random_layer
 
 from hilc.ir import Rounding
@@ -31,7 +41,7 @@ ROUND_TWICE = {
     "hil_dsp_matmul_s8",
     "hil_dsp_matvec_s8",
 }
-SHAPES = [*CORNERS, *PIXELS, *PLANES, *(case[:4] for case in CASES.values())]
+SHAPES = [*CORNERS, *PIXELS, *PLANES, *STRIPS, *(case[:4] for case in CASES.values())]
 
 
 def layers(seed: int, every: int = 1) -> list[Layer]:

@@ -20,6 +20,7 @@ from kernel_layers import (
     FILTER_ROWS,
     PIXELS,
     PLANES,
+    STRIPS,
     Shapes,
     rectified,
     tamed,
@@ -145,7 +146,7 @@ def _operators(budget: Budget, name: str) -> Iterator[Operator]:
     for layer in itertools.islice(remainders(rng, "float32"), start, None, 4 * every):
         yield from (layer, _summed_by_fma(layer))
     # Where kernels take another way.
-    for op, x, w, attrs in (*CORNERS, *PIXELS, *PLANES, *FILTER_ROWS, *_cases()):
+    for op, x, w, attrs in (*CORNERS, *PIXELS, *PLANES, *STRIPS, *FILTER_ROWS, *_cases()):
         layer = make_layer(rng, op, "int8", x, w, attrs)
         yield from (layer, at_the_ends(rng, rectified(tamed(layer))))
     yield from float_layers(rng)

@@ -5306,6 +5306,57 @@ class HilDepthwiseRowsS8Mve(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilDepthwiseStripsS8Mve(Parameters):
+    """The fields of ``struct hil_depthwise_strips_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_depthwise_strips_s8_mve"
+
+    images: HilImages
+    #: at most 3
+    filter_h: int
+    #: the same, of columns
+    filter_w: int
+    #: rows by which the first window reaches above the image
+    pad_top: int
+    #: columns by which the first window reaches beyond the image
+    pad_left: int
+    #: output rows of a band, all alike
+    band_h: int
+    #: of a channel
+    strips: int
+    #: rows of a strip, as far as patches reach
+    plane_h: int
+    #: 1: the first eight channels of two pixels lie within the reach of a gather
+    gathered: int
+    #: 1: some outputs of turns are not stored
+    masked: int
+    #: 1: the other kind of turns takes two parts of one strip
+    singles: int
+    #: 1: it takes the last column; 0 and 0: there is none
+    column: int
+    #: runs of a channel
+    band_runs: int
+    #: of all runs, but those of a last column
+    turns: int
+    #: of a last column
+    column_turns: int
+    #: 1: a shift is below -8
+    far: int
+    #: 1: sums are rounded once
+    once: int
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    #: the head draws it
+    filters: npt.NDArray[np.int8]
+    #: the same
+    scales: npt.NDArray[np.int32]
+    #: the same
+    places: npt.NDArray[np.int8]
+    #: the same
+    runs: npt.NDArray[np.int32]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilMulS8Mve(Parameters):
     """The fields of ``struct hil_mul_s8_mve``."""
 

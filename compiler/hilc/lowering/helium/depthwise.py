@@ -19,6 +19,7 @@ from hilc.lowering.linear import (
 from hilc.lowering.parameters import (
     HilDepthwiseConv2dS8Mve,
     HilDepthwiseRowsS8Mve,
+    HilDepthwiseStripsS8Mve,
     HilRequantization,
 )
 
@@ -43,6 +44,17 @@ _ROWS_AT_ONCE = (8, 2)
 _SHORT_COLUMN = 3
 #: Instructions of its loops: an entry of two tiles, a part of the rows, a call for a channel.
 _ENTRY, _PART, _CALL = 31, 8, 40
+#: The kernel of strips: bytes of scratch that they may take; the farthest shift by which a zero
+#: point moves, and that of products which saturate before it.
+_STRIPS_BYTES, _FARTHEST_MOVED, _FARTHEST_NEAR = (8192, 4096, 2048), -23, -8
+#: Turns of a run of each kind; bytes of code before them, between them, of one and of one of a last
+#: column; bytes more of one that stores in part, or shifts far.
+_TURNS, _OTHER_TURNS = 6, 4
+_BEFORE, _BETWEEN, _TURN_BYTES, _COLUMN_BYTES, _MORE_BYTES = 64, 8, 88, 96, 4
+#: Columns that may lie before an image, so that the second of a pair is in the first one.
+_FARTHEST_PADDED = 2
+#: Rows of outputs of a turn, and of one of a last column.
+_TURN_ROWS, _COLUMN_ROWS = 2, 8
 
 
 def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
@@ -50,6 +62,7 @@ def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
     if form.multiplier > 1 or ties(form.requantization):
         return []
     shape = form.shape
+    strips = list(_depthwise_strips(form))
     found: list[HilDepthwiseConv2dS8Mve] = []
     pixels = form.images.out_h * form.images.out_w
     alone = _within_gather(shape) and pixels >= _GATHERED_PIXELS
@@ -66,7 +79,246 @@ def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
         if scratch < least:
             found.append(parameters)
             least = scratch
-    return found or list(_depthwise_rows(form))
+    return [*strips, *found] or list(_depthwise_rows(form))
+
+
+def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilDepthwiseStripsS8Mve]:
+    """Yield the ways of channels in strips, fewer rows at a time in less scratch."""
+    h, w, images, outputs = form.placed.h, form.placed.w, form.images, form.requantization
+    channels, filters = images.in_c, form.filters
+    if (
+        filters.shape[0] != channels
+        or channels % _TOGETHER
+        or (h.stride, w.stride) != (1, 1)
+        or (h.span, w.span) != (h.filter_size, w.filter_size)
+        or max(h.filter_size, w.filter_size) >= _PATCH
+        or w.pad_before > _FARTHEST_PADDED
+        or any_of(outputs) % 2
+        or outputs.shifts.min() < _FARTHEST_MOVED
+    ):
+        return
+    far = bool(outputs.shifts.min() < _FARTHEST_NEAR)
+    heights = [rows for rows in range(1, images.out_h + 1) if images.out_h % rows == 0]
+    found = [_Strips(rows, images.out_w, channels, far) for rows in heights]
+    fitting = {
+        max((each for each in found if each.scratch <= most), key=lambda each: each.rows)
+        for most in _STRIPS_BYTES
+        if found[0].scratch <= most
+    }
+    for strips in sorted(fitting, key=lambda each: -each.rows):
+        if strips.farthest > FARTHEST:
+            continue
+        kinds = strips.turns
+        yield HilDepthwiseStripsS8Mve(
+            images=images,
+            filter_h=h.filter_size,
+            filter_w=w.filter_size,
+            pad_top=h.pad_before,
+            pad_left=w.pad_before,
+            band_h=strips.rows,
+            strips=strips.count,
+            plane_h=strips.plane_rows,
+            gathered=int(channels + _TOGETHER <= GATHERED),
+            masked=int(strips.masked),
+            singles=int(strips.singles),
+            column=int(strips.column),
+            band_runs=len(strips.runs),
+            turns=kinds[0],
+            column_turns=kinds[1],
+            far=int(far),
+            once=int(any_of(outputs) > 0),
+            in_zero_point=form.pad_value,
+            filters=_strip_filters(filters),
+            scales=_strip_scales(outputs, channels),
+            places=bytes_of(strips.places, "<u2").reshape(-1),
+            runs=strips.table,
+        )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Turns one below the other of a strip, and of another or another part of it ``distance`` bytes
+    further; ``other`` ones are of the other kind.
+    """
+
+    strip: int
+    row: int
+    distance: int
+    turns: int
+    other: bool = False
+
+
+@dataclass(frozen=True)
+class _Strips:
+    """What ``depthwise_strips_s8.h`` computes of a channel of a band of ``rows`` rows."""
+
+    rows: int
+    width: int
+    channels: int
+    far: bool
+
+    @property
+    def column(self) -> bool:
+        """Whether the last column has turns of its own: where the others are pairs of strips."""
+        return self.width % 4 == 1 and self.rows >= _COLUMN_ROWS
+
+    @property
+    def masked(self) -> bool:
+        """Whether turns compute more than there is."""
+        return self.rows == 1 or bool(self.width % 2 and not self.column)
+
+    @property
+    def count(self) -> int:
+        """The strips of a channel."""
+        return -(-self.width // 2)
+
+    @property
+    def singles(self) -> bool:
+        """Whether the last strip is taken in two parts."""
+        return not self.column and self.count % 2 == 1
+
+    @property
+    def plane_rows(self) -> int:
+        """The rows of a strip, as far as patches reach."""
+        return max(self.rows, 2) + 2
+
+    @property
+    def scratch(self) -> int:
+        return 4 * self.plane_rows * (_TOGETHER * (self.count + 1) + 1)
+
+    @property
+    def line(self) -> int:
+        """From an output to the one below it."""
+        return self.width * self.channels
+
+    @property
+    def farthest(self) -> int:
+        """The farthest offset of an output of a turn, or of a strip."""
+        return max(int(self.places.max()), 2 * self.plane_rows * 4 * (self.count + 1) * _TOGETHER)
+
+    @property
+    def halves(self) -> int:
+        """The turns in which the last strip's parts are taken."""
+        return -(-self.rows // 4)
+
+    @property
+    def part(self) -> int:
+        """The rows from the first part of the last strip to the second."""
+        return max(self.rows - 2 * self.halves, 0)
+
+    @property
+    def runs(self) -> list[_Run]:
+        strip = 4 * self.plane_rows
+        paired = self.count - self.column - self.singles
+        runs = []
+        for left in range(0, paired, 2):
+            runs += self._below(left, strip)
+        if self.singles:
+            for row, turns in _split(self.halves, _OTHER_TURNS):
+                runs.append(_Run(self.count - 1, 2 * row, 4 * self.part, turns, True))
+        if self.column:
+            runs += self._below(self.count - 1, 0, other=True)
+        return runs
+
+    def _below(self, strip: int, distance: int, other: bool = False) -> list[_Run]:
+        """Return runs that cover all rows, the last ones again if need be."""
+        of_turn = self._turn_rows(other)
+        runs = [
+            _Run(strip, of_turn * first, distance, turns, other)
+            for first, turns in _split(self.rows // of_turn, _OTHER_TURNS if other else _TURNS)
+        ]
+        if self.rows % of_turn:
+            runs.append(_Run(strip, max(self.rows - of_turn, 0), distance, 1, other))
+        return runs
+
+    @property
+    def turns(self) -> tuple[int, int]:
+        """The turns of a channel: of strips, and of a last column."""
+        column = sum(run.turns for run in self.runs if self.column and run.other)
+        return sum(run.turns for run in self.runs) - column, column
+
+    def _lanes(self, other: bool) -> list[tuple[int, int, int]]:
+        """Return, of the outputs of a turn in the order of the narrowed sums, the place (0 or 1),
+        row and column.
+        """
+        if self.column and other:
+            return [(0, row + below, 0) for row in range(4) for below in (0, 4)]
+        return [(place, n // 2, n % 2) for n in range(4) for place in (0, 1)]
+
+    def _second(self, other: bool) -> int:
+        """Return how far the second place's outputs lie behind the first's."""
+        return self.part * self.line if other else 2 * self.channels
+
+    @property
+    def places(self) -> npt.NDArray[np.int64]:
+        """The outputs of each turn of a run."""
+        found = []
+        for turns, other in ((_TURNS, False), (_OTHER_TURNS, True)):
+            of_turn = self._turn_rows(other)
+            found += [
+                [
+                    (turn * of_turn + row) * self.line
+                    + column * self.channels
+                    + place * self._second(other)
+                    for place, row, column in self._lanes(other)
+                ]
+                for turn in range(turns)
+            ]
+        return np.array(found)
+
+    def _turn_rows(self, other: bool) -> int:
+        return _COLUMN_ROWS if self.column and other else _TURN_ROWS
+
+    def _mask(self, run: _Run) -> int:
+        """Return a turn's outputs that are stored, two bits each."""
+        mask = 0
+        for lane, (place, row, column) in enumerate(self._lanes(run.other)):
+            strip = run.strip if run.other else run.strip + place
+            inside = 2 * strip + column < self.width and run.row + row < self.rows
+            mask |= 3 << 2 * lane if inside else 0
+        return mask
+
+    @property
+    def table(self) -> npt.NDArray[np.int32]:
+        """The runs as the head of the kernel draws them."""
+        more = _MORE_BYTES * self.far
+        turn_bytes = _TURN_BYTES + more + _MORE_BYTES * self.masked
+        other_bytes = _COLUMN_BYTES + more if self.column else turn_bytes
+        rows = []
+        for run in self.runs:
+            skipped = (_OTHER_TURNS if run.other else _TURNS) - run.turns
+            code = _BEFORE + skipped * (other_bytes if run.other else turn_bytes)
+            if run.other:
+                code += _TURNS * turn_bytes + _BETWEEN
+            top = run.row - skipped * self._turn_rows(run.other)
+            out = top * self.line + 2 * run.strip * self.channels
+            place = 4 * self.plane_rows * (run.strip + 1) + 4 * run.row
+            rows.append((place, run.distance, out, code, self._mask(run)))
+        return np.array([*rows, (0, 0, 0, 0, 0)], np.int32).reshape(-1)
+
+
+def _split(turns: int, most: int) -> list[tuple[int, int]]:
+    """Return the first turn and the number of turns of runs of at most ``most``."""
+    return [(first, min(most, turns - first)) for first in range(0, turns, most)]
+
+
+def _strip_filters(filters: Array) -> npt.NDArray[np.int8]:
+    """Return the filters as the head of the kernel draws them."""
+    count, height, width = filters.shape
+    patches = np.zeros((count, _PATCH, _PATCH), np.int8)
+    patches[:, :height, :width] = filters
+    # What is behind a filter of three rows of three is before the next one.
+    return np.concatenate([np.zeros(5, np.int8), patches.reshape(-1)])
+
+
+def _strip_scales(outputs: HilRequantization, count: int) -> npt.NDArray[np.int32]:
+    """Return multiplier, bias, moved zero point and shift of each channel."""
+    multipliers, bias, shifts = (
+        np.broadcast_to(each.astype(np.int64), (count,))
+        for each in (outputs.multipliers, outputs.bias, outputs.shifts)
+    )
+    moved = outputs.output_range.out_zero_point << -shifts
+    return np.stack([multipliers, bias, moved, shifts], axis=1).astype(np.int32).reshape(-1)
 
 
 def _depthwise_rows(form: DepthwiseConvolution) -> Iterator[HilDepthwiseRowsS8Mve]:
