@@ -61,7 +61,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "three images": ("CONV_2D", (3, 5, 4, 3), (5, 3, 3, 3), conv("SAME", 2), "conv2d", "conv2d"),
     "deep": (
         "CONV_2D", (1, 4, 4, 40), (4, 3, 3, 40),
-        conv("SAME", activation="NONE"), "conv2d", "conv2d",
+        conv("SAME", activation="NONE"), "winograd_packed", "conv2d",
     ),
     "padding beyond the image": (
         "CONV_2D", (1, 1, 1, 5), (6, 3, 3, 5), conv("SAME"), "conv2d", "conv2d",
@@ -93,30 +93,30 @@ CASES: dict[str, tuple[Any, ...]] = {
         "CONV_2D", (2, 7, 9, 4), (5, 3, 3, 4), conv("SAME"), "conv2d_pairs", "conv2d",
     ),
     "two rows at a time, no padding": (
-        "CONV_2D", (1, 6, 8, 16), (6, 3, 3, 16), conv("VALID"), "conv2d_pairs", "conv2d",
+        "CONV_2D", (1, 6, 8, 16), (6, 3, 3, 16), conv("VALID"), "winograd_packed", "conv2d",
     ),
     "two rows at a time, linear": (
         "CONV_2D", (1, 5, 7, 32), (7, 3, 3, 32),
-        conv("SAME", activation="NONE"), "conv2d", "conv2d",
+        conv("SAME", activation="NONE"), "winograd_packed", "conv2d",
     ),
     "two rows at a time, deep": (
-        "CONV_2D", (1, 4, 5, 64), (4, 3, 3, 64), conv("SAME"), "conv2d_pairs", "conv2d",
+        "CONV_2D", (1, 4, 5, 64), (4, 3, 3, 64), conv("SAME"), "winograd_packed", "conv2d",
     ),
     "two rows at a time, whole tiles": (
-        "CONV_2D", (2, 4, 8, 16), (6, 3, 3, 16), conv("SAME"), "conv2d_pairs", "conv2d",
+        "CONV_2D", (2, 4, 8, 16), (6, 3, 3, 16), conv("SAME"), "winograd_packed", "conv2d",
     ),
     "two rows at a time, whole tiles, linear": (
         "CONV_2D", (1, 6, 4, 32), (4, 3, 3, 32),
-        conv("SAME", activation="NONE"), "conv2d", "conv2d",
+        conv("SAME", activation="NONE"), "winograd_packed", "conv2d",
     ),
     "two rows at a time, whole tiles, deep": (
-        "CONV_2D", (1, 4, 4, 64), (2, 3, 3, 64), conv("SAME"), "conv2d", "conv2d",
+        "CONV_2D", (1, 4, 4, 64), (2, 3, 3, 64), conv("SAME"), "winograd_packed", "conv2d",
     ),
     "two rows at a time, wholly in the padding": (
-        "CONV_2D", (1, 2, 3, 8), (3, 3, 3, 8), conv((5, 5, 6, 6)), "conv2d_pairs", "conv2d",
+        "CONV_2D", (1, 2, 3, 8), (3, 3, 3, 8), conv((5, 5, 6, 6)), "winograd_packed", "conv2d",
     ),
     "two rows at a time, a single one": (
-        "CONV_2D", (1, 3, 5, 16), (1, 3, 3, 16), conv("VALID"), "conv2d_pairs", "conv2d",
+        "CONV_2D", (1, 3, 5, 16), (1, 3, 3, 16), conv("VALID"), "winograd_packed", "conv2d",
     ),
     "sixteen units": (
         "CONV_2D", (1, 4, 4, 64), (20, 1, 1, 64), conv("SAME"), "matmul_pairs", "matmul",

@@ -615,11 +615,35 @@ def test_winograd_filters() -> None:
                 check_lines(p, filter_, [multiplier >> 2 - p.fields["left"], *others])
 
 
+def test_winograd_filters_as_they_are() -> None:
+    p = packed(windows(8, 3), DSP, "hil_dsp_winograd_packed_3x3_s8", bands=1)
+    data, count = p.fields["stream"], p.fields["units"]
+    own = 3 if p.fields["signs"] else 2
+    words = 2 + 2 * own + 18 * count
+    assert len(data) == 2 * words
+    for pair in (0, 1):
+        at = words * pair
+        for i in (0, 1):
+            filter_ = 2 * pair + i
+            assert data[at + i] == 4 * p.of("bias", filter_)
+            taps = data[at + 2 + 2 * own : at + words].astype(np.int32).view(np.int8)
+            for channel in range(8):
+                for tap in range(9):
+                    where = 4 * (9 * (2 * (channel // 4) + i) + tap) + channel % 4
+                    assert taps[where] == p.weight(filter_, 8 * tap + channel)
+            if filter_ < 3:
+                begin = at + 2 + own * i
+                multiplier, *others = (int(v) for v in data[begin : begin + own])
+                check_lines(p, filter_, [multiplier >> 6 - p.fields["left"], *others])
+
+
 def test_winograd_numbers_are_half_words() -> None:
     twice_g = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
     b = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
     assert 16 * 128 * np.abs(twice_g).sum(axis=1).max() ** 2 == 18432
     assert 128 * np.abs(b).sum(axis=1).max() ** 2 == 512
+    ones = np.array([[1, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 1]])
+    assert 128 * np.abs(ones).sum(axis=1).max() ** 2 == 1152
 
 
 def test_columns_that_are_rounded_twice() -> None:

@@ -1578,6 +1578,35 @@ class HilDspWinograd3x3S8(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilDspWinogradPacked3x3S8(Parameters):
+    """The fields of ``struct hil_dsp_winograd_packed_3x3_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_winograd_packed_3x3_s8"
+
+    images: HilImages
+    #: output channels
+    out_c: int
+    #: rows by which the first window reaches above the image
+    pad_top: int
+    #: columns by which the first window reaches beyond the image
+    pad_left: int
+    #: of four input channels
+    units: int
+    #: whether negative sums lack something
+    signs: int
+    #: to the right, of all channels
+    shift: int
+    #: to the left, of all sums, 4 or 6
+    left: int
+    #: rows of tiles that meet a filter while it is unfolded
+    bands: int
+    #: the head draws it
+    stream: npt.NDArray[np.int32]
+    #: a pixel outside the image
+    border: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilFpuBatchMatmulF32(Parameters):
     """The fields of ``struct hil_fpu_batch_matmul_f32``."""
 

@@ -112,28 +112,48 @@ class Goals:
     ) -> PlannedProgram | None:
         """Return the program with the least sum of instructions and workspace, both relative to
         ``fastest`` and workspace weighted, among those with at most ``most`` times its instructions
-        and not much more flash than the fastest of them; None if none can be planned.
+        and not much more flash than the fastest of them; None if none can be planned, or none is
+        worth its instructions: with all that it may take it should not need more workspace.
         """
         per_byte = self._policy.workspace_worth / max(fastest.workspace_bytes, 1)
 
         def worth(cost: int, nbytes: int) -> float:
             return cost / max(fastest.instructions, 1) + per_byte * nbytes
 
+        def priced(partition: Partition) -> float:
+            return partition.cost + objective.flash_worth * partition.flash
+
         ceiling = most * fastest.instructions
-        best: tuple[float, PlannedProgram] | None = None
+        # What all of them cost in as much workspace as the fastest takes.
+        worst = most + self._policy.workspace_worth
+        best: tuple[float, Partition, PlannedProgram] | None = None
         affordable = list(self._frontier.affordable(objective, ceiling))
         # Not compressed: programs in less memory run layers together, which decode nothing.
         most_flash = self._policy.balanced_flash * affordable[0].plain_flash if affordable else 0
         ranked = [(worth(p.cost, p.memory_bound), p) for p in affordable if p.flash <= most_flash]
         for least, partition in sorted(ranked, key=lambda pair: pair[0]):
-            if best is not None and least >= best[0]:
+            if least >= (worst if best is None else best[0]):
                 break
             found = self._frontier.planned(partition)
             if isinstance(found, PlannedProgram):
                 own = worth(partition.cost, found.workspace_bytes)
-                if best is None or own < best[0]:
-                    best = own, found
-        return best and best[1]
+                if own < (worst if best is None else best[0]):
+                    best = own, partition, found
+        if best is None:
+            return None
+        # Of programs in the same memory the sum takes the fastest; flash has its price here too.
+        _, chosen, program = best
+        for partition in sorted(affordable, key=priced):
+            if priced(partition) >= priced(chosen):
+                break
+            if partition.memory_bound <= program.workspace_bytes:
+                found = self._frontier.planned(partition)
+                if (
+                    isinstance(found, PlannedProgram)
+                    and found.workspace_bytes == program.workspace_bytes
+                ):
+                    return found
+        return program
 
     def _first(self, partitions: Iterable[Partition]) -> PlannedProgram:
         """Return the first program that can be planned; raise the planner's last error if there is

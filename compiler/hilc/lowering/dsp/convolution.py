@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from hilc.ir import Array
 from hilc.lowering.channels import padded
 from hilc.lowering.dsp.affine import affine_of, right_channels
 from hilc.lowering.dsp.packing import (
@@ -23,16 +26,20 @@ from hilc.lowering.parameters import (
     HilDspConv2dPairsS8,
     HilDspConv2dS8,
     HilDspWinograd3x3S8,
+    HilDspWinogradPacked3x3S8,
 )
 
 
 def conv2d(form: Convolution) -> list[Parameters]:
     """Return a window at every place of an image."""
     outputs = form.requantization
-    direct, flash_heavy = _direct(form), _winograd(form)
+    direct, (few_products, flash_heavy) = _direct(form), _winograd(form)
+    ways = [*direct, *few_products]
+    if form.images.in_c >= _FEW_PRODUCTS_CHANNELS:
+        ways = [*few_products, *direct]
     packed = packed_columns(form.weights, outputs, PAIR)
     if packed is None:
-        return [*direct, *flash_heavy]
+        return [*ways, *flash_heavy]
     parameters = HilDspConv2dS8(
         images=form.images,
         out_c=form.channels,
@@ -43,7 +50,7 @@ def conv2d(form: Convolution) -> list[Parameters]:
         weights=packed[1],
         pairs=pair_words(*packed),
     )
-    return [*direct, parameters, *flash_heavy]
+    return [*ways, parameters, *flash_heavy]
 
 
 def _direct(form: Convolution) -> list[Parameters]:
@@ -79,11 +86,13 @@ _WINOGRAD = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
 #: The same from its column, in the order in which the kernel adds up rows, the last one's sign so
 #: that it adds up too; times 16, which half-words hold.
 _WINOGRAD_ROWS = 16 * np.array([[1, 1, 1], [1, -1, 1], [2, 0, 0], [0, 0, -2]])
+#: Input channels from which on fewer products are worth what unfolding takes.
+_FEW_PRODUCTS_CHANNELS = 8
 
 
-def _winograd(form: Convolution) -> list[Parameters]:
-    """Return the convolution by fewer products, of weights that take 3.6 times the flash; where it
-    can.
+def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
+    """Return the convolution by fewer products where it can: of weights as they are, and of weights
+    that take 3.6 times the flash.
 
     That is a filter of 3x3 over neighbouring pixels of whole units, one pixel after the other.
     """
@@ -91,35 +100,60 @@ def _winograd(form: Convolution) -> list[Parameters]:
     sizes = [window.filter_h, window.filter_w]
     ones = [window.stride_h, window.stride_w, window.dilation_h, window.dilation_w]
     if sizes != [3, 3] or ones != [1, 1, 1, 1] or in_c % UNIT != 0:
-        return []
+        return [], []
     channels = right_channels(form.weights, form.requantization)
     affine = None if channels is None else affine_of(channels, form.requantization, signs=True)
     if channels is None or affine is None or not affine.shared:
-        return []
+        return [], []
     filters = padded(channels.weights.astype(np.int64), PAIR).reshape(-1, 3, 3, in_c)
-    places = np.einsum("iy,jx,oyxc->ojic", _WINOGRAD_ROWS, _WINOGRAD, filters)
-    units = places.reshape(-1, PAIR, 16, in_c // UNIT, UNIT)[..., UNIT_ORDER]
-    # Words of both filters of a pair in turn.
-    words = units.reshape(*units.shape[:4], 2, 2).transpose(0, 2, 3, 4, 1, 5).astype(np.int16)
     # The kernel has 64 times the sums; lines are for 256 times.
     multipliers, *others = affine.scales
     left = 0 if multipliers.max() < 2**29 else 2
     scales = padded(np.stack([multipliers << (2 - left), *others], axis=1), PAIR)
-    parts = [
-        64 * padded(affine.bias, PAIR).reshape(-1, PAIR),
-        scales.reshape(len(words), -1),
-        np.ascontiguousarray(words).reshape(len(words), -1).view(np.int32),
-    ]
-    parameters = HilDspWinograd3x3S8(
+    bias = padded(affine.bias, PAIR).reshape(-1, PAIR)
+
+    def stream(factor: int, weights: Array) -> Array:
+        """Return biases, scales and weights of each two filters."""
+        parts = [factor * bias, scales.reshape(len(bias), -1), weights.reshape(len(bias), -1)]
+        return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
+
+    places = np.einsum("iy,jx,oyxc->ojic", _WINOGRAD_ROWS, _WINOGRAD, filters)
+    units = places.reshape(-1, PAIR, 16, in_c // UNIT, UNIT)[..., UNIT_ORDER]
+    # Words of both filters of a pair in turn.
+    words = units.reshape(*units.shape[:4], 2, 2).transpose(0, 2, 3, 4, 1, 5).astype(np.int16)
+    taps = filters.reshape(-1, PAIR, 9, in_c // UNIT, UNIT).transpose(0, 3, 1, 2, 4)
+    signs = int(affine.corrections is not None)
+    border = np.full(in_c, form.pad_value, np.int8)
+    unfolded = HilDspWinograd3x3S8(
         images=form.images,
         out_c=form.channels,
         pad_top=window.pad_top,
         pad_left=window.pad_left,
         units=in_c // UNIT,
-        signs=int(affine.corrections is not None),
+        signs=signs,
         shift=affine.shift,
         left=left,
-        stream=np.concatenate(parts, axis=1).reshape(-1).astype(np.int32),
-        border=np.full(in_c, form.pad_value, np.int8),
+        stream=stream(64, np.ascontiguousarray(words).view(np.int32)),
+        border=border,
     )
-    return [parameters]
+    bands = 2 if form.images.out_h > 2 else 1
+    packed = HilDspWinogradPacked3x3S8(
+        images=form.images,
+        out_c=form.channels,
+        pad_top=window.pad_top,
+        pad_left=window.pad_left,
+        units=in_c // UNIT,
+        signs=signs,
+        shift=affine.shift,
+        # U is not 16 times what it is made of.
+        left=left + 4,
+        bands=bands,
+        stream=stream(4, np.ascontiguousarray(taps.astype(np.int8)).view(np.int32)),
+        border=border,
+    )
+    few_products: list[Parameters] = []
+    # Rows of the image take the room of two filters while those are not unfolded.
+    if 4 * -(-form.images.out_w // 4) + 2 <= 4 * in_c:
+        # Two rows of tiles take twice the scratch, and filters are unfolded half as often.
+        few_products += [packed, replace(packed, bands=1)][2 - bands :]
+    return few_products, [unfolded]

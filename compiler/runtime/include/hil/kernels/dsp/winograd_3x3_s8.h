@@ -107,8 +107,22 @@ struct hil_dsp_winograd_3x3_s8 {
 #define HIL_DSP_WINOGRAD_PLACES 16
 #define HIL_DSP_WINOGRAD_SUM_WORDS 32
 
+/* A layer, whatever its weights are stored as. */
+struct hil_dsp_winograd {
+    HIL_IMAGES_FIELDS;
+    int32_t out_c;
+    int32_t pad_top;
+    int32_t pad_left;
+    int32_t units;
+    int32_t signs;
+    int32_t shift;
+    int32_t left;
+    int32_t single; /* whether U is of G with ones in place of 2G, row 3 with its own sign */
+    const int8_t *border;
+};
+
 /* Words of V of two tiles, and of U of two filters. */
-HIL_INLINE int32_t hil_dsp_winograd_words(const struct hil_dsp_winograd_3x3_s8 *p) {
+HIL_INLINE int32_t hil_dsp_winograd_words(const struct hil_dsp_winograd *p) {
     return HIL_DSP_WINOGRAD_PLACES * 4 * p->units;
 }
 
@@ -176,7 +190,7 @@ HIL_INLINE void hil_dsp_winograd_store(struct hil_dsp_winograd_unit unit, uint32
 }
 
 /* A unit of one of the four rows of V, for all tiles of a row. */
-HIL_INLINE void hil_dsp_winograd_line(const struct hil_dsp_winograd_3x3_s8 *p,
+HIL_INLINE void hil_dsp_winograd_line(const struct hil_dsp_winograd *p,
                                       const struct hil_dsp_winograd_rows *rows, int added,
                                       uint32_t *to) {
     int32_t x = -p->pad_left;
@@ -210,7 +224,7 @@ HIL_INLINE void hil_dsp_winograd_line(const struct hil_dsp_winograd_3x3_s8 *p,
 }
 
 /* V of a row of tiles whose first pixels lie in row y of the image. */
-HIL_INLINE void hil_dsp_winograd_tiles(const struct hil_dsp_winograd_3x3_s8 *p, const int8_t *in,
+HIL_INLINE void hil_dsp_winograd_tiles(const struct hil_dsp_winograd *p, const int8_t *in,
                                        int32_t y, uint32_t *to) {
     const int8_t *pixels[4];
     int32_t steps[4];
@@ -402,7 +416,7 @@ struct hil_dsp_winograd_filter {
     int32_t lacking; /* with signs */
 };
 
-HIL_INLINE int8_t hil_dsp_winograd_output(const struct hil_dsp_winograd_3x3_s8 *p,
+HIL_INLINE int8_t hil_dsp_winograd_output(const struct hil_dsp_winograd *p,
                                           const struct hil_dsp_winograd_filter *filter,
                                           uint32_t sum) {
     const int32_t scaled = (int32_t)(sum << p->left);
@@ -416,7 +430,7 @@ HIL_INLINE int8_t hil_dsp_winograd_output(const struct hil_dsp_winograd_3x3_s8 *
 
 /* A tile: A' M A of every fourth of `sums`, which are A' M. Outputs that are not wanted go where a
  * wanted one goes that comes after: steps are 0 to a row and a column beyond the image's last. */
-HIL_INLINE void hil_dsp_winograd_tile(const struct hil_dsp_winograd_3x3_s8 *p,
+HIL_INLINE void hil_dsp_winograd_tile(const struct hil_dsp_winograd *p,
                                       const struct hil_dsp_winograd_filter *filter,
                                       const uint32_t *sums, int8_t *out, int32_t row,
                                       int32_t column) {
@@ -426,8 +440,8 @@ HIL_INLINE void hil_dsp_winograd_tile(const struct hil_dsp_winograd_3x3_s8 *p,
         const uint32_t second = m[8] + filter->bias;
         const uint32_t third = m[16];
         int8_t *const to = y == 0 ? out : out + row;
-        to[column] = hil_dsp_winograd_output(p, filter, second - third - m[24]);
-        to[0] = hil_dsp_winograd_output(p, filter, m[0] + second + third);
+        to[column] = hil_dsp_winograd_output(p, filter, second - third - (m[24] << p->single));
+        to[0] = hil_dsp_winograd_output(p, filter, (m[0] << p->single) + second + third);
     }
 }
 
@@ -435,8 +449,10 @@ HIL_INLINE void hil_dsp_winograd_tile(const struct hil_dsp_winograd_3x3_s8 *p,
 
 /* clang-format off */
 
-#define HIL_DSP_WINOGRAD_SHIFTED_0(sum)
-#define HIL_DSP_WINOGRAD_SHIFTED_2(sum) "lsl " sum ", " sum ", #2\n\t"
+#define HIL_DSP_WINOGRAD_ASIS(sum)
+#define HIL_DSP_WINOGRAD_SHIFTED(sum) "lsl " sum ", " sum ", #%c[left]\n\t"
+#define HIL_DSP_WINOGRAD_ONCE ""
+#define HIL_DSP_WINOGRAD_TWICE ", lsl #1"
 #define HIL_DSP_WINOGRAD_PLAIN(sum) "smmla " sum ", " sum ", r9, r10\n\t"
 #define HIL_DSP_WINOGRAD_SIGNED(sum)                                                               \
     "and r12, r6, " sum ", asr #31\n\t"                                                            \
@@ -448,13 +464,13 @@ HIL_INLINE void hil_dsp_winograd_tile(const struct hil_dsp_winograd_3x3_s8 *p,
 #define HIL_DSP_WINOGRAD_WORDS_SIGNED "12"
 
 #define HIL_DSP_WINOGRAD_OUTPUT(SCALED, LEFT, sum)                                                 \
-    HIL_DSP_WINOGRAD_SHIFTED_##LEFT(sum)                                                           \
+    HIL_DSP_WINOGRAD_##LEFT(sum)                                                                   \
     HIL_DSP_WINOGRAD_##SCALED(sum)                                                                 \
     "ssat " sum ", #8, " sum ", asr #%c[shift]\n\t"
 
 /* A filter's outputs in a row of both tiles: r2 r3 column 0 of A' M, r4 r5 column 1, r6 r8 column 2,
  * r9 r10 column 3, of tile 0 and tile 1; then multiplier and addend, and what negative sums lack. */
-#define HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, filter, y)                                              \
+#define HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, TIMES, filter, y)                                           \
     "ldrd r2, r3, [%[sums], #16 * " #y " + 8 * " #filter "]\n\t"                                   \
     "ldrd r4, r5, [%[sums], #16 * " #y " + 8 * " #filter " + 32]\n\t"                              \
     "ldrd r6, r8, [%[sums], #16 * " #y " + 8 * " #filter " + 64]\n\t"                              \
@@ -462,14 +478,14 @@ HIL_INLINE void hil_dsp_winograd_tile(const struct hil_dsp_winograd_3x3_s8 *p,
     "ldr r12, [%[scales], #4 * " #filter "]\n\t"                                                   \
     "add r4, r4, r12\n\t"                                                                          \
     "add r5, r5, r12\n\t"                                                                          \
-    "add r2, r2, r4\n\t"                                                                           \
+    "add r2, r4, r2" HIL_DSP_WINOGRAD_##TIMES "\n\t"                                               \
     "add r2, r2, r6\n\t"                                                                           \
     "sub r4, r4, r6\n\t"                                                                           \
-    "sub r4, r4, r9\n\t"                                                                           \
-    "add r3, r3, r5\n\t"                                                                           \
+    "sub r4, r4, r9" HIL_DSP_WINOGRAD_##TIMES "\n\t"                                               \
+    "add r3, r5, r3" HIL_DSP_WINOGRAD_##TIMES "\n\t"                                               \
     "add r3, r3, r8\n\t"                                                                           \
     "sub r5, r5, r8\n\t"                                                                           \
-    "sub r5, r5, r10\n\t"                                                                          \
+    "sub r5, r5, r10" HIL_DSP_WINOGRAD_##TIMES "\n\t"                                              \
     "ldrd r9, r10, [%[scales], #8 + " HIL_DSP_WINOGRAD_WORDS_##SCALED " * " #filter "]\n\t"        \
     HIL_DSP_WINOGRAD_LACK_##SCALED(filter)                                                         \
     HIL_DSP_WINOGRAD_OUTPUT(SCALED, LEFT, "r2")                                                    \
@@ -481,101 +497,128 @@ HIL_INLINE void hil_dsp_winograd_tile(const struct hil_dsp_winograd_3x3_s8 *p,
     "strb r3, [%[to" #y "], #" #filter " + 2 * %c[pixel]]\n\t"                                     \
     "strb r5, [%[to" #y "], #" #filter " + 3 * %c[pixel]]\n\t"
 
-#define HIL_DSP_WINOGRAD_WHOLE(SCALED, LEFT)                                                       \
-    __asm__ volatile(HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, 0, 0)                                      \
-                     HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, 0, 1)                                      \
-                     HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, 1, 0)                                      \
-                     HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, 1, 1)                                      \
+#define HIL_DSP_WINOGRAD_WHOLE(SCALED, LEFT, TIMES)                                                \
+    __asm__ volatile(HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, TIMES, 0, 1)                               \
+                     HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, TIMES, 0, 0)                               \
+                     HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, TIMES, 1, 1)                               \
+                     HIL_DSP_WINOGRAD_ROW(SCALED, LEFT, TIMES, 1, 0)                               \
                      :                                                                             \
                      : [sums] "r"(from), [to0] "r"(upper), [to1] "r"(lower), [scales] "r"(scales), \
-                       [shift] "i"(shift), [pixel] "i"(p->out_c)                                   \
+                       [shift] "i"(shift), [left] "i"(left), [pixel] "i"(p->out_c)                 \
                      : "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "cc", "memory")
 
 /* clang-format on */
 
-/* Whether instructions can hold all distances between outputs that are all wanted. */
-HIL_INLINE int hil_dsp_winograd_fits(const struct hil_dsp_winograd_3x3_s8 *p) {
+/* Whether instructions can hold all distances between outputs of a row, which are all wanted. */
+HIL_INLINE int hil_dsp_winograd_fits(const struct hil_dsp_winograd *p) {
     return __builtin_constant_p(p->out_c) && __builtin_constant_p(p->out_w) &&
-           __builtin_constant_p(p->out_h) && __builtin_constant_p(p->shift) && p->out_c % 2 == 0 &&
-           p->out_w % 4 == 0 && p->out_h % 2 == 0 && 3 * p->out_c <= 4094;
+           __builtin_constant_p(p->shift) && __builtin_constant_p(p->left) && p->out_c % 2 == 0 &&
+           p->out_w % 4 == 0 && 3 * p->out_c <= 4094;
 }
 
-/* Both filters' outputs of two whole tiles: 28 instructions for four. */
-HIL_INLINE void hil_dsp_winograd_whole(const struct hil_dsp_winograd_3x3_s8 *p,
-                                       const int32_t *stream, const uint32_t *sums, int8_t *out) {
+/* Both filters' outputs of two whole tiles: 28 instructions for four. `row` is from a row of
+ * outputs to the next, 0 where that is not wanted: it is written first. */
+HIL_INLINE void hil_dsp_winograd_whole(const struct hil_dsp_winograd *p, const int32_t *stream,
+                                       const uint32_t *sums, int8_t *out, int32_t row) {
     const int32_t shift = p->shift;
+    const int32_t left = p->left;
     register const uint32_t *from __asm__("r0") = sums;
     register int8_t *upper __asm__("r1") = out;
     register const int32_t *scales __asm__("r11") = stream;
-    register int8_t *lower __asm__("lr") = out + p->out_w * p->out_c;
-    if (p->signs && p->left != 0) {
-        HIL_DSP_WINOGRAD_WHOLE(SIGNED, 2);
+    register int8_t *lower __asm__("lr") = out + row;
+    if (p->single && p->signs) {
+        HIL_DSP_WINOGRAD_WHOLE(SIGNED, SHIFTED, TWICE);
+    } else if (p->single) {
+        HIL_DSP_WINOGRAD_WHOLE(PLAIN, SHIFTED, TWICE);
+    } else if (p->signs && left != 0) {
+        HIL_DSP_WINOGRAD_WHOLE(SIGNED, SHIFTED, ONCE);
     } else if (p->signs) {
-        HIL_DSP_WINOGRAD_WHOLE(SIGNED, 0);
-    } else if (p->left != 0) {
-        HIL_DSP_WINOGRAD_WHOLE(PLAIN, 2);
+        HIL_DSP_WINOGRAD_WHOLE(SIGNED, ASIS, ONCE);
+    } else if (left != 0) {
+        HIL_DSP_WINOGRAD_WHOLE(PLAIN, SHIFTED, ONCE);
     } else {
-        HIL_DSP_WINOGRAD_WHOLE(PLAIN, 0);
+        HIL_DSP_WINOGRAD_WHOLE(PLAIN, ASIS, ONCE);
     }
 }
 
 #endif
 
-/* A row of tiles by all filters, of which `rows` rows of outputs are wanted. */
-HIL_INLINE void hil_dsp_winograd_filters(const struct hil_dsp_winograd_3x3_s8 *p, const uint32_t *v,
-                                         int32_t rows, int8_t *out, uint32_t *sums) {
-    const int32_t words = hil_dsp_winograd_words(p);
+/* Words of the scales of two filters, in front of their weights. */
+HIL_INLINE int32_t hil_dsp_winograd_scales(const struct hil_dsp_winograd *p) {
+    return 2 + 2 * (p->signs ? 3 : 2);
+}
+
+/* A row of tiles by the filters `channel` and the one after it, of which `rows` rows of outputs are
+ * wanted: `stream` starts with their scales. */
+HIL_INLINE void hil_dsp_winograd_pair(const struct hil_dsp_winograd *p, int32_t channel,
+                                      const int32_t *stream, const int32_t *u, const uint32_t *v,
+                                      int32_t rows, int8_t *out, uint32_t *sums) {
     const int32_t own = p->signs ? 3 : 2;
     const int32_t row = rows > 1 ? p->out_w * p->out_c : 0;
-    const int32_t *stream = p->stream;
-    for (int32_t channel = 0; channel < p->out_c; channel += 2) {
-        const int32_t *const u = stream + 2 + 2 * own;
-        struct hil_dsp_winograd_filter filters[2];
-        for (int32_t i = 0; i < 2; i++) {
-            const int32_t *const scale = stream + 2 + i * own;
-            filters[i] = (struct hil_dsp_winograd_filter){
-                .bias = (uint32_t)stream[i],
-                .scale = {.multiplier = scale[0], .addend = scale[1]},
-                .lacking = p->signs ? scale[2] : 0,
-            };
-        }
-        const int32_t second = channel + 1 < p->out_c ? 1 : 0;
-        const uint32_t *tiles = v;
-        int8_t *to = out + channel;
-        for (int32_t x = 0; x < p->out_w; x += 4) {
-            hil_dsp_winograd_sums(p->units, tiles, u, sums);
-            tiles += words;
+    struct hil_dsp_winograd_filter filters[2];
+    for (int32_t i = 0; i < 2; i++) {
+        const int32_t *const scale = stream + 2 + i * own;
+        filters[i] = (struct hil_dsp_winograd_filter){
+            .bias = (uint32_t)stream[i],
+            .scale = {.multiplier = scale[0], .addend = scale[1]},
+            .lacking = p->signs ? scale[2] : 0,
+        };
+    }
+    const int32_t second = channel + 1 < p->out_c ? 1 : 0;
+    int8_t *to = out + channel;
+    for (int32_t x = 0; x < p->out_w; x += 4) {
+        hil_dsp_winograd_sums(p->units, v, u, sums);
+        v += hil_dsp_winograd_words(p);
 #if HIL_DSP_ASSEMBLY
-            if (hil_dsp_winograd_fits(p)) {
-                hil_dsp_winograd_whole(p, stream, sums, to);
-                to += 4 * p->out_c;
-                continue;
-            }
-#endif
-            const int32_t left = p->out_w - x;
-            /* Likewise a filter and a tile that are not there. */
-            int8_t *const next = left > 2 ? to + 2 * p->out_c : to;
-            const int32_t step = left > 1 ? p->out_c : 0;
-            const int32_t next_step = left > 3 ? p->out_c : 0;
-            hil_dsp_winograd_tile(p, &filters[1], sums + 3, next + second, row, next_step);
-            hil_dsp_winograd_tile(p, &filters[1], sums + 2, to + second, row, step);
-            hil_dsp_winograd_tile(p, &filters[0], sums + 1, next, row, next_step);
-            hil_dsp_winograd_tile(p, &filters[0], sums, to, row, step);
+        if (hil_dsp_winograd_fits(p)) {
+            hil_dsp_winograd_whole(p, stream, sums, to, row);
             to += 4 * p->out_c;
+            continue;
         }
-        stream = u + words;
+#endif
+        const int32_t left = p->out_w - x;
+        /* Likewise a filter and a tile that are not there. */
+        int8_t *const next = left > 2 ? to + 2 * p->out_c : to;
+        const int32_t step = left > 1 ? p->out_c : 0;
+        const int32_t next_step = left > 3 ? p->out_c : 0;
+        hil_dsp_winograd_tile(p, &filters[1], sums + 3, next + second, row, next_step);
+        hil_dsp_winograd_tile(p, &filters[1], sums + 2, to + second, row, step);
+        hil_dsp_winograd_tile(p, &filters[0], sums + 1, next, row, next_step);
+        hil_dsp_winograd_tile(p, &filters[0], sums, to, row, step);
+        to += 4 * p->out_c;
     }
 }
 
 HIL_INLINE void hil_dsp_winograd_3x3_s8(const struct hil_dsp_winograd_3x3_s8 *p, const int8_t *in,
                                         int8_t *out, void *scratch) {
+    const struct hil_dsp_winograd layer = {
+        .batch = p->batch,
+        .in_h = p->in_h,
+        .in_w = p->in_w,
+        .in_c = p->in_c,
+        .out_h = p->out_h,
+        .out_w = p->out_w,
+        .out_c = p->out_c,
+        .pad_top = p->pad_top,
+        .pad_left = p->pad_left,
+        .units = p->units,
+        .signs = p->signs,
+        .shift = p->shift,
+        .left = p->left,
+        .border = p->border,
+    };
     uint32_t *const sums = (uint32_t *)scratch;
     uint32_t *const v = sums + HIL_DSP_WINOGRAD_SUM_WORDS;
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t y = 0; y < p->out_h; y += 2) {
             const int32_t rows = p->out_h - y < 2 ? 1 : 2;
-            hil_dsp_winograd_tiles(p, in, y - p->pad_top, v);
-            hil_dsp_winograd_filters(p, v, rows, out, sums);
+            const int32_t *stream = p->stream;
+            hil_dsp_winograd_tiles(&layer, in, y - p->pad_top, v);
+            for (int32_t channel = 0; channel < p->out_c; channel += 2) {
+                const int32_t *const u = stream + hil_dsp_winograd_scales(&layer);
+                hil_dsp_winograd_pair(&layer, channel, stream, u, v, rows, out, sums);
+                stream = u + hil_dsp_winograd_words(&layer);
+            }
             out += rows * p->out_w * p->out_c;
         }
         in += p->in_h * p->in_w * p->in_c;
