@@ -33,13 +33,11 @@ from hilc.lowering.parameters import (
 def conv2d(form: Convolution) -> list[Parameters]:
     """Return a window at every place of an image."""
     outputs = form.requantization
-    direct, (few_products, flash_heavy) = _direct(form), _winograd(form)
-    ways = [*direct, *few_products]
-    if form.images.in_c >= _FEW_PRODUCTS_CHANNELS:
-        ways = [*few_products, *direct]
+    first, last = _winograd(form)
+    ways: list[Parameters] = [*first, *_direct(form)]
     packed = packed_columns(form.weights, outputs, PAIR)
     if packed is None:
-        return [*ways, *flash_heavy]
+        return [*ways, *last]
     parameters = HilDspConv2dS8(
         images=form.images,
         out_c=form.channels,
@@ -50,7 +48,7 @@ def conv2d(form: Convolution) -> list[Parameters]:
         weights=packed[1],
         pairs=pair_words(*packed),
     )
-    return [*ways, parameters, *flash_heavy]
+    return [*ways, parameters, *last]
 
 
 def _direct(form: Convolution) -> list[Parameters]:
@@ -86,13 +84,14 @@ _WINOGRAD = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
 #: The same from its column, in the order in which the kernel adds up rows, the last one's sign so
 #: that it adds up too; times 16, which half-words hold.
 _WINOGRAD_ROWS = 16 * np.array([[1, 1, 1], [1, -1, 1], [2, 0, 0], [0, 0, -2]])
-#: Input channels from which on fewer products are worth what unfolding takes.
+#: Input channels from which on fewer products are worth what unfolding takes each time.
 _FEW_PRODUCTS_CHANNELS = 8
 
 
 def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
-    """Return the convolution by fewer products where it can: of weights as they are, and of weights
-    that take 3.6 times the flash.
+    """Return the convolution by fewer products where it can: by one row of tiles at a time of
+    weights as they are; by two, which take twice the scratch, and of weights that take 3.6 times
+    the flash.
 
     That is a filter of 3x3 over neighbouring pixels of whole units, one pixel after the other.
     """
@@ -136,7 +135,6 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
         stream=stream(64, np.ascontiguousarray(words).view(np.int32)),
         border=border,
     )
-    bands = 2 if form.images.out_h > 2 else 1
     packed = HilDspWinogradPacked3x3S8(
         images=form.images,
         out_c=form.channels,
@@ -147,13 +145,12 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
         shift=affine.shift,
         # U is not 16 times what it is made of.
         left=left + 4,
-        bands=bands,
+        bands=1,
         stream=stream(4, np.ascontiguousarray(taps.astype(np.int8)).view(np.int32)),
         border=border,
     )
-    few_products: list[Parameters] = []
     # Rows of the image take the room of two filters while those are not unfolded.
-    if 4 * -(-form.images.out_w // 4) + 2 <= 4 * in_c:
-        # Two rows of tiles take twice the scratch, and filters are unfolded half as often.
-        few_products += [packed, replace(packed, bands=1)][2 - bands :]
-    return few_products, [unfolded]
+    if 4 * -(-form.images.out_w // 4) + 2 > 4 * in_c or in_c < _FEW_PRODUCTS_CHANNELS:
+        return [], [unfolded]
+    # There is one of each for any height: bands of a layer take the same.
+    return [packed], [replace(packed, bands=min(2, (form.images.out_h + 1) // 2)), unfolded]
