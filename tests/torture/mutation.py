@@ -83,11 +83,19 @@ AREAS = (
         "compiler/hilc/memory",
         _tests("hilc", "allocate liveness plan explain pins access state carried_states"),
     ),
-    Area("schedule", "compiler/hilc/schedule", _tests("hilc", "search cost pins options")),
+    Area(
+        "schedule",
+        "compiler/hilc/schedule",
+        _tests("hilc", "schedule search cost pins options control_flow"),
+    ),
     Area(
         "RPC",
         "hil/link",
-        _tests("hil", "codec protocol client bulk calls faults taps recovery noise"),
+        _tests(
+            "hil",
+            "codec protocol messages timing client hostile_board bulk calls faults taps recovery "
+            "noise",
+        ),
     ),
     Area(
         "verify",
