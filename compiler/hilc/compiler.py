@@ -12,6 +12,7 @@ from hilc.artifact.library import ModelLibrary
 from hilc.codegen.control_flow import with_control_flow
 from hilc.codegen.dialects import require_installed
 from hilc.codegen.names import name_pools
+from hilc.lowering.choice import Choice
 from hilc.memory.explain import Explanation
 from hilc.memory.explain import explain as explain_program
 from hilc.memory.plan import Planner
@@ -19,8 +20,9 @@ from hilc.memory.program import PoolSpec, Program
 from hilc.ops import OPS
 from hilc.options import CompileOptions, Model, takes_options
 from hilc.schedule.groups import require_fed_group
+from hilc.schedule.pareto import ParetoFrontier
 from hilc.schedule.search import Found, LimitError, search
-from hilc.schedule.tuning import load_tuning
+from hilc.schedule.tuning import Tuning, load_tuning
 from hilc.source import Source, prepare
 from hilc.support.version import __version__
 from hilc.target import Cpu, load_cpu
@@ -101,21 +103,7 @@ def _planned(model: Model, options: CompileOptions) -> _Planned:
 
 def _within(source: Source, cpu: Cpu, options: CompileOptions, goal: str) -> _Planned:
     """Return the program of a source; the graphs that it calls are planned for ``goal``."""
-    called = replace(options, optimize=goal)
-    source = replace(source, graph=with_control_flow(source.graph, cpu, called))
-    if options.feed == "rows":
-        source = replace(source, graph=with_feed(source.graph))
-    planner = Planner(
-        source.graph,
-        cpu,
-        io_in_pool=options.io_in_pool,
-        keep_inputs=options.keep_inputs,
-        pins=options.pins,
-        memory=name_pools(options.memory) or (PoolSpec(),),
-        scratch_in_pool=options.pools != "calls",
-    )
-    if options.feed == "rows":
-        require_fed_group(planner)
+    source, planner = _planner(source, cpu, options, goal)
     if options.choice is not None:
         return _Planned(source, planner.plan(options.choice), None)
     tuning = options.tuning
@@ -132,3 +120,44 @@ def _within(source: Source, cpu: Cpu, options: CompileOptions, goal: str) -> _Pl
         progress=options.progress,
     )
     return _Planned(source, found.program, found)
+
+
+def _planner(
+    source: Source, cpu: Cpu, options: CompileOptions, goal: str
+) -> tuple[Source, Planner]:
+    """Return the planner of a source, and the source as it is planned."""
+    called = replace(options, optimize=goal)
+    source = replace(source, graph=with_control_flow(source.graph, cpu, called))
+    if options.feed == "rows":
+        source = replace(source, graph=with_feed(source.graph))
+    planner = Planner(
+        source.graph,
+        cpu,
+        io_in_pool=options.io_in_pool,
+        keep_inputs=options.keep_inputs,
+        pins=options.pins,
+        memory=name_pools(options.memory) or (PoolSpec(),),
+        scratch_in_pool=options.pools != "calls",
+    )
+    if options.feed == "rows":
+        require_fed_group(planner)
+    return source, planner
+
+
+class Programs:
+    """Programs of a model, among which measurements of whole programs decide."""
+
+    def __init__(self, source: Source, options: CompileOptions) -> None:
+        cpu = load_cpu(options.cpu)
+        self._optimize = options.optimize
+        _, self._planner = _planner(source, cpu, options, options.optimize)
+
+    def chosen(self, tuning: Tuning) -> tuple[Choice, int]:
+        """Return the choice of the program for the goal, by a log, and its workspace in bytes."""
+        found = search(self._planner, optimize=self._optimize, tuning=tuning)
+        return found.choice, found.program.workspace_bytes
+
+    def frontier(self, tuning: Tuning) -> list[tuple[Choice, int]]:
+        """Return the same of the Pareto frontier, from the fastest to the smallest."""
+        frontier = ParetoFrontier(self._planner, tuning=tuning, optimize=self._optimize)
+        return [(found.choice, found.workspace_bytes) for found in frontier.programs()]

@@ -318,9 +318,10 @@ def quantized_lines(
 def chosen_lines(report: ChoiceReport) -> list[str]:
     """Return the compiler's choice for a model and its costs."""
     chosen, fastest = report.chosen, report.fastest
-    source = "measured" if report.tuned else "by estimate"
+    source = "by measured layers" if report.tuned else "by estimate"
+    source = "measured as a whole" if report.measured else source
     lines = [
-        f"{chosen.workspace_bytes:,} B of workspace, {chosen.instructions:,} instructions "
+        f"{chosen.workspace_bytes:,} B of workspace, {chosen.instructions:,} {report.counter} "
         f"{source}, "
         f"about {chosen.flash_bytes:,} B of constants and code"
     ]
@@ -335,13 +336,15 @@ def chosen_lines(report: ChoiceReport) -> list[str]:
         told = f"{ratio - 1:.1%} more" if ratio < 2 else f"{ratio:.1f} times as many"
         lines.append(
             f"the fastest program: {fastest.workspace_bytes:,} B of workspace, "
-            f"{fastest.instructions:,} instructions; the chosen one takes {told}"
+            f"{fastest.instructions:,} {report.counter}; the chosen one takes {told}"
         )
     return lines
 
 
 def tuning_text(log: Tuning) -> str:
-    """Return the counts of a tuning log as a table, with the fastest kernel of a layer marked."""
+    """Return the counts of a tuning log as tables, with the fastest kernel of a layer marked, and
+    the fastest program of those whose code is shared alike.
+    """
     rows = []
     for layer in log.layers:
         least = min((kernel.count for kernel in layer.kernels), default=0)
@@ -354,7 +357,23 @@ def tuning_text(log: Tuning) -> str:
             ]
             for position, kernel in enumerate(layer.kernels)
         ]
-    return table(rows, ["layer", "kernel", log.counter, ""])
+    text = table(rows, ["layer", "kernel", log.counter, ""])
+    if not log.programs:
+        return text
+    programs = []
+    for program in log.programs:
+        least = min(p.count for p in log.programs if p.sharing == program.sharing)
+        programs.append(
+            [
+                program.sharing,
+                program.workspace_bytes,
+                len(program.groups),
+                program.count,
+                "fewest" if program.count == least else "",
+            ]
+        )
+    header = ["program, code shared as for", "workspace", "fused groups", log.counter, ""]
+    return f"{text}\n\n{table(programs, header)}"
 
 
 def ran_on(board: Board) -> str:

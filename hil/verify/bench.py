@@ -355,6 +355,23 @@ def layer_counts(
     return [device.count(ticks) for ticks in _undisturbed(device, model, sample, model.profile)]
 
 
+def whole_counts(
+    device: Device, module: Module, *, runs: int = 1, seed: int = 0
+) -> tuple[int, list[int]]:
+    """Return the median count of ``runs`` inferences of ``module`` on ``device``, with warm caches,
+    and the count of each layer.
+    """
+    model = device[module.name]
+    sample = random_sample(module.inputs, seed, 0)
+
+    def inference() -> int:
+        return model.run().ticks
+
+    layers = layer_counts(device, module, seed=seed)
+    found = [device.count(_undisturbed(device, model, sample, inference)) for _ in range(runs)]
+    return Spread.of(found).median, layers
+
+
 def check_countable(board: Board) -> None:
     """Raise for a board whose time base counts neither instructions nor cycles of its core."""
     if board.is_host:

@@ -1,31 +1,52 @@
-"""Measures on a board what each kernel that can compute a layer costs there.
+"""Measures on a board what each kernel that can compute a layer costs there, then whole programs.
 
 Of every layer the first kernel is in the first image, the second in the next, and so on: there are
 as many images as the layer with the most kernels has. A layer's count is taken as ``hil bench``
 takes it, with the layer's own inputs of one inference.
+
+With these counts the search proposes a program for a goal. It is run as a whole, which also tells
+what its fused groups cost, and with that the search proposes again, until it proposes what has been
+measured; then the programs beside it on the frontier are measured too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 
 import hilc
 from hil.board import Board
 from hil.device import Device
-from hil.verify.bench import layer_counts
+from hil.verify.bench import layer_counts, whole_counts
 from hilc.artifact.library import ModelLibrary
+from hilc.compiler import Programs
+from hilc.errors import InputError
 from hilc.lowering import candidates
 from hilc.lowering.choice import Choice
 from hilc.lowering.kernels import KernelCall
-from hilc.schedule.tuning import FORMAT, Measured, TunedLayer, Tuning
+from hilc.schedule.tuning import (
+    FORMAT,
+    Measured,
+    TunedGroup,
+    TunedLayer,
+    TunedProgram,
+    Tuning,
+    sharing_of,
+)
 from hilc.source import Source
 from hilc.target import Cpu
 
-#: Compiles the model with a choice; opens a device that runs a library.
-Compile = Callable[[Choice], ModelLibrary]
+#: Compiles the model with a choice, for a goal; opens a device that runs a library.
+Compile = Callable[[Choice, str | None], ModelLibrary]
 Open = Callable[[ModelLibrary], AbstractContextManager[Device]]
+#: The programs of the model for a goal.
+ProgramsFor = Callable[[str], Programs]
+#: Neighbours on the frontier that are measured beside a goal's program.
+_BESIDE = 2
+#: Measured inferences of a whole program where they differ.
+_RUNS = 5
 
 
 def tune(
@@ -34,14 +55,75 @@ def tune(
     board: Board,
     compile_: Compile,
     open_: Open,
+    programs_for: ProgramsFor,
     *,
+    goals: Sequence[str] = (),
+    programs: int = 0,
     seed: int = 0,
-    started: Callable[[int, int], None] = lambda image, images: None,
+    counter: str | None = None,
+    started: Callable[[str], None] = lambda what: None,
 ) -> Tuning:
     """Return the log of ``source`` on ``board``.
 
-    ``started`` is told which image comes next, and how many there are.
+    For each of ``goals`` at most ``programs`` are measured as a whole. ``started`` is told what is
+    measured next. Raise :class:`~hilc.errors.InputError`, before much is measured, where the board
+    counts something else than ``counter``.
     """
+    log = _layers_log(source, cpu, board, compile_, open_, seed, counter, started)
+    for goal in goals if programs else ():
+        candidates = programs_for(goal)
+        for number in range(1, programs + 1):
+            if (choice := _next(candidates, goal, log)) is None:
+                break
+            started(f"{goal}: program {number} of at most {programs}")
+            library = compile_(choice, goal)
+            with open_(library) as device:
+                found = device.repeated(partial(_program, device, library, choice, goal, seed))
+            log = replace(log, programs=(*log.programs, found))
+    return log
+
+
+def _next(candidates: Programs, goal: str, log: Tuning) -> Choice | None:
+    """Return the program to measure next for a goal: what the search proposes, then what lies
+    beside it on the frontier; None where these have been measured.
+    """
+    chosen, nbytes = candidates.chosen(log)
+    if log.program(goal, chosen) is None:
+        return chosen
+    frontier = sorted(candidates.frontier(log), key=lambda found: abs(found[1] - nbytes))
+    beside = [choice for choice, _ in frontier if choice != chosen][:_BESIDE]
+    return next((choice for choice in beside if log.program(goal, choice) is None), None)
+
+
+def _program(
+    device: Device, library: ModelLibrary, choice: Choice, goal: str, seed: int
+) -> TunedProgram:
+    """Return what a program costs as a whole, and what its fused groups cost in it."""
+    (module,) = library.modules
+    runs = 1 if device.counter == "instructions" else _RUNS
+    count, layers = whole_counts(device, module, runs=runs, seed=seed)
+    # A group of one layer is described as that layer.
+    by_group = {
+        layer.group or (layer.name,): found
+        for layer, found in zip(module.layers, layers, strict=True)
+    }
+    groups = tuple(TunedGroup(group, by_group[group.nodes]) for group in choice.groups)
+    return TunedProgram(
+        sharing_of(goal), dict(choice.kernels), groups, module.workspace_bytes, count
+    )
+
+
+def _layers_log(
+    source: Source,
+    cpu: Cpu,
+    board: Board,
+    compile_: Compile,
+    open_: Open,
+    seed: int,
+    wanted: str | None,
+    started: Callable[[str], None],
+) -> Tuning:
+    """Return a log of every kernel of every layer."""
     layers = {
         node.name: (node.op, kernel_names(source, node.name, cpu)) for node in source.graph.nodes
     }
@@ -49,13 +131,19 @@ def tune(
     counts: dict[str, dict[int, int]] = {name: {} for name in layers}
     counter = ""
     for image in range(images):
-        started(image, images)
+        started(f"layers: image {image + 1} of {images}")
         chosen = {
             name: min(image, len(kernels) - 1) for name, (_, kernels) in layers.items() if kernels
         }
-        library = compile_(Choice(chosen))
+        library = compile_(Choice(chosen), None)
         (module,) = library.modules
         with open_(library) as device:
+            if wanted not in (None, device.counter):
+                raise InputError(
+                    f"the log that is there counts {wanted}, and {board.name} here counts "
+                    f"{device.counter}",
+                    "give another file with -o, or --force to replace it",
+                )
             profile = device.repeated(partial(layer_counts, device, module, seed=seed))
             counter = device.counter
         for layer, count in zip(module.layers, profile, strict=True):
@@ -82,6 +170,7 @@ def tune(
             )
             for name, (op, kernels) in layers.items()
         ),
+        programs=(),
     )
 
 

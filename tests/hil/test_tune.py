@@ -1,4 +1,5 @@
-"""``hil tune``: what kernels cost on an emulated board, as a log that the compiler believes."""
+"""``hil tune``: what kernels and programs cost on an emulated board, as a log that the compiler
+believes."""
 
 from __future__ import annotations
 
@@ -34,12 +35,21 @@ def test_a_log_of_something_else_is_not_written_over(
 ):
     """Told before anything is measured: it took minutes to make, and would take them again."""
     model, log = measured
-    other = changed(log, tmp_path / "other.json", board="nucleo-f446re")
-    text = other.read_text()
-    assert main(["tune", str(model), "--board", BOARD, "-o", str(other)]) == 2
-    assert f"not a log of 'net' on {BOARD}" in capsys.readouterr().err
-    assert other.read_text() == text
-    assert main(["tune", str(model), "--board", BOARD, "-o", str(log), "--json"]) == 0
+    command = ["tune", str(model), "--board", BOARD, "--programs", "0", "-o"]
+    for fields, reason in (
+        ({"cpu": "cortex-m55"}, f"not a log of 'net' for {CPU}"),
+        ({"digest": "00" * 32}, f"not a log of 'net' for {CPU}"),
+        ({"counter": "cycles"}, "the log that is there counts cycles, and mps2-an386 here counts"),
+    ):
+        other = changed(log, tmp_path / "other.json", **fields)
+        text = other.read_text()
+        assert main([*command, str(other)]) == 2
+        assert reason in capsys.readouterr().err
+        assert other.read_text() == text
+    assert main([*command, str(other), "--force"]) == 0
+    # One of the same core, from another board, is one to be measured again.
+    assert main([*command, str(changed(log, other, board="nucleo-f446re"))]) == 0
+    assert load_tuning(other).board == BOARD
 
 
 def test_rows_are_refused_before_anything_is_measured(
@@ -77,6 +87,7 @@ def test_the_compiler_takes_what_was_measured_as_the_fastest(
 ):
     model, log = measured
     plain = json.loads(log.read_text())
+    plain["programs"] = []
     for layer in plain["layers"]:
         for position, kernel in enumerate(reversed(layer["kernels"])):
             kernel["count"] = 10 + position
@@ -102,7 +113,9 @@ def test_the_compiler_takes_what_was_measured_as_the_fastest(
         ({"cpu": "cortex-m55"}, "another core: cortex-m55, not cortex-m4"),
         ({"digest": "00" * 32}, "another model"),
         ({"format": 99}, "its format is 99"),
+        ({"format": 1}, "its format is 1"),
         ({"layers": 7}, "expected is list"),
+        ({"programs": [{"sharing": "speed"}]}, "expected are the keys"),
     ],
 )
 def test_a_log_for_something_else_is_refused(
@@ -119,6 +132,103 @@ def test_a_log_for_something_else_is_refused(
     assert main(words) == 2
     assert reason in capsys.readouterr().err
     assert not Path(out).exists()
+
+
+def test_whole_programs_are_measured_for_every_goal(
+    measured: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """The search proposes what was measured, and bench finds what the log says."""
+    model, log = measured
+    tuning = load_tuning(log)
+    assert {program.sharing for program in tuning.programs} == {"balanced", "speed", "size"}
+    assert any(program.groups for program in tuning.programs)
+    for program in tuning.programs:
+        assert all(0 < tuned.count < program.count for tuned in program.groups)
+    capsys.readouterr()
+    for goal in ("balanced", "speed", "ram", "size"):
+        words = [str(model), "--optimize", goal, "--tuning", str(log), "--json"]
+        out = str(tmp_path / f"{goal}.tar")
+        command = ["compile", *words, "--board", BOARD, "--pools", "external", "-o", out]
+        assert main(command) == 0
+        choice = json.loads(capsys.readouterr().out)["choice"]
+        if goal in ("balanced", "speed"):
+            # Of the firmware, with inputs and outputs in the workspace; a library has them outside.
+            assert choice["measured"] is True
+            own = [p.count for p in tuning.programs if p.sharing == goal]
+            assert choice["chosen"]["instructions"] == min(own)
+        assert main(["bench", *words, "--board", BOARD]) == 0
+        counted = json.loads(capsys.readouterr().out)["per_inference"]
+        shared = "balanced" if goal == "ram" else goal
+        assert counted in [p.count for p in tuning.programs if p.sharing == shared]
+
+
+@pytest.mark.parametrize("goal", ["speed", "balanced"])
+def test_the_program_that_was_measured_best_is_chosen(
+    measured: tuple[Path, Path], tmp_path: Path, goal: str
+):
+    """Against the sum of its layers, which says that it is slower."""
+    model, log = measured
+    value = json.loads(log.read_text())
+    fused = next(p for p in value["programs"] if p["sharing"] == goal and p["groups"])
+    for program in value["programs"]:
+        program["count"] = 1000 if program is fused else 10_000
+    other = changed(log, tmp_path / "other.json", programs=value["programs"])
+    (wanted,) = [p for p in load_tuning(other).shared_as(goal) if p.count == 1000]
+    common = {"cpu": CPU, "io_in_pool": True, "pools": "external", "optimize": goal}
+    found = hilc.compile(model, tuning=other, **common)  # type: ignore[call-overload]
+    report = found.reports["net"]
+    assert report.measured
+    assert report.chosen.instructions == 1000
+    assert report.groups == wanted.choice.groups
+    expected = hilc.compile(model, choice=wanted.choice, **common)  # type: ignore[call-overload]
+    assert found.files == expected.files
+    plain = hilc.compile(model, tuning=log, **common)  # type: ignore[call-overload]
+    assert plain.reports["net"].groups != report.groups
+
+
+def test_a_log_travels_between_boards_of_one_core(
+    measured: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """What it counts is told where the board counts something else."""
+    model, log = measured
+    other = changed(log, tmp_path / "other.json", board="nucleo-f446re")
+    first, second = tmp_path / "a.tar", tmp_path / "b.tar"
+    words = ["compile", str(model), "--pools", "external", "-o"]
+    assert main([*words, str(first), "--board", BOARD, "--tuning", str(log)]) == 0
+    capsys.readouterr()
+    assert main([*words, str(second), "--board", "mps2-an386", "--tuning", str(other)]) == 0
+    assert "warning" not in capsys.readouterr().err
+    assert first.read_bytes() == second.read_bytes()
+    assert main([*words, str(second), "--board", "nucleo-f446re", "--tuning", str(log)]) == 0
+    assert "the tuning log counts instructions, measured on mps2-an386" in capsys.readouterr().err
+    cycles = changed(log, other, counter="cycles")
+    assert main([*words, str(second), "--board", "nucleo-f446re", "--tuning", str(cycles)]) == 0
+    told = capsys.readouterr()
+    assert "warning" not in told.err
+    assert "cycles measured as a whole" in told.out
+
+
+def test_estimates_are_scaled_to_cycles(measured: tuple[Path, Path], tmp_path: Path):
+    """What a log of cycles lacks is estimated in cycles too."""
+    model, log = measured
+    value = json.loads(log.read_text())
+    for layer in value["layers"]:
+        for kernel in layer["kernels"]:
+            kernel["count"] *= 3
+    fields = {"layers": value["layers"], "programs": [], "counter": "cycles"}
+    cycles = changed(log, tmp_path / "cycles.json", **fields)
+    plain = changed(log, tmp_path / "plain.json", programs=[])
+    for goal in ("speed", "ram"):
+        common = {"cpu": CPU, "io_in_pool": True, "optimize": goal}
+        found, expected = (
+            hilc.compile(model, tuning=path, **common)  # type: ignore[call-overload]
+            for path in (cycles, plain)
+        )
+        assert goal == "ram" or found.files == expected.files
+        report, by_instructions = found.reports["net"], expected.reports["net"]
+        assert (report.counter, by_instructions.counter) == ("cycles", "instructions")
+        ratio = report.chosen.instructions / by_instructions.chosen.instructions
+        assert 2 < ratio < 4
 
 
 def test_compile_reports_its_choice(
@@ -146,7 +256,8 @@ def test_sizes_that_are_none(size: str, capsys: pytest.CaptureFixture[str]):
 def test_a_risc_v_board_is_measured_and_its_log_believed(tmp_path: Path):
     model, log = tmp_path / "net.tflite", tmp_path / "net.json"
     model.write_bytes(convolutions())
-    assert main(["tune", str(model), "--board", "riscv-virt", "-o", str(log), "--json"]) == 0
+    command = ["tune", str(model), "--board", "riscv-virt", "--programs", "1", "-o", str(log)]
+    assert main([*command, "--optimize", "speed", "--json"]) == 0
     tuning = load_tuning(log)
     assert (tuning.cpu, tuning.counter) == ("rv32imac", "instructions")
     (measured, *_) = [layer.kernels for layer in tuning.layers if layer.op == "CONV_2D"]

@@ -76,3 +76,7 @@ class ChoiceReport:
     groups: tuple[Group, ...]
     #: Whether the layers' instructions were measured, in a tuning log.
     tuned: bool
+    #: Whether those of the whole program were.
+    measured: bool = False
+    #: Unit of the costs: ``cycles`` where the log has those.
+    counter: str = "instructions"

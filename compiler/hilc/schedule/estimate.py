@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
@@ -26,6 +27,8 @@ from hilc.ops import OPS
 from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.schedule.tuning import Tuning
 from hilc.target import Cpu
+
+_Call = KernelCall | ExternalCall
 
 #: More bytes than any program takes.
 UNLIMITED = 1 << 62
@@ -103,6 +106,7 @@ class Estimator:
         self._liveness = liveness = Liveness(planner.lowering.graph, planner.io_in_pool)
         self.nodes: Sequence[Node] = liveness.computed
         self._calls = [self._lowering.calls(node) for node in self.nodes]
+        self._costs.calibrate(self.nodes, self._calls)
         pairs = zip(self.nodes, self._calls, strict=True)
         liveness.set_reads([reads_of(node, calls[0]) for node, calls in pairs], planner.keep_inputs)
         liveness.set_pins(planner.pins)
@@ -280,21 +284,51 @@ def _instructions(call: KernelCall | ExternalCall, cpu: Cpu) -> int:
 
 
 class _Costs:
-    """Cost of layers in instructions: measured counts where available, estimates elsewhere."""
+    """Cost of layers in instructions: measured counts where available, estimates elsewhere.
+
+    Where a log counts cycles, estimates are scaled to them.
+    """
 
     def __init__(self, cpu: Cpu, tuning: Tuning | None) -> None:
         self._cpu = cpu
         self._measured = tuning.counts if tuning is not None else {}
+        self._groups = tuning.groups if tuning is not None else {}
+        self._is_scaled = tuning is not None and tuning.counter == "cycles"
+        self._scale = 1.0
 
-    def of(self, node: Node, position: int, call: KernelCall | ExternalCall) -> int:
-        if isinstance(call, KernelCall):
-            measured = self._measured.get(node.name, ())
-            if position < len(measured) and measured[position].kernel == call.kernel.name:
-                return measured[position].count
-        return _instructions(call, self._cpu)
+    def calibrate(self, nodes: Sequence[Node], calls: Sequence[Sequence[_Call]]) -> None:
+        """Find out how many of the log's units an estimated instruction is."""
+        if not self._is_scaled:
+            return
+        ratios = [
+            count / max(1, _instructions(call, self._cpu))
+            for node, own in zip(nodes, calls, strict=True)
+            for position, call in enumerate(own)
+            if (count := self._count(node, position, call)) is not None
+        ]
+        self._scale = median(ratios) if ratios else 1.0
+
+    def of(self, node: Node, position: int, call: _Call) -> int:
+        measured = self._count(node, position, call)
+        return self._scaled(_instructions(call, self._cpu)) if measured is None else measured
 
     def of_group(self, call: FusedCall) -> int:
-        return call.cost(self._cpu)
+        measured = self._groups.get(call.group)
+        return self._scaled(call.cost(self._cpu)) if measured is None else measured
+
+    def _count(self, node: Node, position: int, call: _Call) -> int | None:
+        """Return the count of a layer's kernel in the log; None if it was not measured."""
+        measured = self._measured.get(node.name, ())
+        if (
+            isinstance(call, KernelCall)
+            and position < len(measured)
+            and measured[position].kernel == call.kernel.name
+        ):
+            return measured[position].count
+        return None
+
+    def _scaled(self, instructions: int) -> int:
+        return round(self._scale * instructions)
 
 
 def segment_cost(segment: Segment) -> int:

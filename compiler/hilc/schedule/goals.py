@@ -28,13 +28,15 @@ class Goals:
         self._policy = policy = frontier.policy
         #: Whether costs are measured where possible.
         self.tuned = frontier.tuned
+        #: Unit of the costs.
+        self.counter = frontier.counter
         self._balanced = Objective(policy.balanced_flash_worth)
         self._least_flash = Objective(policy.least_flash_worth)
 
     @cached_property
     def fastest(self) -> PlannedProgram:
         """Fastest program that can be planned."""
-        return self._first(self._frontier.partitions())
+        return self._fastest(FASTEST)
 
     @cached_property
     def balanced(self) -> PlannedProgram:
@@ -54,7 +56,7 @@ class Goals:
         """The same as :attr:`balanced`, relative to the fastest program without flash-heavy
         kernels.
         """
-        fastest = self._first(self._frontier.partitions(Objective()))
+        fastest = self._fastest(Objective())
         return self._saving(self._balanced, fastest, self._policy.lean_instructions) or fastest
 
     @cached_property
@@ -63,7 +65,7 @@ class Goals:
         instructions of the fastest such program.
         """
         ceiling = self._policy.ram_instructions * self.lean.instructions
-        partitions = list(self._frontier.affordable(self._balanced, ceiling))
+        partitions = self._affordable(self._balanced, ceiling)
         least = min(map(_memory_bound, partitions), default=0)
         partitions += self._frontier.between(self._balanced, ceiling, least)
         return self._smallest(partitions) or self.lean
@@ -92,7 +94,8 @@ class Goals:
         none.
         """
         best: PlannedProgram | None = None
-        for partition in self._frontier.partitions(replace(FASTEST, flash_limit=flash)):
+        objective = replace(FASTEST, flash_limit=flash)
+        for partition in self._frontier.partitions(objective):
             if ram is not None and partition.memory_bound > ram:
                 continue
             if best is None or partition.cost < best.instructions:
@@ -103,6 +106,12 @@ class Goals:
                 ram is None or partition.cost > self._policy.uneven_cost * best.instructions
             ):
                 break
+        for partition in self._frontier.measured(objective):
+            if best is not None and partition.cost >= best.instructions:
+                break
+            found = self._frontier.planned(partition)
+            if isinstance(found, PlannedProgram) and found.cost.keeps(ram, None):
+                best = found
         if best is None:
             raise self._refusal(ram, flash)
         return best
@@ -127,7 +136,7 @@ class Goals:
         # What all of them cost in as much workspace as the fastest takes.
         worst = most + self._policy.workspace_worth
         best: tuple[float, Partition, PlannedProgram] | None = None
-        affordable = list(self._frontier.affordable(objective, ceiling))
+        affordable = self._affordable(objective, ceiling)
         # Not compressed: programs in less memory run layers together, which decode nothing.
         most_flash = self._policy.balanced_flash * affordable[0].plain_flash if affordable else 0
         ranked = [(worth(p.cost, p.memory_bound), p) for p in affordable if p.flash <= most_flash]
@@ -154,6 +163,22 @@ class Goals:
                 ):
                     return found
         return program
+
+    def _fastest(self, objective: Objective) -> PlannedProgram:
+        """Return the fastest program that can be planned, by what was measured where it was."""
+        found = self._first(self._frontier.partitions(objective))
+        for partition in self._frontier.measured(objective):
+            if partition.cost >= found.instructions:
+                break
+            planned = self._frontier.planned(partition)
+            if isinstance(planned, PlannedProgram):
+                return planned
+        return found
+
+    def _affordable(self, objective: Objective, ceiling: float) -> list[Partition]:
+        """Return the partitions of at most ``ceiling`` instructions, the measured ones last."""
+        known = [p for p in self._frontier.measured(objective) if p.cost <= ceiling]
+        return [*self._frontier.affordable(objective, ceiling), *known]
 
     def _first(self, partitions: Iterable[Partition]) -> PlannedProgram:
         """Return the first program that can be planned; raise the planner's last error if there is

@@ -192,6 +192,10 @@ class FusedGroups:
                 self._segments[group] = self._estimator.fused(group, call, first, last)
         return self._segments[group]
 
+    def segment(self, group: Group) -> Segment | None:
+        """Return the segment of a group; None if these layers cannot be fused."""
+        return self._segment(group) if self._steps.keys() >= set(group.nodes) else None
+
     def _may_fuse(self, first: int, last: int) -> bool:
         """Return whether the layers may be fused, judged one by one."""
         names = [node.name for node in self._nodes[first : last + 1]]

@@ -32,6 +32,8 @@ class PlannedProgram:
     program: Program
     instructions: int
     flash_bytes: int
+    #: Whether the instructions were measured, of the whole program.
+    measured: bool
 
     @property
     def workspace_bytes(self) -> int:
@@ -65,6 +67,8 @@ class ParetoFrontier:
         self._progress = progress
         #: Whether costs are measured where possible.
         self.tuned = tuning is not None
+        #: Unit of the costs.
+        self.counter = "instructions" if tuning is None else tuning.counter
         self._partitions: dict[Objective, list[Partition]] = {}
         self._planned: dict[Partition, PlannedProgram | InputError] = {}
 
@@ -74,6 +78,17 @@ class ParetoFrontier:
             if (partition := self._partition(objective, index)) is None:
                 return
             yield partition
+
+    def measured(self, objective: Objective = FASTEST) -> list[Partition]:
+        """Return the partitions that were measured as a whole, the fastest first."""
+        limit = objective.flash_limit
+        permitted = (
+            partition
+            for partition in self.partitioner.measured
+            if (objective.flash_heavy or not any(s.flash_heavy for s in partition.segments))
+            and (limit is None or partition.flash <= limit)
+        )
+        return sorted(permitted, key=lambda partition: partition.cost)
 
     def programs(self) -> Iterator[PlannedProgram]:
         """Yield programs from the fastest on: each that can be planned and takes less memory than
@@ -97,7 +112,9 @@ class ParetoFrontier:
             found: PlannedProgram | InputError
             try:
                 program = self._planner.plan(choice)
-                found = PlannedProgram(choice, program, partition.cost, partition.flash)
+                found = PlannedProgram(
+                    choice, program, partition.cost, partition.flash, partition.measured
+                )
             except InputError as error:
                 found = error
             self._planned[partition] = found

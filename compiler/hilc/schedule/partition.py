@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import Choice, Group
 from hilc.memory.plan import Planner
 from hilc.schedule.estimate import UNLIMITED, Estimator, Segment
 from hilc.schedule.groups import FusedGroups, Objective
@@ -33,6 +34,8 @@ class Partition:
     cost: int
     memory_bound: int
     flash: int
+    #: Whether the cost was measured, of the whole program.
+    measured: bool = False
 
     @property
     def plain_flash(self) -> int:
@@ -66,6 +69,15 @@ class Partitioner:
             [self.estimator.singles(step) for step in steps], policy.decoding_bytes
         )
         self._groups = FusedGroups(planner, self.estimator, self.singles, policy)
+        tuned = [] if tuning is None else list(tuning.shared_as(optimize))
+        known = [(program, self._segments_of(program.choice)) for program in tuned]
+        #: Costs of programs that were measured as a whole, by their segments.
+        self._whole = {_key(found): p.count for p, found in known if found is not None}
+        sums = [(p.count, _cost(found)) for p, found in known if found is not None]
+        #: How much more a whole program costs than its segments, measured alone.
+        self._beyond = median(count / max(1, cost) for count, cost in sums) if sums else 1.0
+        #: The programs that were measured as a whole.
+        self.measured = [self._partition(found) for _, found in known if found is not None]
 
     def cheapest(
         self, limit: int | None, objective: Objective, *, in_place: bool = False
@@ -106,12 +118,44 @@ class Partitioner:
         return least if least and flash_bytes(least) <= limit else None
 
     def _partition(self, segments: Sequence[Segment]) -> Partition:
+        measured = self._whole.get(_key(segments))
         return Partition(
             tuple(segments),
-            sum(segment.cost for segment in segments),
+            round(self._beyond * _cost(segments)) if measured is None else measured,
             max((segment.memory_bound for segment in segments), default=0),
             self.estimator.flash_bytes(segments),
+            measured is not None,
         )
+
+    def _segments_of(self, choice: Choice) -> list[Segment] | None:
+        """Return the segments of a choice; None if a layer has no such kernel, or a better one in
+        every respect.
+        """
+        groups = {group.nodes[0]: group for group in choice.groups}
+        found: list[Segment] = []
+        step = 0
+        while step < len(self.singles):
+            name = self.estimator.nodes[step].name
+            segment: Segment | None
+            if name in groups:
+                segment = self._groups.segment(groups[name])
+            else:
+                kernel = choice.kernels.get(name, 0)
+                segment = next((s for s in self.singles[step] if s.kernel == kernel), None)
+            if segment is None:
+                return None
+            found.append(segment)
+            step = segment.last + 1
+        return found
+
+
+def _key(segments: Sequence[Segment]) -> tuple[tuple[int, int, Group | None], ...]:
+    """Return what tells the programs of a graph apart."""
+    return tuple((segment.first, segment.kernel, segment.group) for segment in segments)
+
+
+def _cost(segments: Sequence[Segment]) -> int:
+    return sum(segment.cost for segment in segments)
 
 
 def _decoded_in_little(singles: Sequence[Sequence[Segment]], room: int) -> list[list[Segment]]:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hilc.errors import InputError
-from hilc.lowering.choice import ChoiceReport
+from hilc.lowering.choice import Choice, ChoiceReport
 from hilc.memory.explain import Saving
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
 from hilc.schedule.goals import Goals, LimitError
-from hilc.schedule.pareto import ParetoFrontier
+from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.schedule.tuning import Tuning
 
@@ -30,6 +30,7 @@ class Found:
     """Result of a search."""
 
     program: Program
+    choice: Choice
     report: ChoiceReport
     #: Goal that determines the code that layers share.
     sharing: str
@@ -72,11 +73,11 @@ def search(
         )
         goals = Goals(frontier)
         try:
-            program, report = choose(goals, optimize=optimize, ram=ram, flash=flash)
+            planned, report = choose(goals, optimize=optimize, ram=ram, flash=flash)
         except InputError as error:
             refusal = error
             continue
-        found = Found(program, report, sharing, goals)
+        found = Found(planned.program, planned.choice, report, sharing, goals)
         if best is None or _instructions(found, policy) < _instructions(best, policy):
             best = found
         if report.chosen == report.fastest:
@@ -90,7 +91,7 @@ def search(
 
 def choose(
     goals: Goals, *, optimize: str = "balanced", ram: int | None = None, flash: int | None = None
-) -> tuple[Program, ChoiceReport]:
+) -> tuple[PlannedProgram, ChoiceReport]:
     """Return the program for a goal, selected from the Pareto frontier, and its report.
 
     With limits (bytes of workspace, and of flash) it is the fastest program within them, unless the
@@ -109,8 +110,16 @@ def choose(
     if chosen is None or not chosen.cost.keeps(ram, flash):
         chosen, goal = goals.within(ram, flash), "limits"
     groups = chosen.choice.groups
-    report = ChoiceReport(goal, chosen.cost, goals.fastest.cost, groups, goals.tuned)
-    return chosen.program, report
+    report = ChoiceReport(
+        goal,
+        chosen.cost,
+        goals.fastest.cost,
+        groups,
+        tuned=goals.tuned,
+        measured=chosen.measured,
+        counter=goals.counter,
+    )
+    return chosen, report
 
 
 def _sharings(optimize: str, flash: int | None, policy: SearchPolicy) -> Sequence[str]:
@@ -124,5 +133,9 @@ def _sharings(optimize: str, flash: int | None, policy: SearchPolicy) -> Sequenc
 
 
 def _instructions(found: Found, policy: SearchPolicy) -> float:
-    """Return the estimated instructions of a program, including the effect of shared code."""
+    """Return the instructions of a program, including the effect of shared code, which estimates
+    leave out.
+    """
+    if found.report.measured:
+        return found.report.chosen.instructions
     return found.report.chosen.instructions * policy.shared_code[found.sharing]

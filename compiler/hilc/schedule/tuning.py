@@ -1,22 +1,26 @@
-"""Logs of measured kernel costs on a board: written by ``hil tune``, used by the search.
+"""Logs of measured costs: written by ``hil tune``, used by the search.
 
 A log belongs to one model, one core and one version of the compiler, and is refused for any other.
+It is good for every board of the core: the one that it was measured on is named for the reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hilc.errors import InputError
+from hilc.lowering.choice import Choice, Group
 from hilc.source import Source
 from hilc.support.inputs import check_regular
 from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import Cpu
 
 #: Version of the log's format.
-FORMAT = 1
+FORMAT = 2
+#: Goals whose code is shared among layers as that of another.
+_SHARED_ALIKE = {"ram": "balanced"}
 _REMEDY = "give a log that `hil tune` wrote"
 
 
@@ -40,6 +44,37 @@ class TunedLayer:
 
 
 @dataclass(frozen=True)
+class TunedGroup:
+    """A fused group of a program; ``count`` is its measured cost there."""
+
+    group: Group
+    count: int
+
+
+@dataclass(frozen=True)
+class TunedProgram:
+    """A program that ran as a whole."""
+
+    #: The goal whose sharing of code it was built with.
+    sharing: str
+    #: Kernels of single layers, as in :class:`hilc.lowering.choice.Choice`.
+    kernels: Mapping[str, int]
+    groups: tuple[TunedGroup, ...]
+    workspace_bytes: int
+    #: Measured cost of an inference.
+    count: int
+
+    @property
+    def choice(self) -> Choice:
+        return Choice(self.kernels, tuple(tuned.group for tuned in self.groups))
+
+
+def sharing_of(optimize: str) -> str:
+    """Return the goal that stands for all whose code is shared alike."""
+    return _SHARED_ALIKE.get(optimize, optimize)
+
+
+@dataclass(frozen=True)
 class Tuning:
     """Measurement log; :meth:`to_json` and :func:`load_tuning` convert it to and from a file."""
 
@@ -49,10 +84,12 @@ class Tuning:
     digest: str
     cpu: str
     compiler: str
+    #: Where it was measured; the counts are those of any board of the core.
     board: str
-    #: Unit of the counts: ``instructions`` or ``cycles``.
+    #: Unit of the counts: ``instructions`` of an emulator, or ``cycles`` of hardware.
     counter: str
     layers: tuple[TunedLayer, ...]
+    programs: tuple[TunedProgram, ...]
 
     def to_json(self) -> bytes:
         return json_bytes(asdict(self))
@@ -61,6 +98,19 @@ class Tuning:
     def counts(self) -> Mapping[str, tuple[Measured, ...]]:
         """Measured kernels, by the layer's name."""
         return {layer.name: layer.kernels for layer in self.layers}
+
+    @property
+    def groups(self) -> Mapping[Group, int]:
+        """Measured cost of each fused group of a program."""
+        return {tuned.group: tuned.count for p in self.programs for tuned in p.groups}
+
+    def shared_as(self, optimize: str) -> Iterator[TunedProgram]:
+        """Yield the programs whose code is shared as the goal ``optimize`` shares it."""
+        return (p for p in self.programs if p.sharing == sharing_of(optimize))
+
+    def program(self, optimize: str, choice: Choice) -> TunedProgram | None:
+        """Return the program of a choice, built for a goal; None if it was not measured."""
+        return next((p for p in self.shared_as(optimize) if p.choice == choice), None)
 
     def check(self, source: Source, cpu: Cpu, compiler: str) -> None:
         """Raise :class:`~hilc.errors.InputError` for a log of another model, core or compiler

@@ -389,11 +389,19 @@ def _add_measuring_commands(commands: Any) -> None:
         commands,
         "tune",
         "tuning",
-        "Measure all kernels of a model's layers; write a log for --tuning.",
+        "Measure all kernels of a model's layers, then whole programs; write a log for --tuning.",
     )
     _add_models(tune)
     tune.add_argument(
         "-o", "--output", metavar="F.json", help="the log (default: MODEL.tuning.json)"
+    )
+    tune.add_argument(
+        "--programs",
+        type=natural_int,
+        default=4,
+        metavar="N",
+        help="whole programs to measure for each goal, or the one of --optimize, at most "
+        "(default: 4; 0: single layers only)",
     )
     _add_force(tune)
     _add_seed(tune)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,16 +17,17 @@ from hil.cli.console import Console
 from hil.cli.render import flashed_text
 from hil.device import Device
 from hil.device.session import check_way
-from hil.errors import HilError, InputError
+from hil.errors import HilError, HilWarning, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelOptions, load_libraries
-from hil.runners import Choice
+from hil.runners import Choice, runner_named
 from hil.verify.oracle import definition_of
 from hil.verify.samples import load_array
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.options import CHOICES
 from hilc.ir import Array
 from hilc.memory.program import Pin, PoolSpec
+from hilc.schedule.tuning import load_tuning
 from hilc.target import load_cpu
 
 #: An option of the compiler with a word as its value, as the hints of the compiler name it.
@@ -37,6 +39,8 @@ def compile_options(
 ) -> ModelOptions:
     """Return the compiler's options of a command line; ``--cpu`` overrides the board's core."""
     memory = parse_memory(args.memory, board) if args.memory else ()
+    if args.tuning is not None and board is not None:
+        _tell_counter(args.tuning, board)
     return ModelOptions(
         cpu=load_cpu(args.cpu).name if args.cpu else board.cpu.name if board else "host",
         codegen=args.codegen,
@@ -66,6 +70,22 @@ def compile_options(
         shapes=parse_shapes(args.shape),
         inputs=read_constants(args.constant),
     )
+
+
+def _tell_counter(path: str, board: Board) -> None:
+    """Warn of a log that counts something else than the board does: it is of the same core, but
+    what takes the fewest instructions need not take the fewest cycles.
+    """
+    log = load_tuning(path)
+    counts = "cycles" if runner_named(board.default_runner).uses_probe else "instructions"
+    if not board.is_host and log.counter != counts:
+        warnings.warn(
+            f"the tuning log counts {log.counter}, measured on {log.board}, and {board.name} "
+            f"counts {counts}: what is fastest by the one need not be by the other; hil tune "
+            f"--board {board.name} measures it",
+            HilWarning,
+            stacklevel=2,
+        )
 
 
 def parse_shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:

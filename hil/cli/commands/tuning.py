@@ -1,4 +1,4 @@
-"""``hil tune``: measure the kernels' costs on a board, as a log for the compiler."""
+"""``hil tune``: measure kernels and whole programs on a board, as a log for the compiler."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from hil.verify.bench import check_countable
 from hil.verify.tune import tune
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.control_flow import with_control_flow
+from hilc.compiler import Programs
 from hilc.errors import InputError
 from hilc.lowering.choice import Choice
 from hilc.schedule.tuning import load_tuning
@@ -24,9 +25,12 @@ from hilc.source import Source, prepare
 from hilc.support.outputs import check_file, write_file
 from hilc.target import get_cpu
 
+#: Goals for which programs are measured, unless one is named.
+GOALS = ("balanced", "speed", "ram", "size")
+
 
 def tune_command(args: argparse.Namespace, console: Console) -> int:
-    """Measure all kernels of all layers of a model."""
+    """Measure all kernels of all layers of a model, then whole programs for each goal."""
     start = time.monotonic()
     board = reachable_board(args)
     check_countable(board)
@@ -59,19 +63,24 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         fold_constant_channels=options.fold_constant_channels,
         allow_float=options.allow_float,
     )
+    prepared = source
     source = replace(source, graph=with_control_flow(source.graph, cpu, options))
 
     output = Path(args.output or f"{source.graph.name}.tuning.json")
     check_file(
         output,
         ".json",
-        kind=f"a log of {source.graph.name!r} on {board.name}",
-        is_own=partial(_is_log, source=source, board=board.name, cpu=cpu.name),
+        kind=f"a log of {source.graph.name!r} for {cpu.name}",
+        is_own=partial(_is_log, source=source, cpu=cpu.name),
         force=args.force,
     )
 
-    def compiled(choice: Choice) -> ModelLibrary:
-        return hilc.compile(model.path, options=replace(options, choice=choice))
+    # Hours of a board are not replaced by an emulator's minutes unasked.
+    counter = load_tuning(output).counter if output.exists() and not args.force else None
+
+    def compiled(choice: Choice, goal: str | None) -> ModelLibrary:
+        own = replace(options, choice=choice, optimize=goal or options.optimize)
+        return hilc.compile(model.path, options=own)
 
     log = tune(
         source,
@@ -79,8 +88,12 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         board,
         compiled,
         lambda library: opened(args, board, [library], console),
+        lambda goal: Programs(prepared, replace(options, optimize=goal)),
+        goals=(args.optimize,) if args.optimize else GOALS,
+        programs=args.programs,
         seed=args.seed,
-        started=lambda image, images: console.log(f"image {image + 1} of {images}"),
+        counter=counter,
+        started=console.log,
     )
     write_file(output, log.to_json())
     data = {
@@ -98,16 +111,25 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
             for layer in log.layers
             if layer.kernels
         ],
+        "programs": [
+            {
+                "sharing": program.sharing,
+                "groups": len(program.groups),
+                "workspace_bytes": program.workspace_bytes,
+                "count": program.count,
+            }
+            for program in log.programs
+        ],
         "seconds": round(time.monotonic() - start, 3),
     }
     console.result(data, f"{tuning_text(log)}\n{output}: {data['seconds']} s")
     return 0
 
 
-def _is_log(path: Path, source: Source, board: str, cpu: str) -> bool:
-    """Return whether the file is a log of the same model, board and core."""
+def _is_log(path: Path, source: Source, cpu: str) -> bool:
+    """Return whether the file is a log of the same model and core."""
     try:
         log = load_tuning(path)
     except InputError:
         return False
-    return (log.digest, log.board, log.cpu) == (source.digest, board, cpu)
+    return (log.digest, log.cpu) == (source.digest, cpu)
