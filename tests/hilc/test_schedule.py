@@ -157,6 +157,8 @@ def a_partitioner(options: Options, **policy: Any) -> Partitioner:
     made = object.__new__(Partitioner)
     made._policy = replace(POLICY, **policy)
     made._is_fed = False
+    # Nothing was measured as a whole.
+    made._whole, made._beyond, made.measured = {}, 1.0, []
     made.singles = [[s for s in found if s.first == s.last] for found in options]
     groups = [s for found in options for s in found if s.first != s.last]
 
@@ -498,6 +500,7 @@ class Point:
     #: What its plan takes; None where the planner refuses it.
     workspace: int | None = -1
     compression: int = 0
+    measured: bool = False
 
     @property
     def choice(self) -> Point:
@@ -519,6 +522,7 @@ class Points:
         self.points = points
         self.graph = SimpleNamespace(name="points")
         self.limits: list[int | None] = []
+        self.measured: list[Point] = []
 
     def cheapest(
         self, limit: int | None, objective: Objective, *, in_place: bool = False
