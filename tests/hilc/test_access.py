@@ -32,6 +32,7 @@ from hilc.lowering.access import (
     ForbiddenInterval,
     Loop,
     access_of,
+    all_forbidden,
     apart,
     kernel_access,
 )
@@ -250,6 +251,30 @@ def test_memory_of_one_type_is_not_seen_as_another() -> None:
         assert found == (ForbiddenInterval(0, 0) if may_overlap else ForbiddenInterval(-8, 8))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_every_gap_is_found(seed: int) -> None:
+    """Of two buffers that are read and written in random order, by trying every difference."""
+    rng = np.random.default_rng(seed)
+    steps = int(rng.integers(1, 12))
+    reads = np.repeat(rng.integers(NEVER, steps, int(rng.integers(1, 20))), rng.integers(1, 4))
+    writes = np.repeat(rng.integers(0, steps, int(rng.integers(1, 20))), rng.integers(1, 4))
+    found = all_forbidden(reads.astype(np.int32), writes.astype(np.int32))
+    for difference in range(-writes.size - 2, reads.size + 3):
+        read, written = reads[max(0, difference) :], writes[max(0, -difference) :]
+        both = min(read.size, written.size)
+        assert found.allow(difference) == bool((written[:both] >= read[:both]).all())
+        assert found.reversed().allow(-difference) == found.allow(difference)
+
+
+def test_a_union_keeps_the_gaps_of_both() -> None:
+    one = ForbiddenInterval(-10, 10, ((-5, -2), (3, 4)))
+    other = ForbiddenInterval(-4, 20, ((3, 6), (12, 12)))
+    found = one.union(other)
+    assert found == ForbiddenInterval(-10, 20, ((-5, -4), (3, 4), (12, 12)))
+    for d in range(-12, 23):
+        assert found.allow(d) == (one.allow(d) and other.allow(d))
+
+
 def _closed_formula(fields: dict[str, int], x: Tensor, y: Tensor, pixels: int) -> int:
     """memory.md's smallest ``offset(in) - offset(out)`` for groups of so many pixels."""
     (_, height, width, in_c), (_, out_h, out_w, out_c) = x.shape, y.shape
@@ -320,7 +345,7 @@ def test_channels_one_after_the_other_work_in_place_alone() -> None:
         access = kernel_access(loops, "channel window", fields, _types(x, x), [x], [x])
         assert access is not None
         found = differences_of(access, 0, 0)
-        assert found.allow(0) == found.zero == in_place
+        assert found.allow(0) == (found.gaps == ((0, 0),)) == in_place
         assert not found.allow(1)
         assert not found.allow(-1)
 
@@ -485,7 +510,7 @@ def test_one_byte_less_is_caught(cpu: str, monkeypatch: pytest.MonkeyPatch) -> N
                 (found.low, True), (found.low + 1, False),
                 (found.high, True), (found.high - 1, False), (0, found.allow(0)),
             ):  # fmt: skip
-                if found.low >= found.high or (d == 0 and found.zero and not allowed):
+                if found.low >= found.high or (d == 0 and found.gaps and not allowed):
                     continue
                 refs[single.node.name] = BufferRef("pool", start + d)
                 damaged = replace(moved, buffers={**program.buffers, **refs})

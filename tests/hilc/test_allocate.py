@@ -104,6 +104,16 @@ def test_layers_side_by_side_are_placed_quickly() -> None:
             assert forbidden.allow(offsets[b] - offsets[a])
 
 
+def test_a_block_lies_in_a_gap() -> None:
+    """Neither before nor behind the other one, nor at its start."""
+    blocks = [Block(100, 0, 1), Block(300, 1, 1)]
+    overlaps = {(0, 1): ForbiddenInterval(-300, 100, ((-170, -150), (-20, -10)))}
+    assert lower_bound(blocks, overlaps) == 300
+    offsets = allocate(blocks, overlaps=overlaps)
+    assert offsets[1] - offsets[0] in (-160, -16)
+    assert pool_bytes(blocks, offsets) == 300
+
+
 # Several pools ----------------------------------------------------------------------------------
 
 Pools = list[tuple[int, int]]

@@ -22,8 +22,9 @@ from hilc.fusion.fused import GroupCalls, fuse
 from hilc.interpreter import run, run_all
 from hilc.ir import Quant
 from hilc.lowering.choice import Choice, Group
+from hilc.memory.allocate import align
 from hilc.memory.check_fused import check_group
-from hilc.memory.checker import execute_plan
+from hilc.memory.checker import check_plan, execute_plan
 from hilc.memory.plan import plan
 from hilc.memory.program import PlanError
 from hilc.ops.operands import ARITHMETIC
@@ -104,6 +105,71 @@ def test_no_byte_of_a_group_can_be_spared(cpu, dtype):
                     check_group(replace(call, parts=(Part(Piece.of(entries)),)))
                 spoiled += 1
     assert spoiled > 50
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scratch_lies_over_rows_that_have_been_read(seed):
+    """As near to the input as it may, and no nearer."""
+    cpu = get_cpu("cortex-m4")
+    chains = _fusible(random_chains(60 + seed, 10, largest=12), cpu.name)
+    calls = GroupCalls(chains.graph, cpu)
+    over = spoiled = 0
+    for group in chains.choice.groups:
+        call = calls.call(group)
+        if not call.scratch_bytes or len(call.inputs) > 1:
+            continue
+        (name,) = call.inputs
+        nbytes = chains.graph.tensors[name].nbytes
+        forbidden = call.scratch_differences(0)
+        for d in range(-call.scratch_bytes, nbytes + 1, 4):
+            if -call.scratch_bytes < d < nbytes and forbidden.allow(d):
+                check_group(call, {name: -d})
+                over += 1
+        for low, high in forbidden.parts:
+            for d in (low + 1, high - 1):
+                with pytest.raises(PlanError, match="over which the scratch"):
+                    check_group(call, {name: -d})
+                spoiled += 1
+    assert over > 10
+    assert spoiled > 10
+
+
+def test_a_plan_uses_what_its_input_leaves():
+    """The last layers of a chain begin when most of its input has been read."""
+    builder = GraphBuilder(4)
+    x = given = builder.input(1, 16, 8, 8)
+    names = [x := builder.conv(x, channels) for channels in (8, 8, 16, 16, 16)]
+    names.append(x := builder.conv(x, 8, stride=2))
+    graph = builder.graph(x)
+    program = plan(
+        graph, get_cpu("cortex-m4"), io_in_pool=True, choice=Choice(groups=(Group(tuple(names)),))
+    )
+    (step,) = program.steps
+    assert isinstance(step.call, FusedCall)
+    assert step.scratch is not None
+    place, nbytes = program.buffers[given].value, graph.tensors[given].nbytes
+    assert -step.call.scratch_bytes < step.scratch.value - place < nbytes
+    rng = np.random.default_rng(4)
+    inputs = {given: rng.integers(-128, 128, (1, 16, 8, 8), np.int8)}
+    for name, expected in run(graph, inputs).items():
+        np.testing.assert_array_equal(execute_plan(program, inputs)[name], expected)
+    forbidden, size = step.call.scratch_differences(0), step.call.scratch_bytes
+    pool = replace(program.pools[0], nbytes=4 * (size + nbytes) // 16 * 16)
+    refs = {given: replace(program.buffers[given], value=align(size))}
+    refs[x] = replace(program.buffers[x], value=align(2 * size + nbytes))
+    for difference in range(-align(size), align(nbytes) + 1, 16):
+        moved = replace(
+            program,
+            steps=(replace(step, scratch=replace(step.scratch, value=align(size) + difference)),),
+            pools=(pool,),
+            buffers=refs,
+            workspace_bytes=pool.nbytes,
+        )
+        if forbidden.allow(difference):
+            check_plan(moved)
+        else:
+            with pytest.raises(PlanError, match="over which the scratch"):
+                check_plan(moved)
 
 
 @pytest.mark.parametrize("seed", [1, 7])

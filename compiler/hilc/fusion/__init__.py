@@ -19,9 +19,14 @@ The compiler computes:
   may overwrite rows that it reads last, as far as its access order permits
   (:mod:`hilc.lowering.access`). Rows are moved where free bytes are not contiguous;
 
-* the scratch: row buffers and the stages' own scratch, allocated by live range.
+* the scratch: row buffers and the stages' own scratch, allocated by live range;
 
-The group reads its inputs and writes its output in their own buffers. A group of one node runs that
+* the kernel of each stage: the one with the fewest instructions for its bands, by estimate, unless
+  the group names another.
+
+The group reads its inputs and writes its output in their own buffers. Its scratch may lie over
+bytes of an input that is not needed afterwards, if they are read before the scratch is written
+there (:meth:`~hilc.fusion.call.FusedCall.scratch_differences`). A group of one node runs that
 node's kernel on bands of its image, forward or backward: backward, an output may lie above its
 input, over dead rows.
 

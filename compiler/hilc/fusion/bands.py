@@ -207,17 +207,18 @@ class Geometry:
                 raise NotFusible(f"{name!r} is read outside of the fused group")
         #: Stages that read a tensor of the group.
         self.readers: dict[str, list[int]] = {name: [] for name in group.nodes}
-        inputs: list[str] = []
+        #: Stages that read an input of the group.
+        self.input_readers: dict[str, list[int]] = {}
         for index, n in enumerate(self.nodes):
             for position in n.operands:
                 name = n.node.inputs[position]
                 if OPS[n.node.op].fed:
                     continue
                 if name not in self.producer:
-                    inputs.append(name)
+                    self.input_readers.setdefault(name, []).append(index)
                 elif index not in self.readers[name]:
                     self.readers[name].append(index)
-        self.inputs = tuple(dict.fromkeys(inputs))
+        self.inputs = tuple(self.input_readers)
         for name in group.nodes[:-1]:
             if not self.readers[name]:
                 raise NotFusible(f"no node of the fused group reads {name!r}")

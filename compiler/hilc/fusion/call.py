@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from hilc.ir import Array, Graph, Node, Tensor
-from hilc.lowering.access import NEVER, Access, Steps, access_of, argument_types
+from hilc.lowering.access import (
+    NEVER,
+    Access,
+    ForbiddenInterval,
+    Steps,
+    access_of,
+    all_forbidden,
+    argument_types,
+)
 from hilc.lowering.choice import Group
 from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
@@ -311,6 +319,57 @@ class FusedCall:
                     now += border.steps
                 now += rest
         return Access(now, tuple(reads), (write,), tuple(types), (out_type,))
+
+    def scratch_differences(self, position: int) -> ForbiddenInterval:
+        """Return the forbidden interval of ``offset(scratch) - offset(input)`` for an input that is
+        not needed afterwards: the scratch may lie over rows that all have been read.
+        """
+        return all_forbidden(self._reading_entries[position], self._writing_entries)
+
+    @cached_property
+    def _writing_entries(self) -> Steps:
+        """By byte of the scratch, the number of the entry that writes it first."""
+        first = np.full(self.scratch_bytes, np.iinfo(np.int32).max, np.int32)
+        known: set[int] = set()
+        number = 0
+        for part in self.parts:
+            # What a piece writes there does not depend on how often it has run.
+            if id(part.piece) not in known:
+                known.add(id(part.piece))
+                for now, entry in enumerate(part.piece.entries, number):
+                    stage = self.stages[entry.stage]
+                    ranges = [(move.target, move.nbytes) for move in entry.moves]
+                    ranges.append((stage.scratch, stage.scratch_bytes))
+                    if entry.write.kind == "scratch":
+                        ranges.append((entry.write.offset, entry.output.nbytes))
+                    for offset, nbytes in ranges:
+                        written = first[offset : offset + nbytes]
+                        np.minimum(written, now, out=written)
+            number += len(part.piece.calls) * part.copies
+        return first
+
+    @cached_property
+    def _reading_entries(self) -> tuple[Steps, ...]:
+        """By byte of each input, the number behind that of the entry that reads it last."""
+        last = tuple([np.full(self._nbytes[name], NEVER, np.int32) for name in self.inputs])
+        number = 0
+        for part in self.parts:
+            count = len(part.piece.calls)
+            for position in part.piece.borders:
+                entry = part.piece.make(position)
+                further = entry.further(*part.shift[entry.stage]) if part.shift else entry
+                for location, then, tensor in zip(
+                    entry.reads, further.reads, entry.inputs, strict=True
+                ):
+                    if location.kind != "input":
+                        continue
+                    step = then.offset - location.offset
+                    for copy in range(part.copies):
+                        offset = location.offset + (part.skipped + copy) * step
+                        read = last[location.index][offset : offset + tensor.nbytes]
+                        np.maximum(read, number + copy * count + position + 1, out=read)
+            number += count * part.copies
+        return last
 
     def _borders_of(self, part: Part) -> list[_Borders]:
         """Return the accesses of a part's entries to the group's tensors; all other entries take

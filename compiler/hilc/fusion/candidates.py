@@ -38,6 +38,7 @@ class Lowering:
         #: By the identity of a call, which is stored too to keep it alive.
         self._accesses: dict[int, tuple[Call, Access | None]] = {}
         self._differences: dict[tuple[int, int, int], ForbiddenInterval] = {}
+        self._scratch_differences: dict[tuple[int, int], ForbiddenInterval] = {}
 
     def calls(self, node: Node) -> tuple[KernelCall | ExternalCall, ...]:
         """Return the calls that can compute ``node``, the fastest first; behind
@@ -80,6 +81,24 @@ class Lowering:
             raise NotFusible(found)
         return found
 
+    def least_outlines(self, group: Group) -> list[Outline]:
+        """Return outlines of ``group`` with the kernels of the least scratch; raise
+        :class:`NotFusible` if there is no call of it.
+        """
+        found = self._group_calls.least_outlines(group)
+        usual = [outline for outline in found if outline.calls is not None]
+        if not usual:
+            raise NotFusible("no kernels compute all of its row bands")
+        return usual
+
+    def kernels_within(
+        self, group: Group, scratch_bytes: int, live_bytes: int
+    ) -> tuple[int, ...] | None:
+        """Return the cheapest kernels with which an outline of ``group``, which can be fused, has
+        at most these figures, ``live_bytes`` without its ``outside_bytes``; None if there are none.
+        """
+        return self._group_calls.kernels_within(group, scratch_bytes, live_bytes)
+
     def differences(
         self, call: Call, reads: Sequence[str], writes: Sequence[str], input: int, output: int
     ) -> ForbiddenInterval | None:
@@ -99,3 +118,15 @@ class Lowering:
         if key not in self._differences:
             self._differences[key] = forbidden_interval(access, input, output)
         return self._differences[key]
+
+    def scratch_differences(self, call: Call, input: int) -> ForbiddenInterval | None:
+        """Return the forbidden offset interval of the scratch and an input of ``call``, which is
+        not needed afterwards; None where its scratch is apart from it.
+        """
+        if not isinstance(call, FusedCall) or not call.scratch_bytes:
+            return None
+        key = id(call), input
+        if key not in self._scratch_differences:
+            # Calls of groups are kept, and so is the key.
+            self._scratch_differences[key] = call.scratch_differences(input)
+        return self._scratch_differences[key]

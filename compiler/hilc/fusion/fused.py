@@ -59,6 +59,21 @@ class GroupCalls:
         """
         return [layout.outline() for layout in self._layouts(group)]
 
+    def least_outlines(self, group: Group) -> list[Outline]:
+        """Return the same with the kernels of the least scratch."""
+        return [layout.least_outline() for layout in self._layouts(group)]
+
+    def kernels_within(
+        self, group: Group, scratch_bytes: int, live_bytes: int
+    ) -> tuple[int, ...] | None:
+        """Return the cheapest kernels with which the group's outline has at most these figures
+        (:meth:`Layout.kernels_within`); None if there are none.
+        """
+        for layout in sorted(self._layouts(group), key=Layout.least_memory):
+            if (kernels := layout.kernels_within(scratch_bytes, live_bytes)) is not None:
+                return kernels
+        return None
+
     def _layouts(self, group: Group) -> list[Layout]:
         """Return the layouts of the group's variants, cached until another group follows."""
         if self._latest is None or self._latest[0] != group:

@@ -63,6 +63,11 @@ class Outline:
     calls: tuple[KernelCall, ...] | None
     #: Lower bound of its scratch.
     scratch_bytes: int
+    #: The same of its scratch, inputs and output, where scratch may lie over rows of inputs that
+    #: have been read.
+    live_bytes: int
+    #: Size of its inputs and output.
+    outside_bytes: int
 
 
 class Layout:
@@ -86,9 +91,28 @@ class Layout:
         output = self._nodes[-1].out.nbytes
         return scratch_bytes + max([*sizes[:1], output]) + sum(sizes[1:])
 
-    def _scratch_spans(self, stages: Sequence[StageCalls]) -> list[Sequence[int]]:
+    @property
+    def _outside(self) -> int:
+        """Size of the group's inputs and output."""
+        tensors = self._geometry.graph.tensors
+        inputs = sum(tensors[name].nbytes for name in self._geometry.inputs)
+        return inputs + self._nodes[-1].out.nbytes
+
+    def least_outline(self) -> Outline:
+        """Return the outline with, for each stage, the kernel of the least scratch."""
+        every = [self._stages.kernels(*pair) for pair in zip(self._nodes, self._bands, strict=True)]
+        if not all(every):
+            return Outline(
+                None, self._bounds[0], self._with_outside(self._schedule.least), self._outside
+            )
+        stages = [min((k.calls for k in kernels), key=_scratch) for kernels in every]
+        used = self._least_used(stages, self._scratch_spans())
+        calls = tuple(stage.first for stage in stages)
+        return Outline(calls, max(used), self._with_outside(used), self._outside)
+
+    def _scratch_spans(self) -> list[Sequence[int]]:
         """Return, for each stage, the entries during which its scratch is live."""
-        own: list[list[int]] = [[] for _ in stages]
+        own: list[list[int]] = [[] for _ in self._nodes]
         for e, (index, _) in enumerate(self._schedule.bands):
             own[index].append(e)
         return [
@@ -96,24 +120,68 @@ class Layout:
             for node, entries in zip(self._nodes, own, strict=True)
         ]
 
-    def _least_scratch(self, stages: Sequence[StageCalls], spans: Sequence[Sequence[int]]) -> int:
-        """Return a lower bound of the scratch: the rows that are live together with a stage's own
-        scratch.
+    def _least_used(
+        self, stages: Sequence[StageCalls | None], spans: Sequence[Sequence[int]]
+    ) -> list[int]:
+        """Return, for each entry, a lower bound of the scratch: the rows that are live together
+        with the own scratch of a stage, of those that are given.
         """
         used = list(self._schedule.least)
         for stage, span in zip(stages, spans, strict=True):
+            if stage is None:
+                continue
             for e in span:
                 used[e] += stage.scratch_bytes
-        return max(used)
+        return used
+
+    def _with_outside(self, used: Sequence[int]) -> int:
+        """Return a lower bound of the scratch, inputs and output, given that of the scratch."""
+        outside = self._schedule.outside
+        return max(own + other for own, other in zip(used, outside, strict=True))
 
     def outline(self) -> Outline:
         """Return the outline of the call that :meth:`call` returns."""
         try:
             stages = self._stage_calls
         except NotFusible:
-            return Outline(None, self._bounds[0])
-        least = self._least_scratch(stages, self._scratch_spans(stages))
-        return Outline(tuple(stage.first for stage in stages), least)
+            least = self._schedule.least
+            return Outline(None, self._bounds[0], self._with_outside(least), self._outside)
+        used = self._least_used(stages, self._scratch_spans())
+        calls = tuple(stage.first for stage in stages)
+        return Outline(calls, max(used), self._with_outside(used), self._outside)
+
+    def kernels_within(self, scratch_bytes: int, live_bytes: int) -> tuple[int, ...] | None:
+        """Return the cheapest kernels, none of them flash-heavy, with which :class:`Outline` has at
+        most these figures, ``live_bytes`` without :attr:`Outline.outside_bytes`; None if there are
+        none.
+        """
+        every = [self._stages.kernels(*pair) for pair in zip(self._nodes, self._bands, strict=True)]
+        if not all(every):
+            return None
+        spans = self._scratch_spans()
+        # A stage that accumulates has one kernel, whose scratch is live all the time.
+        fixed = [
+            kernels[0].calls if node.accumulates else None
+            for kernels, node in zip(every, self._nodes, strict=True)
+        ]
+        used = self._least_used(fixed, spans)
+        live = [a + b for a, b in zip(used, self._schedule.outside, strict=True)]
+        live_bytes += self._outside
+        found: list[int] = []
+        for node, kernels, span in zip(self._nodes, every, spans, strict=True):
+            room = min(
+                scratch_bytes - max(used[e] for e in span), live_bytes - max(live[e] for e in span)
+            )
+            fitting = (
+                kernel.position
+                for kernel in kernels
+                if node.accumulates
+                or (kernel.calls.scratch_bytes <= room and not kernel.flash_heavy)
+            )
+            if (position := next(fitting, None)) is None:
+                return None
+            found.append(position)
+        return tuple(found)
 
     def call(self, most: int | None) -> FusedCall | None:
         """Return the group's call; None where the kernel does not support the variant, or where the
@@ -125,8 +193,8 @@ class Layout:
         stages = self._stage_calls
         if self._schedule.alias is not None and not self._may_alias(stages[-1]):
             return None
-        spans = self._scratch_spans(stages)
-        if most is not None and self._memory(self._least_scratch(stages, spans)) > most:
+        spans = self._scratch_spans()
+        if most is not None and self._memory(max(self._least_used(stages, spans))) > most:
             return None
         rows = self._lay_out(stages)
         items = [rows.item] if rows.item.nbytes else []
@@ -248,15 +316,20 @@ class Layout:
         return {name: index for index, name in enumerate(self._schedule.buffers)}
 
     @cached_property
-    def _stage_calls(self) -> list[StageCalls]:
-        """Calls of each stage for its bands."""
+    def _bands(self) -> list[dict[tuple[int, ...], Band]]:
+        """Bands of each stage, one of each shape."""
         bands: list[dict[tuple[int, ...], Band]] = [{} for _ in self._nodes]
         for index, band in self._schedule.bands:
             bands[index][band.key] = band
+        return bands
+
+    @cached_property
+    def _stage_calls(self) -> list[StageCalls]:
+        """Calls of each stage for its bands."""
         kernels = self._group.kernels or (None,) * len(self._nodes)
         return [
             self._stages.calls(node, own, kernel)
-            for node, own, kernel in zip(self._nodes, bands, kernels, strict=True)
+            for node, own, kernel in zip(self._nodes, self._bands, kernels, strict=True)
         ]
 
     def _may_alias(self, last: StageCalls) -> bool:
@@ -412,3 +485,7 @@ class Layout:
             (max(effect.taken, effect.held + effect.added) for effect in effects), default=0
         )
         return least, max((effect.taken + effect.added for effect in effects), default=0)
+
+
+def _scratch(stage: StageCalls) -> int:
+    return stage.scratch_bytes

@@ -106,6 +106,9 @@ class Schedule:
         self.effects: Sequence[Effect] = walk.effects
         #: By entry, a lower bound of the arena in bytes.
         self.least = [effect.least for effect in walk.effects]
+        #: By entry, the bytes of the group's inputs that it or a later one reads, and those of the
+        #: output that are written before it; of repeating entries for the first time.
+        self.outside: Sequence[int] = walk.outside
         #: Repeating entries, if any.
         self.repeat = walk.repeat
 
@@ -131,6 +134,7 @@ class _Walk:
         self._backward = geometry.group.direction == "backward"
         self.bands: list[tuple[int, Band]] = []
         self.effects: list[Effect] = []
+        self.outside: list[int] = []
         self.repeat: Repeat | None = None
         #: By stage, the rows demanded so far, and the rows computed so far.
         self._done = [0] * len(nodes)
@@ -177,6 +181,15 @@ class _Walk:
             for node in nodes
         ]
         self._written = [self.buffers.get(node.out.name) for node in nodes]
+        #: Bytes of the group's inputs in all, and of a row of each with the stages that read it.
+        tensors = [geometry.graph.tensors[name] for name in geometry.inputs]
+        self._given_bytes = sum(tensor.nbytes for tensor in tensors)
+        self._given = [
+            (tensor.nbytes // tensor.shape[1], [(i, nodes[i]) for i in readers])
+            for tensor, readers in zip(tensors, geometry.input_readers.values(), strict=True)
+        ]
+        out = nodes[-1].out
+        self._out_row = 0 if nodes[-1].accumulates else out.nbytes // out.shape[1]
 
     def run(self) -> None:
         last = len(self._nodes) - 1
@@ -225,6 +238,11 @@ class _Walk:
 
     def _record(self, index: int, band: Band) -> None:
         """Record the effect of an entry on the buffers."""
+        read = sum(
+            row_bytes * min(node.first_needed(self._then[stage]) for stage, node in readers)
+            for row_bytes, readers in self._given
+        )
+        self.outside.append(self._given_bytes - read + self._out_row * self._then[-1])
         dropped = {b.number: b.drop(b.need) for b in self._touched.values()}
         written = self._written[index]
         if written is not None and written.end < band.first:

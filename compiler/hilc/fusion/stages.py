@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,13 +56,29 @@ class StageCalls:
         return StageCalls(calls, band_nodes, tuple(varying), tables, scratch)
 
 
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that computes all bands of a node: its position among the node's candidates, its
+    estimated instructions for a band of each shape, and its calls.
+    """
+
+    position: int
+    cost: int
+    calls: StageCalls
+
+    @property
+    def flash_heavy(self) -> bool:
+        """Whether its constants take several times the usual flash."""
+        return self.calls.first.kernel.flash_heavy
+
+
 class Stages:
     """Calls for the row bands of a graph's nodes, and their permitted overlaps; cached."""
 
     def __init__(self, cpu: Cpu) -> None:
         self._cpu = cpu
         self._candidates: dict[tuple[str, tuple[int, ...]], list[KernelCall]] = {}
-        self._calls: dict[tuple[object, ...], StageCalls | None] = {}
+        self._kernels: dict[tuple[object, ...], list[Kernel]] = {}
         self._band_nodes: dict[tuple[str, bool, tuple[int, ...]], BandNode] = {}
         self._overlaps: dict[tuple[int, int], tuple[KernelCall, Overlap]] = {}
         self._allocations: dict[RowAllocation, RowAllocation] = {}
@@ -85,40 +101,47 @@ class Stages:
     def calls(
         self, node: RowNode, bands: Mapping[tuple[int, ...], Band], wanted: int | None
     ) -> StageCalls:
-        """Return the calls of one kernel for ``bands`` of ``node``: the ``wanted`` one or the first
-        that supports them; they differ in numbers only.
+        """Return the calls of one kernel for ``bands`` of ``node``: the ``wanted`` one or the
+        cheapest that is not flash-heavy; they differ in numbers only.
         """
-        key = (node.node.name, node.accumulates, wanted, *bands)
-        if key not in self._calls:
-            self._calls[key] = self._find_calls(node, bands, wanted)
-        if (found := self._calls[key]) is None:
+        found = self.kernels(node, bands)
+        if wanted is None:
+            usual = [kernel for kernel in found if not kernel.flash_heavy] or found
+        else:
+            usual = [kernel for kernel in found if kernel.position == wanted]
+        if not usual:
             which = "no kernel that computes" if wanted is None else f"no kernel {wanted} for"
             raise NotFusible(f"{node.node.name!r} has {which} all of its row bands")
-        return found
+        return usual[0].calls
 
-    def _find_calls(
-        self, node: RowNode, bands: Mapping[tuple[int, ...], Band], wanted: int | None
-    ) -> StageCalls | None:
+    def kernels(self, node: RowNode, bands: Mapping[tuple[int, ...], Band]) -> Sequence[Kernel]:
+        """Return the kernels that compute all ``bands`` of ``node``, the cheapest first."""
+        key = (node.node.name, node.accumulates, *bands)
+        if key not in self._kernels:
+            found = self._find_kernels(node, bands)
+            self._kernels[key] = sorted(found, key=lambda kernel: (kernel.cost, kernel.position))
+        return self._kernels[key]
+
+    def _find_kernels(
+        self, node: RowNode, bands: Mapping[tuple[int, ...], Band]
+    ) -> Iterator[Kernel]:
         band_nodes = {key: self._band_node(node, band) for key, band in bands.items()}
         if node.accumulates:
             make = row_adder(node.node.op)
-            return StageCalls.of(
-                {
-                    key: make(node.node, node.ins, (node.out,), b.count, b.above == 1, b.below == 1)
-                    for key, b in bands.items()
-                },
-                band_nodes,
-            )
+            calls = {
+                key: make(node.node, node.ins, (node.out,), b.count, b.above == 1, b.below == 1)
+                for key, b in bands.items()
+            }
+            yield Kernel(0, 0, StageCalls.of(calls, band_nodes))
+            return
         candidates = {
             key: self._of_band(node.node, band, band_nodes[key]) for key, band in bands.items()
         }
-        count = min(map(len, candidates.values()))
-        for position in range(count) if wanted is None else [wanted]:
-            if position < count:
-                calls = {key: found[position] for key, found in candidates.items()}
-                if _one_kernel(list(calls.values())):
-                    return StageCalls.of(calls, band_nodes)
-        return None
+        for position in range(min(map(len, candidates.values()))):
+            calls = {key: found[position] for key, found in candidates.items()}
+            if _one_kernel(list(calls.values())):
+                cost = sum(call.instructions(self._cpu) for call in calls.values())
+                yield Kernel(position, cost, StageCalls.of(calls, band_nodes))
 
     def overlap(self, call: KernelCall, band_node: BandNode, position: int) -> Overlap:
         """Return the permitted overlaps of a call's output and its node's input ``position``."""

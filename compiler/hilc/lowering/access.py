@@ -13,7 +13,7 @@ That depends only on how far apart they lie: :func:`forbidden_interval`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Tensor
+from hilc.support.intervals import joined
 
 Steps = npt.NDArray[np.int32]
 
@@ -77,26 +78,41 @@ def access_of(
 class ForbiddenInterval:
     """Interval of ``offset(second) - offset(first)`` in which two buffers must *not* be placed.
 
-    It is the open interval from ``low`` to ``high``, except 0 if ``zero`` is set.
+    It is the open interval from ``low`` to ``high``, except the closed intervals ``gaps`` within
+    it, which ascend and do not touch.
     """
 
     low: int
     high: int
-    zero: bool = False
+    gaps: tuple[tuple[int, int], ...] = ()
 
     def allow(self, difference: int) -> bool:
         inside = self.low < difference < self.high
-        return not inside or (self.zero and difference == 0)
+        return not inside or any(first <= difference <= last for first, last in self.gaps)
+
+    @property
+    def parts(self) -> list[tuple[int, int]]:
+        """The open intervals between the gaps."""
+        lows = [self.low, *(last for _, last in self.gaps)]
+        highs = [*(first for first, _ in self.gaps), self.high]
+        return [part for part in zip(lows, highs, strict=True) if part[0] < part[1]]
 
     def reversed(self) -> ForbiddenInterval:
         """Return the same of ``offset(first) - offset(second)``."""
-        return ForbiddenInterval(-self.high, -self.low, self.zero)
+        gaps = tuple([(-last, -first) for first, last in reversed(self.gaps)])
+        return ForbiddenInterval(-self.high, -self.low, gaps)
 
     def union(self, other: ForbiddenInterval) -> ForbiddenInterval:
-        """Return the interval that permits only what both permit, or less."""
-        zero = self.allow(0) and other.allow(0)
-        low, high = min(self.low, other.low), max(self.high, other.high)
-        return ForbiddenInterval(low, high, zero and low < 0 < high)
+        """Return the interval that permits what both permit."""
+        return _interval([*self.parts, *other.parts])
+
+
+def _interval(forbidden: Iterable[tuple[int, int]]) -> ForbiddenInterval:
+    """Return the interval that consists of these open ones."""
+    lows, highs = joined(forbidden)
+    if not lows:
+        return ForbiddenInterval(0, 0)
+    return ForbiddenInterval(lows[0], highs[-1], tuple(zip(highs, lows[1:], strict=False)))
 
 
 def apart(first: int, second: int) -> ForbiddenInterval:
@@ -133,7 +149,27 @@ def forbidden_interval(access: Access, input: int, output: int) -> ForbiddenInte
     high = int((last - positions)[conflicts].max()) + 1
     common = min(last_read.size, first_write.size)
     zero = low < 0 < high and bool((first_write[:common] >= last_read[:common]).all())
-    return ForbiddenInterval(low, high, zero)
+    return ForbiddenInterval(low, high, ((0, 0),) if zero else ())
+
+
+def all_forbidden(last_read: Steps, first_write: Steps) -> ForbiddenInterval:
+    """Return the forbidden interval of ``offset(second) - offset(first)`` for two buffers, with
+    every gap, whatever the types: the first one is read and the second written at these steps.
+
+    It looks at all pairs of runs, so it is for steps of which there are few.
+    """
+    reads, begins = _runs(last_read)
+    writes, positions = _runs(first_write)
+    ends = np.append(begins[1:], last_read.size)
+    behind = np.append(positions[1:], first_write.size)
+    # Runs of the input that are still to be read when one of the output is written; next to each
+    # other they are one.
+    late = np.zeros((writes.size, reads.size + 2), np.int8)
+    late[:, 1:-1] = writes[:, None] < reads[None, :]
+    change = np.diff(late, axis=1)
+    (of, first), (_, last) = np.nonzero(change == 1), np.nonzero(change == -1)
+    lows, highs = begins[first] - behind[of], ends[last - 1] - positions[of]
+    return _interval(zip(lows.tolist(), highs.tolist(), strict=True))
 
 
 def _runs(steps: Steps) -> tuple[Steps, npt.NDArray[np.intp]]:

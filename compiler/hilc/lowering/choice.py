@@ -27,7 +27,7 @@ class Group:
     #: Whether bands are computed from the first row to the last, or from the last to the first.
     direction: Literal["forward", "backward"] = "forward"
     #: For each node the position of its kernel among those that ``emit`` gives for a band of it;
-    #: empty for the first of each.
+    #: empty for the one of each that takes the fewest instructions by estimate.
     kernels: tuple[int, ...] = ()
 
 

@@ -15,6 +15,7 @@ most accesses per byte first.
 
 from __future__ import annotations
 
+import itertools
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -101,13 +102,59 @@ def step_bound(blocks: Sequence[Block], step: int, overlaps: Overlaps) -> int:
     pairs = [pair for pair in overlaps if pair[0] in live and pair[1] in live]
     paired = {i for pair in pairs for i in pair}
     apart = live.keys() - paired
-    # Blocks that end here are disjoint from each other, and so are blocks that begin here; a block
-    # without permitted overlap is disjoint from all.
+    # Blocks that end here are disjoint from each other, and so are blocks that begin here or live
+    # for this step alone; a block without permitted overlap is disjoint from all.
     groups = [[blocks[i].nbytes for i in live if blocks[i].first < step or i in apart]]
-    groups.append([blocks[i].nbytes for i in live if blocks[i].last > step or i in apart])
+    groups.append([blocks[i].nbytes for i in live if blocks[i].first == step or i in apart])
     others = [blocks[i].nbytes for i in apart]
     groups += [[*others, _least_span(blocks, pair, overlaps[pair])] for pair in pairs]
+    for (common, first), (same, second) in itertools.combinations(pairs, 2):
+        # An operand with the scratch and the output that may lie over it, but not over each other.
+        alone = (first, second) not in overlaps and (second, first) not in overlaps
+        if common == same and alone and 0 in map(_duration, (blocks[first], blocks[second])):
+            groups.append([*others, _least_span_of_three(blocks, common, first, second, overlaps)])
     return max(map(_stacked, groups))
+
+
+def _duration(block: Block) -> int:
+    return block.last - block.first
+
+
+def _least_span_of_three(
+    blocks: Sequence[Block], common: int, first: int, second: int, overlaps: Overlaps
+) -> int:
+    """Return the fewest bytes that three blocks can span together, of which the last two are
+    disjoint: the offsets of these from ``common`` end at a border of what is allowed, or next to
+    each other.
+    """
+    n, a, b = (blocks[i].nbytes for i in (common, first, second))
+    one, other = overlaps[common, first], overlaps[common, second]
+    best = n + align(a) + align(b) + ALIGNMENT
+    ends, others = _borders(n, a, one), _borders(n, b, other)
+    for x in ends:
+        for y in (*others, align(x + a), _down(x - b)):
+            if (y >= x + a or y + b <= x) and other.allow(y):
+                best = min(best, max(n, x + a, y + b) - min(0, x, y))
+    for y in others:
+        for x in (align(y + b), _down(y - a)):
+            if one.allow(x):
+                best = min(best, max(n, x + a, y + b) - min(0, x, y))
+    return best
+
+
+def _borders(first: int, second: int, forbidden: ForbiddenInterval) -> list[int]:
+    """Return the allowed aligned differences next to forbidden ones, and those at which blocks of
+    these sizes begin or end together.
+    """
+    found = {0, _down(first - second), align(first - second)}
+    for low, high in forbidden.parts:
+        found |= {_down(low), align(high)}
+    return [difference for difference in found if forbidden.allow(difference)]
+
+
+def _down(nbytes: int) -> int:
+    """Return ``nbytes`` rounded down to :data:`ALIGNMENT`."""
+    return nbytes // ALIGNMENT * ALIGNMENT
 
 
 def _stacked(sizes: Sequence[int]) -> int:
@@ -119,14 +166,18 @@ def _least_span(
     blocks: Sequence[Block], pair: tuple[int, int], forbidden: ForbiddenInterval
 ) -> int:
     """Return the fewest bytes that two blocks can span together."""
+    if forbidden.allow(0):
+        # One block lies within the other.
+        return max(blocks[i].nbytes for i in pair)
     first, second = (blocks[i].nbytes for i in pair)
-    inside = first - second
-    # Between these differences one block lies within the other.
-    nested = sorted((0, inside))
-    below = min(forbidden.low // ALIGNMENT * ALIGNMENT, nested[1])
-    above = max(align(forbidden.high), nested[0])
-    spans = [max(first, d + second) - min(0, d) for d in (below, above)]
-    return max(first, second) if forbidden.allow(0) else min(spans)
+    # The differences nearest to 0, from which on the span grows in both directions.
+    below, above = forbidden.low // ALIGNMENT * ALIGNMENT, align(forbidden.high)
+    for start, end in forbidden.gaps:
+        if end < 0 and start <= (nearest := end // ALIGNMENT * ALIGNMENT):
+            below = max(below, nearest)
+        elif start > 0 and (nearest := align(start)) <= end:
+            above = min(above, nearest)
+    return min(max(first, d + second) - min(0, d) for d in (below, above))
 
 
 def allocate(
@@ -323,10 +374,7 @@ class _Search:
             if other == index or not block.meets(self.blocks[index]):
                 continue
             forbidden = forbidden_between(self.blocks, self.overlaps, other, index)
-            if forbidden.zero:
-                found += [(other, forbidden.low, 0), (other, 0, forbidden.high)]
-            elif forbidden.low < forbidden.high:
-                found.append((other, forbidden.low, forbidden.high))
+            found += [(other, low, high) for low, high in forbidden.parts]
         return found
 
     def best(self, enough: int, tries: int) -> tuple[int, ...]:

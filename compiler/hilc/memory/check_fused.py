@@ -7,6 +7,9 @@ The replay follows the schedule call by call with the declared access orders
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,19 +20,24 @@ from hilc.memory.program import PlanError
 
 _NO_OWNER = -1
 
+NOWHERE: Mapping[str, int] = MappingProxyType({})
+
 Owners = npt.NDArray[np.int64]
 
 
-def check_group(call: FusedCall) -> None:
+def check_group(call: FusedCall, places: Mapping[str, int] = NOWHERE) -> None:
     """Raise :class:`~hilc.memory.program.PlanError` unless each call of a stage reads the rows that
     were computed for it.
+
+    ``places`` are the offsets of the group's inputs from its scratch, of those in the same pool.
     """
-    _Replay(call).run()
+    _Replay(call, places).run()
 
 
 class _Replay:
-    def __init__(self, call: FusedCall) -> None:
+    def __init__(self, call: FusedCall, places: Mapping[str, int]) -> None:
         self._call = call
+        self._places = places
         (output,) = call.outputs
         #: Owner numbers: the number of a tensor's first byte; its other bytes follow.
         self._first_owner: dict[str, int] = {}
@@ -42,6 +50,8 @@ class _Replay:
                 self._output = np.full(count - self._first_owner[output], _NO_OWNER, np.int64)
         self._sums = count
         self._scratch = np.full(call.scratch_bytes, _NO_OWNER, np.int64)
+        #: Whether each byte of the scratch has been written.
+        self._used = np.zeros(call.scratch_bytes, np.bool_)
 
     def run(self) -> None:
         fed = 0
@@ -53,6 +63,7 @@ class _Replay:
             for move in entry.moves:
                 rows = self._view(Location("scratch", move.source), move.nbytes, entry).copy()
                 self._view(Location("scratch", move.target), move.nbytes, entry)[:] = rows
+                self._used[move.target : move.target + move.nbytes] = True
             self._run(entry)
         (output,) = self._call.outputs
         if (self._output != self._owners(output, 0, self._output.size)).any():
@@ -67,9 +78,15 @@ class _Replay:
             )
         # The call may write its scratch at any time.
         own[:] = self._sums if stage.accumulates else _NO_OWNER
+        self._used[stage.scratch : stage.scratch + stage.scratch_bytes] = True
+        if entry.write.kind == "scratch":
+            begin = entry.write.offset
+            self._used[begin : begin + entry.output.nbytes] = True
         for location, tensor in zip(entry.reads, entry.inputs, strict=True):
             if location.kind in ("scratch", "output"):
                 self._require(entry, location, tensor)
+            elif location.kind == "input":
+                self._require_input(entry, location, tensor)
         if not entry.writes:
             return
         written = self._view(entry.write, entry.output.nbytes, entry)
@@ -102,6 +119,19 @@ class _Replay:
         raise PlanError(
             f"{stage.node.name!r} overwrites its input {tensor.name!r} before reading it"
         )
+
+    def _require_input(self, entry: Entry, location: Location, tensor: Tensor) -> None:
+        """Raise where the group's scratch has been written over a band of an input."""
+        name = self._call.inputs[location.index]
+        if name not in self._places:
+            return
+        begin = self._places[name] + location.offset
+        if self._used[max(0, begin) : max(0, begin + tensor.nbytes)].any():
+            raise PlanError(
+                f"{self._call.stages[entry.stage].node.name!r} reads rows {entry.in_first} to "
+                f"{entry.in_first + tensor.shape[1] - 1} of {name!r}, over which the scratch of "
+                "its fused group is written"
+            )
 
     def _begin(self, entry: Entry) -> int:
         """Return the byte offset in the stage's output at which the entry writes."""

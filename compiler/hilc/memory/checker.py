@@ -237,9 +237,12 @@ class _Replay:
                 self._require_intact(name, reader)
         inputs, outputs = [tensors[n] for n in step.inputs], [tensors[n] for n in step.outputs]
         if isinstance(step.call, FusedCall):
-            check_group(step.call)
+            check_group(step.call, _beside_scratch(self._program, step))
         order = _Order.of(step, inputs, outputs)
         self._write(step, order)
+        if isinstance(step.call, FusedCall):
+            # Checked call by call already.
+            self._written.scratch(step)[:] = self._LATER
         for tensor, last_read in zip(inputs, order.last_read, strict=True):
             if not tensor.is_constant:
                 self._require_read_in_time(step, tensor.name, last_read)
@@ -329,12 +332,18 @@ class _Execution:
         results = self._compute(step, given)
         inputs = [tensors[name] for name in step.inputs]
         order = _Order.of(step, inputs, [tensors[name] for name in step.outputs])
-        self._memory.scratch(step)[:] = _GARBAGE
         reads = [
             (tensor.name, _contents(given[tensor.name]), last_read)
             for tensor, last_read in zip(inputs, order.last_read, strict=True)
             if not tensor.is_constant
         ]
+        if isinstance(step.call, FusedCall):
+            self._use_scratch(step, step.call, {name: data for name, data, _ in reads})
+            for name, data, _ in reads:
+                # What follows checks when the output overwrites them.
+                self._memory.tensor(name)[:] = data
+        else:
+            self._memory.scratch(step)[:] = _GARBAGE
         writes = [
             (self._memory.tensor(name), _contents(np.asarray(result)), first_write)
             for name, result, first_write in zip(
@@ -355,6 +364,32 @@ class _Execution:
             for (memory, data, _), bytes_at in zip(writes, written_at, strict=True):
                 now = bytes_at.get(time, _NO_BYTES)
                 memory[now] = data[now]
+        if isinstance(step.call, FusedCall):
+            self._memory.scratch(step)[:] = _GARBAGE
+
+    def _use_scratch(
+        self, step: Step, call: FusedCall, given: Mapping[str, npt.NDArray[np.uint8]]
+    ) -> None:
+        """Write over the scratch of a fused group, call by call, and read its inputs meanwhile."""
+        scratch = self._memory.scratch(step)
+        for entry in call.entries:
+            stage = call.stages[entry.stage]
+            ranges = [(move.target, move.nbytes) for move in entry.moves]
+            ranges.append((stage.scratch, stage.scratch_bytes))
+            if entry.write.kind == "scratch":
+                ranges.append((entry.write.offset, entry.output.nbytes))
+            for offset, nbytes in ranges:
+                scratch[offset : offset + nbytes] = _GARBAGE
+            for location, tensor in zip(entry.reads, entry.inputs, strict=True):
+                if location.kind != "input":
+                    continue
+                name, end = call.inputs[location.index], location.offset + tensor.nbytes
+                found = self._memory.tensor(name)[location.offset : end]
+                if (found != given[name][location.offset : end]).any():
+                    raise PlanError(
+                        f"{stage.node.name!r} reads rows of {name!r} after the scratch of its "
+                        "fused group was written over them"
+                    )
 
     def _compute(self, step: Step, given: Mapping[str, Array]) -> list[Array]:
         """Return the outputs of the step's last node, computed from the values that the step
@@ -372,6 +407,18 @@ class _Execution:
 
 
 _NO_BYTES = np.empty(0, np.int64)
+
+
+def _beside_scratch(program: Program, step: Step) -> dict[str, int]:
+    """Return the offsets of a step's inputs from its scratch, of those in the same pool."""
+    if (scratch := step.scratch) is None:
+        return {}
+    refs = {name: program.buffers[name] for name in step.inputs}
+    return {
+        name: ref.value - scratch.value
+        for name, ref in refs.items()
+        if (ref.kind, ref.pool) == (scratch.kind, scratch.pool)
+    }
 
 
 def _fed(step: Step) -> list[str]:

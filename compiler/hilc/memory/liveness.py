@@ -207,3 +207,23 @@ def may_overlap(
             values[id(value)] = value
         pairs += [(values[key], output, forbidden) for key, forbidden in found.items()]
     return pairs
+
+
+def under_scratch(
+    lowering: Lowering, call: Call, reads: Sequence[str], dying: Mapping[str, Value]
+) -> list[tuple[Value, ForbiddenInterval]]:
+    """Return the operands that may share bytes with the scratch of ``call``, with the forbidden
+    interval of ``offset(scratch) - offset(operand)``.
+
+    ``dying`` are the operands that the call reads last.
+    """
+    found: dict[int, tuple[Value, ForbiddenInterval]] = {}
+    for position, operand in enumerate(reads):
+        if (value := dying.get(operand)) is None:
+            continue
+        if (forbidden := lowering.scratch_differences(call, position)) is None:
+            continue
+        if id(value) in found:
+            forbidden = forbidden.union(found[id(value)][1])
+        found[id(value)] = value, forbidden
+    return list(found.values())

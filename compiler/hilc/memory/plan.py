@@ -3,8 +3,9 @@
 All activations share one pool, or several on a board with several kinds of memory. States have a
 pool of their own, which survives runs. A tensor occupies its bytes from the step that writes it to
 its last reader; views (such as reshape) share their input's buffer. A step may write its output
-over an operand that it reads last, as far as each byte is read before it is overwritten; that
-follows from the access order that calls declare (:mod:`hilc.lowering.access`).
+over an operand that it reads last, and a fused group its scratch, as far as each byte is read
+before it is overwritten; that follows from the access order that calls declare
+(:mod:`hilc.lowering.access`).
 
 :func:`~hilc.memory.checker.check_plan` verifies each plan independently, by replay on a map of the
 owner of each byte.
@@ -38,7 +39,15 @@ from hilc.memory.allocate import (
 )
 from hilc.memory.checker import check_plan
 from hilc.memory.copies import with_copies, with_state_copies
-from hilc.memory.liveness import BEFORE, Liveness, Value, may_overlap, reads_of, state_bytes
+from hilc.memory.liveness import (
+    BEFORE,
+    Liveness,
+    Value,
+    may_overlap,
+    reads_of,
+    state_bytes,
+    under_scratch,
+)
 from hilc.memory.program import STATE_POOL, BufferRef, Pin, PlanError, Pool, PoolSpec, Program, Step
 from hilc.target import Cpu
 from hilc.transforms.feed import fed_node
@@ -132,6 +141,14 @@ class Planner:
             (position[id(operand)], position[id(output)]): forbidden
             for operand, output, forbidden in differences
             if id(operand) in position and id(output) in position
+        }
+        overlaps |= {
+            (position[id(operand)], len(pooled) + index): forbidden
+            for index, step in enumerate(scratch_steps)
+            for operand, forbidden in under_scratch(
+                self.lowering, calls[step], reads[step], values.dying(step, reads[step])
+            )
+            if id(operand) in position
         }
         _check_apart(pooled, blocks, overlaps)
         refs = _allocate(blocks, accesses, overlaps, self._memory, nodes)

@@ -14,14 +14,15 @@ from statistics import median
 
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
+from hilc.fusion.layout import Outline
 from hilc.ir import Node
 from hilc.lowering.bodies import body_key
 from hilc.lowering.choice import CostEstimate, Group
 from hilc.lowering.compressed import DECODER_BYTES, LAYER_BYTES, CompressedCall
 from hilc.lowering.compressed import HEADER as DECODER
 from hilc.lowering.kernels import Kernel, KernelCall
-from hilc.memory.allocate import Block, align, lower_bound
-from hilc.memory.liveness import Liveness, Neighbours, may_overlap, reads_of
+from hilc.memory.allocate import ALIGNMENT, Block, align, lower_bound
+from hilc.memory.liveness import Liveness, Neighbours, may_overlap, reads_of, under_scratch
 from hilc.memory.plan import Planner, Program
 from hilc.ops import OPS
 from hilc.schedule.policy import POLICY, SearchPolicy
@@ -42,8 +43,6 @@ class Sketch:
     memory_bound: int
     #: Calls of the group's first bands; empty where they depend on the layout.
     calls: tuple[KernelCall, ...]
-    #: Largest scratch of its calls.
-    most_scratch: int
 
     @property
     def flash_heavy(self) -> bool:
@@ -137,7 +136,6 @@ class Estimator:
             segment = Segment(
                 memory_bound=memory_bound,
                 calls=used,
-                most_scratch=call.scratch_bytes,
                 first=step,
                 last=step,
                 cost=costs[position],
@@ -169,7 +167,6 @@ class Estimator:
         return Segment(
             memory_bound=memory_bound,
             calls=stages,
-            most_scratch=max(call.scratch_bytes for call in stages),
             first=first,
             last=last,
             cost=self._costs.of_group(call),
@@ -185,9 +182,33 @@ class Estimator:
 
     def least_memory_bound(self, first: int, last: int) -> int:
         """Return a lower bound of the memory, in bytes, of any group of these layers."""
+        around, ending, starting = self._sizes(first, last)
+        return around + max(ending, starting)
+
+    def group_memory_bound(self, first: int, last: int, outlines: Sequence[Outline]) -> int:
+        """Return the same for a group with one of these outlines."""
+        around, ending, starting = self._sizes(first, last)
+        # The padding after the last of several blocks is not counted.
+        scratch = min(outline.scratch_bytes for outline in outlines) - ALIGNMENT + 1
+        # Inputs that are needed afterwards are around it, and others may not be in a pool.
+        live = min(o.live_bytes - (o.outside_bytes - ending - starting) for o in outlines)
+        return around + max(ending, starting + scratch, live)
+
+    def group_rooms(self, first: int, last: int, limit: int) -> tuple[int, int]:
+        """Return the most scratch, and the most live bytes without those outside, of an outline
+        with which a group of these layers keeps the limit of memory.
+        """
+        around, ending, starting = self._sizes(first, last)
+        room = limit - around - starting
+        return room + ALIGNMENT - 1, room - ending
+
+    def _sizes(self, first: int, last: int) -> tuple[int, int, int]:
+        """Return the sizes of :class:`Neighbours`."""
         alive = self._alive(first, last)
-        ends = [sum(v.tensor.nbytes for v in vs) for vs in (alive.ending, alive.starting)]
-        return sum(align(v.tensor.nbytes) for v in alive.around) + max(ends)
+        ending, starting = (
+            sum(v.tensor.nbytes for v in vs) for vs in (alive.ending, alive.starting)
+        )
+        return sum(align(v.tensor.nbytes) for v in alive.around), ending, starting
 
     def _alive(self, first: int, last: int) -> Neighbours:
         if (first, last) not in self._neighbours:
@@ -224,6 +245,11 @@ class Estimator:
             )
         }
         in_place = not ending or any(forbidden.allow(0) for forbidden in overlaps.values())
+        if call.scratch_bytes:
+            overlaps |= {
+                (index[id(operand)], len(values)): forbidden
+                for operand, forbidden in under_scratch(self._lowering, call, reads, dying)
+            }
         return lower_bound(blocks, overlaps), in_place
 
     # -- flash ----------------------------------------------------------------------------------

@@ -194,14 +194,19 @@ class Goals:
         raise refusal
 
     def _smallest(self, partitions: Iterable[Partition]) -> PlannedProgram | None:
-        """Return the program with the smallest workspace that can be planned."""
+        """Return the program with the smallest workspace that can be planned, the fastest of
+        these.
+        """
         best: PlannedProgram | None = None
         for partition in sorted(partitions, key=_memory_bound):
             if best is not None and partition.memory_bound >= best.workspace_bytes:
-                break
+                if partition.memory_bound > best.workspace_bytes:
+                    break
+                if partition.cost >= best.instructions:
+                    continue
             found = self._frontier.planned(partition)
             if isinstance(found, PlannedProgram) and (
-                best is None or found.workspace_bytes < best.workspace_bytes
+                best is None or _size_and_cost(found) < _size_and_cost(best)
             ):
                 best = found
         return best
@@ -236,3 +241,7 @@ def _flash(partition: Partition) -> int:
 
 def _memory_bound(partition: Partition) -> int:
     return partition.memory_bound
+
+
+def _size_and_cost(program: PlannedProgram) -> tuple[int, int]:
+    return program.workspace_bytes, program.instructions

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from hilc.errors import InputError
 from hilc.fusion.bands import NotFusible
 from hilc.lowering.choice import Group
-from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import Planner
 from hilc.ops import OPS
 from hilc.schedule.estimate import Estimator, Segment, Sketch, segment_cost
@@ -113,7 +112,7 @@ class FusedGroups:
                 groups.append(Group(names, rows, "backward"))
             tried = [self._tried(group, limit) for group in groups]
             within = [s for s in tried if isinstance(s, Segment) and s.memory_bound <= limit]
-            if not within:
+            if not within and tried[0] is not None:
                 within = list(self._smaller(groups[0], limit))
             yield from within
             if flash_heavy:
@@ -136,29 +135,22 @@ class FusedGroups:
         return tuple(kernels) if any(kernels) else ()
 
     def _smaller(self, group: Group, limit: int) -> Iterator[Segment]:
-        """Yield the group with other kernels in place of those with the largest scratch."""
-        kernels = [0] * len(group.nodes)
-        tried = self._with_calls(group, limit)
-        if tried is None or tried.memory_bound - limit > tried.most_scratch:
-            return
+        """Yield the group with the cheapest kernels that leave it within the limit."""
+        first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
+        room = limit
         for _ in range(self._policy.kernel_exchanges):
-            scratches = [call.scratch_bytes for call in tried.calls]
-            widest = max(range(len(scratches)), key=scratches.__getitem__)
-            if scratches[widest] == 0:
+            rooms = self._estimator.group_rooms(first, last, room)
+            kernels = self._lowering.kernels_within(group, *rooms)
+            if kernels is None:
                 return
-            before = tried.calls[widest]
-            kernels[widest] += 1
-            tried = self._with_calls(replace(group, kernels=tuple(kernels)), limit)
-            if tried is None or tried.calls[widest] is before or tried.flash_heavy:
+            found = self._segment(replace(group, kernels=kernels))
+            if found is None:
                 return
-            if isinstance(tried, Segment) and tried.memory_bound <= limit:
-                yield tried
+            if found.memory_bound <= limit:
+                yield found
                 return
-
-    def _with_calls(self, group: Group, limit: int) -> Segment | Sketch | None:
-        """Return the same as :meth:`_tried`, with the calls that do not depend on the layout."""
-        tried = self._tried(group, limit)
-        return self._segment(group) if tried is not None and not tried.calls else tried
+            # Its rows and scratch do not lie as close as they could.
+            room -= found.memory_bound - limit
 
     def _tried(self, group: Group, limit: int) -> Segment | Sketch | None:
         """Return the segment of a group, or a sketch if it certainly takes more than ``limit``
@@ -170,14 +162,11 @@ class FusedGroups:
             except NotFusible:
                 return None
             first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
-            # The padding after the last of several blocks is not counted.
-            scratch = min(outline.scratch_bytes for outline in outlines) - ALIGNMENT + 1
-            bound = self._estimator.least_memory_bound(first, last) + scratch
+            bound = self._estimator.group_memory_bound(first, last, outlines)
             calls = [outline.calls for outline in outlines if outline.calls is not None]
             if bound > limit and len(calls) == len(outlines):
-                most = max(call.scratch_bytes for found in calls for call in found)
                 one = all(a is b for found in calls for a, b in zip(calls[0], found, strict=True))
-                return Sketch(bound, calls[0] if one else (), most)
+                return Sketch(bound, calls[0] if one else ())
         return self._segment(group)
 
     def _segment(self, group: Group) -> Segment | None:

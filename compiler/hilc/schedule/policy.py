@@ -78,7 +78,7 @@ class SearchPolicy:
     #: Ratio: where shorter groups cost at most this much more than the kernels alone, longer groups
     #: over the same layers are not tried.
     cheap_group: float = 1.03
-    #: Maximum number of kernels of a group that are exchanged for ones with less scratch.
+    #: Maximum number of attempts to find kernels with which a group keeps a limit.
     kernel_exchanges: int = 6
 
     # -- estimates --------------------------------------------------------------------------------
