@@ -150,10 +150,10 @@ class _Network:
 
 
 @cache
-def mobilenet_v2() -> bytes:
-    """MobileNetV2 1.0 at 224 x 224: 66 layers, 300 M multiply-accumulates."""
-    net = _Network(224, seed=1)
-    x = net.conv(net.input, 32, 3, 2, "RELU6")
+def mobilenet_v2(size: int = 224, width: float = 1.0, classes: int = 1000) -> bytes:
+    """MobileNetV2: 66 layers; 1.0 at 224 x 224 has 300 M multiply-accumulates."""
+    net = _Network(size, seed=1)
+    x = net.conv(net.input, _divisible(32 * width), 3, 2, "RELU6")
     blocks = (
         (1, 16, 1, 1),
         (6, 24, 2, 2),
@@ -164,13 +164,60 @@ def mobilenet_v2() -> bytes:
     )
     for expansion, channels, count, first_stride in (*blocks, (6, 320, 1, 1)):
         for index in range(count):
-            before, stride = x, first_stride if index == 0 else 1
-            if expansion > 1:
-                x = net.conv(x, expansion * net.channels(x), activation="RELU6")
-            x = net.conv(net.depthwise(x, 3, stride, "RELU6"), channels)
-            if index:
-                x = net.add(before, x)
-    return net.classifier(net.conv(x, 1280, activation="RELU6"), 1000)
+            stride = 1 if index else first_stride
+            x = _inverted(net, x, expansion, _divisible(channels * width), 3, stride)
+    # The last layer is no narrower than that of width 1.
+    return net.classifier(net.conv(x, 1280, activation="RELU6"), classes)
+
+
+def _divisible(channels: float) -> int:
+    """``channels`` as a multiple of 8, at least 90 % of them."""
+    found = max(8, int(channels + 4) // 8 * 8)
+    return found + 8 if found < 0.9 * channels else found
+
+
+def _inverted(net: _Network, x: str, expansion: int, channels: int, size: int, stride: int) -> str:
+    """An inverted residual block."""
+    y = x if expansion == 1 else net.conv(x, expansion * net.channels(x), activation="RELU6")
+    y = net.conv(net.depthwise(y, size, stride, "RELU6"), channels)
+    return net.add(x, y) if stride == 1 and channels == net.channels(x) else y
+
+
+@cache
+def mcunet_like(size: int = 160, classes: int = 1000) -> bytes:
+    """A network as MCUNet's search finds them: inverted residual blocks with windows of 3, 5 and 7
+    and various expansions, 55 layers.
+    """
+    net = _Network(size, seed=4)
+    x = net.conv(net.input, 16, 3, 2, "RELU6")
+    x = _inverted(net, x, 1, 8, 3, 1)
+    stages = (
+        (16, 2, ((3, 7), (6, 3), (5, 3))),
+        (24, 2, ((5, 5), (5, 5), (4, 3))),
+        (40, 2, ((5, 7), (5, 5), (3, 3))),
+        (48, 1, ((5, 3), (4, 5))),
+        (96, 2, ((6, 7), (5, 5), (4, 3))),
+        (160, 1, ((6, 5),)),
+    )
+    for channels, first_stride, blocks in stages:
+        for index, (expansion, window) in enumerate(blocks):
+            stride = 1 if index else first_stride
+            x = _inverted(net, x, expansion, channels, window, stride)
+    return net.classifier(x, classes)
+
+
+@cache
+def resnet18_tiny(size: int = 64, width: int = 16, classes: int = 200) -> bytes:
+    """ResNet-18 for small images, at a quarter of its channels: 31 layers."""
+    net = _Network(size, seed=5)
+    x = net.conv(net.input, width, 3, 1, "RELU")
+    for stage in range(4):
+        for index in range(2):
+            channels, stride = width << stage, 2 if stage and not index else 1
+            y = net.conv(net.conv(x, channels, 3, stride, "RELU"), channels, 3)
+            short = net.conv(x, channels, 1, stride) if stride > 1 else x
+            x = net.add(short, y, "RELU")
+    return net.classifier(x, classes)
 
 
 @cache

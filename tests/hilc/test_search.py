@@ -14,6 +14,7 @@ import models
 import numpy as np
 import pytest
 from campaigns import sampled
+from random_graphs import GraphBuilder, random_graph
 from small_models import convolutions
 from tflite_builder import ModelBuilder
 
@@ -25,6 +26,7 @@ from hilc.host import load
 from hilc.lowering.choice import Choice
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
+from hilc.schedule.bound import least_workspace
 from hilc.schedule.estimate import Segment
 from hilc.schedule.goals import Goals
 from hilc.schedule.groups import Objective
@@ -131,6 +133,25 @@ def test_kernels_are_the_cheapest_that_keep_a_limit():
 def test_a_memory_bound_is_what_no_plan_can_do_without():
     for program in frontier().programs():
         assert program.workspace_bytes >= program.program.workspace_bound_bytes - 15
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_program_is_below_the_lower_bound_of_all(seed: int) -> None:
+    """Of the programs of the frontier, which have kernels and groups of every kind."""
+    planner = Planner(random_graph(seed), CPU, io_in_pool=True)
+    programs = [p.workspace_bytes for p in ParetoFrontier(planner).programs()]
+    bound = least_workspace(planner, max(programs))
+    assert 0 < bound <= min(programs)
+    # Segments that take more than a known plan do not matter.
+    assert least_workspace(planner, min(programs)) == bound
+
+
+def test_the_bound_of_a_single_layer_is_its_program() -> None:
+    builder = GraphBuilder()
+    graph = builder.graph(builder.dense(builder.input(1, 64), 16))
+    planner = Planner(graph, CPU, io_in_pool=True)
+    smallest = min(p.workspace_bytes for p in ParetoFrontier(planner).programs())
+    assert smallest - 16 < least_workspace(planner, 1000) <= smallest
 
 
 def test_groups_save_what_kernels_cannot():
