@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
+import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +20,23 @@ from hilc.memory.allocate import (
     lower_bound,
     pool_bytes,
 )
+
+#: Bytes of the pool, of its lower bound, and a checksum of the offsets.
+OFFSETS = [
+    (498, 498, 3704066759),
+    (482, 482, 2032044334),
+    (822, 774, 2328463367),
+    (866, 866, 3893639444),
+    (898, 898, 4229720661),
+    (722, 722, 3789014412),
+    (1458, 1458, 1456763158),
+    (1218, 1218, 16106800),
+    (1189, 1189, 1691500125),
+    (1522, 1522, 2292548332),
+    (1986, 1986, 2527220373),
+    (1233, 1217, 1685414452),
+]
+PLACES = [None, 874090992, 1939843520, 1099507338, 2891770770, 1228973225, 3797425208, 1544955268]
 
 
 def _random_blocks(seed: int, count: int) -> list[Block]:
@@ -112,6 +131,76 @@ def test_a_block_lies_in_a_gap() -> None:
     offsets = allocate(blocks, overlaps=overlaps)
     assert offsets[1] - offsets[0] in (-160, -16)
     assert pool_bytes(blocks, offsets) == 300
+
+
+def _overlaps(seed: int, blocks: list[Block]) -> dict[tuple[int, int], ForbiddenInterval]:
+    """Return forbidden intervals of some pairs of which one ends where the other begins."""
+    rng = np.random.default_rng(seed)
+    found = {}
+    for a, b in itertools.permutations(range(len(blocks)), 2):
+        if blocks[a].first < blocks[a].last == blocks[b].first and rng.random() < 0.6:
+            low, high = (int(n) for n in rng.integers(0, 60, 2))
+            found[a, b] = ForbiddenInterval(
+                -low, high, ((0, 0),) if rng.random() < 0.3 and low and high else ()
+            )
+    return found
+
+
+def _crc(places: object) -> int:
+    return zlib.crc32(repr(places).encode())
+
+
+def test_offsets_stay_what_they_are() -> None:
+    """They are a part of the output: a change of the search moves the tensors of every model.
+
+    Where that is meant, renew the numbers.
+    """
+    seen = []
+    for seed in range(12):
+        blocks = _random_blocks(seed, 8 + 3 * seed)
+        if seed % 3 == 2:
+            blocks[0] = replace(blocks[0], offset=48)
+        overlaps = _overlaps(seed, blocks) if seed % 2 else {}
+        offsets = allocate(blocks, overlaps=overlaps)
+        seen.append((pool_bytes(blocks, offsets), lower_bound(blocks, overlaps), _crc(offsets)))
+    assert seen == OFFSETS
+
+
+def test_places_in_pools_stay_what_they_are() -> None:
+    seen = []
+    for seed in range(8):
+        blocks = _random_blocks(seed, 12)
+        overlaps = _overlaps(seed, blocks)
+        accesses = [(37 * at * at) % 101 * block.nbytes for at, block in enumerate(blocks)]
+        whole = pool_bytes(blocks, allocate(blocks, overlaps=overlaps))
+        blocks[3] = replace(blocks[3], pool=1)
+        limits = [whole // 3, whole // 2, None if seed % 2 else whole // 2]
+        places = allocate_pools(blocks, accesses, limits, overlaps)
+        seen.append(None if places is None else _crc(places))
+    assert seen == PLACES
+
+
+def test_a_search_ends_where_the_pool_is_small_enough() -> None:
+    """With the first simple order, the largest blocks first, where that is enough."""
+    for seed in range(40):
+        blocks = _random_blocks(seed, 9)
+        least = pool_bytes(blocks, allocate(blocks))
+        simple = allocate(blocks, 1 << 30)
+        assert allocate(blocks, pool_bytes(blocks, simple)) == simple
+        order = sorted(range(9), key=lambda i: (-blocks[i].nbytes, blocks[i].first, i))
+        placed: dict[int, int] = {}
+        for index in order:
+            at = 0
+            for start, end in sorted(
+                (o, o + blocks[i].nbytes)
+                for i, o in placed.items()
+                if blocks[i].meets(blocks[index])
+            ):
+                if at + blocks[index].nbytes > start:
+                    at = max(at, align(end))
+            placed[index] = at
+        assert simple == tuple(placed[i] for i in range(9))
+        assert least <= pool_bytes(blocks, allocate(blocks, least)) <= least + 15
 
 
 # Several pools ----------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import models
 import numpy as np
@@ -17,10 +19,18 @@ from hilc.artifact.library import Pool
 from hilc.errors import InputError
 from hilc.frontends import load_model
 from hilc.ir import Array, Graph
-from hilc.lowering.access import forbidden_interval
+from hilc.lowering.access import ForbiddenInterval, forbidden_interval
 from hilc.memory.allocate import align
 from hilc.memory.checker import execute_plan
-from hilc.memory.plan import BufferRef, PlanError, PoolSpec, Program, check_plan, plan
+from hilc.memory.plan import (
+    BufferRef,
+    PlanError,
+    PoolSpec,
+    Program,
+    _extend_buffers,
+    check_plan,
+    plan,
+)
 from hilc.target import get_cpu
 from hilc.transforms import run_passes
 
@@ -487,3 +497,49 @@ def test_a_damaged_plan_that_passes_the_checker_still_computes_right(pool_count:
             _require_right(graph, damaged)
     assert min(caught.values()) > 30
     assert passed > 20
+
+
+# -- the caller's buffers --------------------------------------------------------------------------
+
+
+def _value(nbytes: int, first: int, last: int, buffer: BufferRef | None = None) -> Any:
+    return SimpleNamespace(
+        tensor=SimpleNamespace(nbytes=nbytes), first=first, last=last, buffer=buffer
+    )
+
+
+OUT = BufferRef("output", 0)
+AT_ONCE, APART = ForbiddenInterval(-9, 9, ((0, 0),)), ForbiddenInterval(-9, 9)
+
+
+@pytest.mark.parametrize(
+    ("operand", "forbidden", "other", "expected"),
+    [
+        (_value(8, 0, 3), AT_ONCE, None, OUT),
+        (_value(9, 0, 3), AT_ONCE, None, None),
+        (_value(8, 0, 3), APART, None, None),
+        (_value(8, 1, 3), AT_ONCE, _value(8, 0, 0, OUT), OUT),
+        (_value(8, 1, 3), AT_ONCE, _value(8, 0, 1, OUT), None),
+        (_value(8, 1, 3), AT_ONCE, _value(8, 4, 9, OUT), OUT),
+        (_value(8, 1, 3), AT_ONCE, _value(8, 3, 9, OUT), None),
+        (_value(8, 1, 3), AT_ONCE, _value(8, 0, 9, BufferRef("output", 1)), OUT),
+        (_value(8, 1, 3, BufferRef("input", 0)), AT_ONCE, None, BufferRef("input", 0)),
+    ],
+)
+def test_what_a_step_may_overwrite_is_in_the_callers_output_before(
+    operand: Any, forbidden: ForbiddenInterval, other: Any, expected: BufferRef | None
+) -> None:
+    output = _value(8, 3, 9, OUT)
+    values: Any = SimpleNamespace(distinct=[v for v in (operand, output, other) if v is not None])
+    _extend_buffers(values, [(operand, output, forbidden)])
+    assert operand.buffer == expected
+
+
+def test_a_chain_of_steps_works_in_the_callers_output() -> None:
+    first, second, output = _value(8, 0, 1), _value(8, 1, 2), _value(8, 2, 9, OUT)
+    values: Any = SimpleNamespace(distinct=[first, second, output])
+    _extend_buffers(values, [(first, second, AT_ONCE), (second, output, AT_ONCE)])
+    assert [first.buffer, second.buffer] == [OUT, OUT]
+    alone = _value(8, 0, 1)
+    _extend_buffers(values, [(alone, _value(8, 1, 2), AT_ONCE)])
+    assert alone.buffer is None

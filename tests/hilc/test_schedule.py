@@ -17,10 +17,10 @@ from hilc.fusion.call import FusedCall
 from hilc.lowering.choice import Choice, CostEstimate, Group
 from hilc.memory.allocate import ALIGNMENT
 from hilc.schedule import pareto
-from hilc.schedule.estimate import UNLIMITED, Segment, Sketch, as_called
+from hilc.schedule.estimate import UNLIMITED, Estimator, Segment, Sketch, as_called
 from hilc.schedule.goals import Goals, LimitError
 from hilc.schedule.groups import FusedGroups, Objective, _is_covered
-from hilc.schedule.pareto import FASTEST, ParetoFrontier
+from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import (
     Partition,
     Partitioner,
@@ -50,7 +50,6 @@ def segment(
     return Segment(
         memory_bound=memory,
         calls=(call,),
-        most_scratch=0,
         first=first,
         last=last,
         cost=cost,
@@ -348,7 +347,8 @@ def some_groups(
     """Return groups of layers of so many rows, the last with one, that are tried so."""
     made: Any = object.__new__(FusedGroups)
     made._policy = POLICY
-    made._nodes = [SimpleNamespace(name=f"n{step}") for step in range(layers)]
+    # There is a layer after them.
+    made._nodes = [SimpleNamespace(name=f"n{step}") for step in range(layers + 1)]
     shapes = [(1, height, 9, 4)] * (layers - 1) + [
         (1, 1, 1, 4) if layers > 1 else (1, height, 2, 2)
     ]
@@ -360,7 +360,7 @@ def some_groups(
 
 
 def made(group: Group, memory: int) -> Segment:
-    return replace(segment(0, len(group.nodes) - 1, 1, memory, group=group), most_scratch=10)
+    return segment(0, len(group.nodes) - 1, 1, memory, group=group)
 
 
 def test_rows_at_a_time_grow_to_the_height_of_the_image() -> None:
@@ -403,30 +403,31 @@ def test_flash_heavy_kernels_are_tried_where_they_save_enough() -> None:
     assert groups._flash_heavy_kernels(1, 1, 0.5) == ()
 
 
-def test_kernels_of_less_scratch_take_the_place_of_those_of_the_most() -> None:
-    """Each kernel further takes 30 bytes less; what two layers take counts in the memory."""
+def test_a_group_takes_the_cheapest_kernels_that_leave_it_within_the_limit() -> None:
+    """Each further kernel of a layer takes 30 bytes less; a layout loses 20 between its rows."""
+    asked = []
 
-    def tried(group: Group) -> Sketch | None:
-        kernels = group.kernels or (0, 0)
-        if max(kernels) > 2:
-            return None
-        scratches = [100 - 30 * kernels[0], 80 - 30 * kernels[1]]
-        calls: Any = tuple(
-            SimpleNamespace(scratch_bytes=n, kernel=SimpleNamespace(flash_heavy=False))
-            for n in scratches
-        )
-        return replace(made(group, 200 + max(scratches)), calls=calls, most_scratch=max(scratches))
+    def tried(group: Group) -> Segment:
+        return made(group, 220 - 30 * sum(group.kernels))
+
+    def kernels_within(group: Group, scratch: int, live: int) -> tuple[int, ...] | None:
+        asked.append((scratch, live))
+        choices = itertools.product(range(3), repeat=2)
+        within = (kernels for kernels in choices if 200 - 30 * sum(kernels) <= scratch)
+        return min(within, key=sum, default=None)
 
     groups = some_groups(tried)
-    for limit, kernels in ((280, (1, 0)), (279, (1, 1)), (270, (1, 1)), (269, (2, 1))):
+    groups._steps = {f"n{step}": step for step in range(2)}
+    groups._estimator = SimpleNamespace(group_rooms=lambda first, last, limit: (limit, last))
+    groups._lowering = SimpleNamespace(kernels_within=kernels_within)
+    for limit, kernels in ((220, (0, 0)), (199, (0, 1)), (190, (0, 1)), (205, (0, 1))):
         (found,) = groups._smaller(Group(("n0", "n1"), 1), limit)
-        assert found.group.kernels == kernels, limit
-        assert found.memory_bound <= limit
-    # Without all of its scratch it takes 200 bytes.
-    assert list(groups._smaller(Group(("n0", "n1"), 1), 199)) == []
-    assert list(groups._smaller(Group(("n0", "n1"), 1), 200)) == []
+        assert (found.group.kernels, found.memory_bound <= limit) == (kernels, True), limit
+    # What the layout loses is taken from the room of the next kernels.
+    assert asked[-2:] == [(205, 1), (190, 1)]
+    assert list(groups._smaller(Group(("n0", "n1"), 1), 99)) == []
     groups._policy = replace(POLICY, kernel_exchanges=1)
-    assert list(groups._smaller(Group(("n0", "n1"), 1), 279)) == []
+    assert list(groups._smaller(Group(("n0", "n1"), 1), 205)) == []
 
 
 def outlined(outlines: Callable[[Group], Any], names: Sequence[str], nodes: Sequence[str]) -> Any:
@@ -438,7 +439,11 @@ def outlined(outlines: Callable[[Group], Any], names: Sequence[str], nodes: Sequ
     groups._lowering = SimpleNamespace(outlines=outlines, group=outlines)
     groups._is_fed = lambda name: name == "fed"
     groups._segments = {}
-    groups._estimator = SimpleNamespace(least_memory_bound=lambda first, last: 100 * (1 + last))
+    groups._estimator = SimpleNamespace(
+        group_memory_bound=lambda first, last, outlines: (
+            100 * (1 + last) + min(o.scratch_bytes for o in outlines)
+        )
+    )
     return groups
 
 
@@ -474,13 +479,12 @@ def test_an_outline_tells_what_a_group_takes_at_least() -> None:
 
     groups = outlined(outlines, ["a", "b"], ["a", "b"])
     groups._segment = lambda group: "laid out"
-    # Of the least scratch the padding of one block is not counted.
-    bound = 200 + 48 - ALIGNMENT + 1
+    bound = 200 + 48
     one = Group(("a", "b"), 1)
-    assert groups._tried(one, bound - 1) == Sketch(bound, (calls[40],), 40)  # type: ignore[arg-type]
+    assert groups._tried(one, bound - 1) == Sketch(bound, (calls[40],))  # type: ignore[arg-type]
     assert groups._tried(one, bound) == "laid out"
     # Calls that depend on the layout are not known before.
-    assert groups._tried(replace(one, rows=2), 0) == Sketch(bound, (), 64)
+    assert groups._tried(replace(one, rows=2), 0) == Sketch(bound, ())
     assert groups._tried(replace(one, rows=3), 0) is None
     groups._segments[one] = None
     assert groups._tried(one, 0) == "laid out"
@@ -501,6 +505,7 @@ class Point:
     workspace: int | None = -1
     compression: int = 0
     measured: bool = False
+    in_place: bool = True
 
     @property
     def choice(self) -> Point:
@@ -534,12 +539,17 @@ class Points:
                 p
                 for p in self.points
                 if (limit is None or p.memory_bound <= limit)
+                and (p.in_place or not in_place)
                 and (objective.flash_heavy or not p.heavy)
                 and (objective.flash_limit is None or p.flash <= objective.flash_limit)
             ),
             key=lambda p: (p.cost + objective.flash_worth * p.flash, p.memory_bound),
             default=None,
         )
+
+
+def point_of(program: PlannedProgram) -> Any:
+    return program.choice
 
 
 def frontier_of(
@@ -575,6 +585,14 @@ def test_a_small_step_is_tried_where_there_is_no_larger_one(
 ) -> None:
     frontier, _ = frontier_of(monkeypatch, [Point(4000, 1), Point(3984, 2), Point(3983, 9)])
     assert [p.memory_bound for p in frontier.partitions()] == [4000, 3984]
+
+
+def test_other_kernels_may_let_an_output_be_where_the_input_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = [Point(1000, 1, in_place=False), Point(1000, 2), Point(500, 9, in_place=False)]
+    frontier, _ = frontier_of(monkeypatch, points)
+    assert list(frontier.partitions()) == points
 
 
 def test_a_frontier_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -688,6 +706,42 @@ def test_goals_are_what_they_say(monkeypatch: pytest.MonkeyPatch, seed: int) -> 
             assert found.workspace_bytes <= ram
 
 
+def test_instructions_are_paid_for_workspace_and_for_a_little_flash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A per cent of the fastest program's workspace is worth 4.25 % of its instructions."""
+    fastest = Point(1000, 1000, 100)
+    for other, is_better in (
+        (Point(980, 1084, 100), True),
+        (Point(980, 1086, 100), False),
+        (Point(500, 1280, 100), True),
+        (Point(500, 1281, 100), False),  # more than is promised
+        (Point(500, 1100, 150), True),
+        (Point(500, 1100, 151), False),
+    ):
+        frontier, _ = frontier_of(
+            monkeypatch, [fastest, other], balanced_flash=1.5, balanced_flash_worth=0.0
+        )
+        assert point_of(Goals(frontier).balanced) is (other if is_better else fastest), other
+        # Of several with as much, the first on the frontier.
+    same = [Point(1000, 1000, 100), Point(500, 1100, 100, workspace=400), Point(400, 1110, 100)]
+    goals = Goals(frontier_of(monkeypatch, same, balanced_flash_worth=0.0)[0])
+    assert point_of(goals.least_memory) is same[2]
+
+
+def test_the_frontier_is_followed_as_far_as_it_may_become_cheaper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = [Point(1000 - 100 * at, 100 + 6 * at) for at in range(8)]
+    frontier, planned = frontier_of(monkeypatch, points)
+    assert point_of(Goals(frontier).within(900, None)) is points[1]
+    assert planned == [points[1]]
+    # From 106 on to the first above 1.1 times that.
+    assert len(frontier._partitions[FASTEST]) == 4
+    assert point_of(Goals(frontier).within(None, None)) is points[0]
+    assert planned == [points[1], points[0]]
+
+
 def _first(points: Sequence[Any]) -> Any:
     return next(p for p in points if p.workspace is not None)
 
@@ -757,6 +811,16 @@ def test_a_called_program_has_no_description_of_its_layers() -> None:
     cost = CostEstimate(5, 7, 1000)
     assert as_called(cost, program, policy) == CostEstimate(5, 7, 1000 - 5 * 70)
     assert as_called(cost, program) == CostEstimate(5, 7, 1000 - 5 * 80)
+
+
+def test_the_flash_of_a_program_has_what_segments_share_once() -> None:
+    estimator = object.__new__(Estimator)
+    estimator._policy = SearchPolicy(model_bytes=1000, layer_bytes=100)
+    segments = [
+        replace(segment(0, 0, 1), parts={"code": 7, "weights 0": 20}),
+        replace(segment(1, 3, 1), parts={"code": 7, "weights 1": 30}),
+    ]
+    assert estimator.flash_bytes(segments) == 1000 + 4 * 100 + 7 + 20 + 30
 
 
 def test_the_cost_of_a_segment_has_its_flash_at_a_price() -> None:

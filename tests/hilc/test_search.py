@@ -24,6 +24,7 @@ from hilc.errors import InputError
 from hilc.fusion.call import FusedCall
 from hilc.host import load
 from hilc.lowering.choice import Choice
+from hilc.memory.allocate import align
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
 from hilc.schedule.bound import least_workspace
@@ -152,6 +153,24 @@ def test_the_bound_of_a_single_layer_is_its_program() -> None:
     planner = Planner(graph, CPU, io_in_pool=True)
     smallest = min(p.workspace_bytes for p in ParetoFrontier(planner).programs())
     assert smallest - 16 < least_workspace(planner, 1000) <= smallest
+
+
+def test_a_memory_bound_is_what_the_plan_takes_here():
+    for partition in itertools.islice(frontier().partitions(), 3):
+        found = frontier().planned(partition)
+        assert isinstance(found, PlannedProgram)
+        assert found.workspace_bytes == align(partition.memory_bound)
+
+
+def test_no_kernel_is_tried_that_another_one_beats_in_all():
+    for segments in frontier().partitioner.singles:
+        for before, after in itertools.combinations(segments, 2):
+            assert (
+                before.cost > after.cost
+                or before.memory_bound > after.memory_bound
+                or before.flash > after.flash
+                or before.in_place < after.in_place
+            )
 
 
 def test_groups_save_what_kernels_cannot():

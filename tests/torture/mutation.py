@@ -86,7 +86,10 @@ AREAS = (
     Area(
         "schedule",
         "compiler/hilc/schedule",
-        _tests("hilc", "schedule search cost pins options control_flow"),
+        (
+            *_tests("hilc", "schedule search cost pins options control_flow feed"),
+            *_tests("hil", "tune"),
+        ),
     ),
     Area(
         "RPC",
