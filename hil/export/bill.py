@@ -18,22 +18,24 @@ def bill_of_materials(
     *,
     terms: str,
     code_license: str,
-    model_license: str,
+    model_license: str | None,
     compiler: str,
 ) -> bytes:
     """Return the bill of a library: its models, and the kernels that their code calls.
 
     ``terms`` is the SPDX expression of the whole, ``code_license`` and ``model_license`` those of
-    its parts, ``compiler`` the version of the compiler, which the kernels have too. Nothing else is
-    linked in; what the toolchain adds is not known before the firmware is linked. Without a time
-    or a random number: the same library has the same bill.
+    its parts, ``compiler`` the version of the compiler, which the kernels have too. Where the
+    license of the weights is not known, the bill has none for the models and for the whole. Nothing
+    else is linked in; what the toolchain adds is not known before the firmware is linked. Without a
+    time or a random number: the same library has the same bill.
     """
+    known = model_license is not None
     whole = {
         "type": "library",
         "bom-ref": "library",
         "name": name,
         "version": version,
-        "licenses": [{"expression": terms}],
+        **({"licenses": [{"expression": terms}]} if known else {}),
     }
     kernels = {
         "type": "library",
@@ -50,7 +52,7 @@ def bill_of_materials(
             "name": model,
             "version": version,
             "description": "generated C of the model: its layers and weights",
-            "licenses": [{"expression": model_license}],
+            **({"licenses": [{"expression": model_license}]} if known else {}),
         }
         for model in models
     ]

@@ -215,7 +215,7 @@ class Package:
                 [module.name for module in self.modules],
                 terms=self.license,
                 code_license=LICENSE,
-                model_license=self.about.license or LICENSE,
+                model_license=self.about.license,
                 compiler=self.compiler,
             ),
             MARK: (json.dumps(made, indent=1) + "\n").encode(),

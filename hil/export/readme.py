@@ -38,7 +38,7 @@ def readme(package: Package, use: str, flags: str) -> str:
         "constants "
         + (
             f"in `*_lib1.c`, are licensed under {package.about.license}.\n"
-            if package.about.license not in (None, LICENSE)
+            if package.about.license is not None
             else "in `*_lib1.c`, are of the author of the model.\n"
         ),
         f"Written by hil {package.compiler}: `hil export`.\n",

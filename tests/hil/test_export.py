@@ -92,6 +92,9 @@ def test_a_library_is_complete_in_itself(libraries: Path, name: str) -> None:
     refs = {part["bom-ref"] for part in (bill["metadata"]["component"], *bill["components"])}
     assert {one["ref"] for one in bill["dependencies"]} == refs
     assert refs >= {ref for one in bill["dependencies"] for ref in one.get("dependsOn", ())}
+    # Nobody has said what the license of the weights is.
+    assert ["licenses" in part for part in bill["components"]] == [True, False]
+    assert "licenses" not in bill["metadata"]["component"]
     sources = [path for path in files if path.endswith((".c", ".h")) and "example" not in path]
     assert len([path for path in sources if path.endswith(".c")]) >= 3
     for path in sources:
@@ -436,6 +439,9 @@ def test_the_command_reports_in_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "a and b" in kconfig
     readme = (tmp_path / "two" / "README.md").read_text()
     assert "LicenseRef-Mine" in readme
+    bill = json.loads((tmp_path / "two" / "bom.cdx.json").read_text())
+    mine = [{"expression": "LicenseRef-Mine"}]
+    assert [part["licenses"] == mine for part in bill["components"]] == [False, True, True]
 
 
 @pytest.mark.parametrize(
