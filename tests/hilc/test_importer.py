@@ -423,6 +423,19 @@ def _zero_scale(b: ModelBuilder) -> None:
     b.op("RELU", ("x",), ("y",))
 
 
+def _infinite_scales(b: ModelBuilder) -> None:
+    b.input("x", (1, 4), **_Q)
+    b.const("w", np.ones((2, 4), np.int8), (0.1, np.inf))
+    b.output("y", (1, 2), **_Q)
+    b.op("FULLY_CONNECTED", ("x", "w", ""), ("y",))
+
+
+def _scale_that_is_none(b: ModelBuilder) -> None:
+    b.input("x", (1, 4), "int8", np.nan)
+    b.output("y", (1, 4), **_Q)
+    b.op("RELU", ("x",), ("y",))
+
+
 def _absent_operand(b: ModelBuilder) -> None:
     b.input("x", (1, 4))
     b.output("y", (1, 4))
@@ -451,6 +464,8 @@ def _absent_operand(b: ModelBuilder) -> None:
         (_complex_type, UnsupportedError, "'x' is an input or an output, and complex"),
         (_scales_without_axis, ModelError, "'w' with shape [2, 4] has 3 scales along axis 0"),
         (_zero_scale, ModelError, "'x' with scale 0.0"),
+        (_infinite_scales, ModelError, "'w' has the scale inf, as 1 of its 2 are no finite number"),
+        (_scale_that_is_none, ModelError, "'x' has the scale nan, as 1 of its 1 are no finite"),
         (_absent_operand, ModelError, "operator 0 (ADD): it has a missing operand"),
     ],
 )

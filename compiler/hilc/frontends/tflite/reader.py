@@ -31,6 +31,7 @@ signatures that this one does not call.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -998,6 +999,13 @@ def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> 
     if quantization is None or not quantization.ScaleLength() or not element.may_have_scale:
         return None
     scales = [float(s) for s in quantization.ScaleAsNumpy()]
+    wrong = [scale for scale in scales if not 0 <= scale < math.inf]
+    if wrong:
+        raise ModelError(
+            f"{name!r} has the scale {wrong[0]}, as {len(wrong)} of its {len(scales)} are no "
+            "finite number from 0 on: the file's quantization failed",
+            "quantize the model again, with samples that reach this tensor",
+        )
     zero_points = _ints(quantization, "ZeroPoint")
     # A tensor of one dimension has only axis 0; some converters write that of the weights beside a
     # bias.
