@@ -530,6 +530,8 @@ def other_tensor_hint(info: TensorInfo, array: Array) -> str:
 def conversion_hint(info: TensorInfo, array: Array) -> str:
     """Return a hint how to convert an array of another type to ``info``'s type."""
     is_real = np.issubdtype(array.dtype, np.floating)
+    if array.dtype.kind not in "biuf":
+        return f"give real numbers, as {info.dtype}"
     if not (is_real and info.scale is not None) and _takes(info.dtype, array):
         return f"convert it: array.astype(numpy.{np.dtype(info.dtype).type.__name__})"
     fact = ""

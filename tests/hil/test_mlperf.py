@@ -19,6 +19,7 @@ import hilc
 from hil.board import board_names, load_board
 from hil.build import build
 from hil.cli import main
+from hil.cli.commands.benchmarking import _text
 from hil.errors import BuildError, InputError, LinkError
 from hil.firmware.mlperf import BENCHMARKS, Mlperf, benchmark_named, wire_bytes
 from hil.firmware.project import project_files
@@ -376,6 +377,9 @@ def test_files_of_a_submission(tmp_path: Path) -> None:
             "systems/nucleo-l4r5zi.json",
         ]
     )  # fmt: skip
+    said = {"benchmark": "kws01", "model": "kws", "board": board.name}
+    shown = _text(said | {"files": [str(path) for path in paths]}, [run])
+    assert shown.endswith("\n\n" + "\n".join(map(str, paths)))
     text = (tmp_path / at / "performance" / "results.txt").read_text()
     assert "ERROR" not in text
     assert "mulated" not in text

@@ -299,6 +299,8 @@ def test_integers_are_to_be_converted_only_where_all_fit() -> None:
         "int8 takes -128 to 127, and the array holds 0 to 128: "
         "quantize it: numpy.round(x / 0.5) + 3, clipped, as int8"
     )
+    for none in (np.array(["a"]), np.array([1j])):
+        assert conversion_hint(X, none) == "give real numbers, as int8"
     plain = tensor("n", (2,), "int32")
     assert "takes -2147483648 to 2147483647" in conversion_hint(plain, np.array([0, 1 << 40]))
     assert "astype" not in conversion_hint(plain, np.array([0.5, np.nan]))

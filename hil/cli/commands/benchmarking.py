@@ -156,4 +156,5 @@ def _text(data: dict[str, Any], runs: Iterable[Performance | Accuracy]) -> str:
             shown = interval if run.top1.method == "Wilson" else ""
             auc = f", AUC {run.auc.value:.3f}" if run.auc else ""
             lines.append(f"top 1 {100 * run.top1.value:.1f} %{shown} of {run.files} files{auc}")
-    return "\n\n".join([*lines, *data["files"]])
+    files = ["\n".join(data["files"])] if data["files"] else []
+    return "\n\n".join([*lines, *files])
