@@ -289,6 +289,8 @@ PIXELS: tuple[Shapes, ...] = (
             (1, 48, 16, 10),
             (1, 3, 200, 37),
             (1, 4, 144, 16),
+            (2, 6, 17, 32),
+            (1, 1, 250, 5),
         )
     ),
     # Rows of windows of 3x3 pixels, in blocks, whose last fours are whole or not.

@@ -226,6 +226,30 @@ def test_four_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
     assert at == len(data)
 
 
+@pytest.mark.parametrize("depth", [33, 160])
+@pytest.mark.parametrize("activation", ["RELU", "NONE"])
+def test_six_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
+    p = packed(pixels(depth, 21, activation), HELIUM, "hil_sixes_s8_mve")
+    data, n, at = p.stream, p.fields["chunks"], 0
+    for chunk in range(n):
+        for group in range(2):
+            for four in FOURS:
+                channels = [16 * group + place for place in four]
+                for i, channel in enumerate(channels):
+                    # Of the first chunk the biases lie between the weights of two channels and two.
+                    where = at + 16 * i + (64 if chunk == 0 and i > 1 else 0)
+                    for lane in range(16):
+                        assert int8(data, where + lane) == p.weight(channel, 16 * chunk + lane)
+                    if chunk == 0:
+                        for place in (0, 1, 4, 5):
+                            word = at + 32 + 32 * (i // 2) + 8 * (i % 2) + 4 * place
+                            assert int32(data, word) == p.of("bias", channel)
+                at += 64 if chunk else 128
+    for group in range(2):
+        at = check_scales_of_sixteen(p, at, [16 * group + c for c in range(16)])
+    assert at == len(data)
+
+
 @pytest.mark.parametrize("shift", range(-31, 0))
 def test_products_that_saturate_before_a_near_shift(shift: int) -> None:
     """What `_first` functions do to a product, and how far that may be from its output."""
@@ -457,18 +481,18 @@ def test_depthwise_filters_and_strips(height: int, width: int) -> None:
         shift = p.of("shifts", channel)
         scale = [p.of("multipliers", channel), p.of("bias", channel), -128 << -shift, shift]
         assert p.fields["scales"][4 * channel :][:4].tolist() == scale
-    places = p.fields["places"].view("<u2").reshape(10, 8).tolist()
+    places = p.fields["places"].view("<u2").reshape(17, 8).tolist()
     runs = p.fields["runs"].reshape(-1, 5)
     rows, column = p.fields["plane_h"], p.fields["column"]
     assert runs[-1].tolist() == [0] * 5
     turn_bytes = 92 if p.fields["masked"] else 88
     stored = set()
     for place, distance, out, code, mask in runs[:-1].tolist():
-        other = code - 64 >= 6 * turn_bytes
-        begin = 6 * turn_bytes + 8 if other else 0
+        other = code - 64 >= 13 * turn_bytes
+        begin = 13 * turn_bytes + 8 if other else 0
         first, rest = divmod(code - 64 - begin, 96 if other and column else turn_bytes)
         assert rest == 0
-        for turn in range(first, 4 if other else 6):
+        for turn in range(first, 4 if other else 13):
             step = 32 if other and column else 8
             patch = place + step * (turn - first)
             for lane in range(8):
@@ -482,10 +506,16 @@ def test_depthwise_filters_and_strips(height: int, width: int) -> None:
                 else:
                     at = patch + distance * second
                     down, right = divmod(number, 2)
-                strip, left = divmod(at, 4 * rows)
-                y, x = left // 4 + down, 2 * (strip - 1) + right
-                assert out + places[turn + 6 * other][lane] == 8 * (y * width + x)
-                stored.add((y, x))
+                stored_y, x = divmod((out + places[turn + 13 * other][lane]) // 8, width)
+                row, rest = divmod(at - 4 * rows * ((x - right) // 2 + 1), 4)
+                assert (x - right) % 2 == rest == 0
+                if row + down < 0:
+                    # What is above the image goes where the next turn's outputs will be.
+                    assert turn == first
+                    assert stored_y == row + down + step // 4
+                else:
+                    assert stored_y == row + down
+                    stored.add((stored_y, x))
     assert stored == set(np.ndindex(height, width))
 
 

@@ -5823,6 +5823,23 @@ class HilShallowS8Mve(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilSixesS8Mve(Parameters):
+    """The fields of ``struct hil_sixes_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_sixes_s8_mve"
+
+    #: rows of the input, and of the output
+    rows: int
+    #: elements of a row, more than 16
+    depth: int
+    #: first rows that are read where they lie, whole sixes
+    direct: int
+    #: 1: there are others
+    copied: int
+    mve_pixels: HilMvePixels
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilSoftmaxF32Mve(Parameters):
     """The fields of ``struct hil_softmax_f32_mve``."""
 

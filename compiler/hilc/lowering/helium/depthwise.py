@@ -46,10 +46,10 @@ _SHORT_COLUMN = 3
 _ENTRY, _PART, _CALL = 31, 8, 40
 #: The kernel of strips: bytes of scratch that they may take; the farthest shift by which a zero
 #: point moves, and that of products which saturate before it.
-_STRIPS_BYTES, _FARTHEST_MOVED, _FARTHEST_NEAR = (8192, 4096, 2048), -23, -8
+_STRIPS_BYTES, _FARTHEST_MOVED, _FARTHEST_NEAR = (16384, 8192, 4096, 2048), -23, -8
 #: Turns of a run of each kind; bytes of code before them, between them, of one and of one of a last
 #: column; bytes more of one that stores in part, or shifts far.
-_TURNS, _OTHER_TURNS = 6, 4
+_TURNS, _OTHER_TURNS = 13, 4
 _BEFORE, _BETWEEN, _TURN_BYTES, _COLUMN_BYTES, _MORE_BYTES = 64, 8, 88, 96, 4
 #: Columns that may lie before an image, so that the second of a pair is in the first one.
 _FARTHEST_PADDED = 2
@@ -221,15 +221,27 @@ class _Strips:
         return runs
 
     def _below(self, strip: int, distance: int, other: bool = False) -> list[_Run]:
-        """Return runs that cover all rows, the last ones again if need be."""
-        of_turn = self._turn_rows(other)
+        """Return runs that cover all rows: one that begins above the first, or the last rows again,
+        if need be.
+        """
+        of_turn, most = self._turn_rows(other), _OTHER_TURNS if other else _TURNS
+        if early := self._early(other):
+            return [_Run(strip, -early, distance, (self.rows + early) // of_turn, other)]
         runs = [
             _Run(strip, of_turn * first, distance, turns, other)
-            for first, turns in _split(self.rows // of_turn, _OTHER_TURNS if other else _TURNS)
+            for first, turns in _split(self.rows // of_turn, most)
         ]
         if self.rows % of_turn:
             runs.append(_Run(strip, max(self.rows - of_turn, 0), distance, 1, other))
         return runs
+
+    def _early(self, other: bool) -> int:
+        """Return the rows above the first of which a run computes outputs, which the turn behind
+        overwrites.
+        """
+        of_turn, most = self._turn_rows(other), _OTHER_TURNS if other else _TURNS
+        single = of_turn < self.rows <= of_turn * most
+        return -self.rows % of_turn if single and not (other and self.singles) else 0
 
     @property
     def turns(self) -> tuple[int, int]:
@@ -254,16 +266,20 @@ class _Strips:
         """The outputs of each turn of a run."""
         found = []
         for turns, other in ((_TURNS, False), (_OTHER_TURNS, True)):
-            of_turn = self._turn_rows(other)
-            found += [
-                [
-                    (turn * of_turn + row) * self.line
-                    + column * self.channels
-                    + place * self._second(other)
-                    for place, row, column in self._lanes(other)
-                ]
-                for turn in range(turns)
-            ]
+            of_turn, early = self._turn_rows(other), self._early(other)
+            first = turns - (self.rows + early) // of_turn if early else turns
+            for turn in range(turns):
+                below = [row for _, row, _ in self._lanes(other)]
+                if turn == first:
+                    below = [row + of_turn if row < early else row for row in below]
+                found.append(
+                    [
+                        (turn * of_turn + row) * self.line
+                        + column * self.channels
+                        + place * self._second(other)
+                        for row, (place, _, column) in zip(below, self._lanes(other), strict=True)
+                    ]
+                )
         return np.array(found)
 
     def _turn_rows(self, other: bool) -> int:

@@ -42,6 +42,7 @@ from hilc.lowering.parameters import (
     HilPixelsS8Mve,
     HilQuadsS8Mve,
     HilShallowS8Mve,
+    HilSixesS8Mve,
     HilVectorS8Mve,
     HilVectorSumsS8Mve,
 )
@@ -53,7 +54,7 @@ _FEW_ROWS = 2
 _MOST_SUMS = 128
 #: Rows of few elements: how many at a time; the bytes that a store reaches; the farthest shift by
 #: which a zero point moves.
-_BLOCKS, _REACHED, _FARTHEST_MOVED = (256, 64), 255, -23
+_BLOCKS, _REACHED, _FARTHEST_MOVED = (512, 256, 64), 255, -23
 
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mve"}, roundings=Rounding)
@@ -90,15 +91,18 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
     if not ties(outputs):
         # Rows that may be read where they lie, chunks and all.
         reading = max(0, (rows * depth - chunks * CHUNK) // depth + 1)
-        direct = min(rows, reading) // 4 * 4
-        quads = HilQuadsS8Mve(
-            rows=rows,
-            depth=depth,
-            direct=direct,
-            copied=int(direct < rows),
-            mve_pixels=quads_of(form.weights, outputs),
-        )
-        ways.append(quads)
+        for count, way in ((6, HilSixesS8Mve), (4, HilQuadsS8Mve)):
+            direct = min(rows, reading) // count * count
+            if count == 4 or chunks > 1:
+                ways.append(
+                    way(
+                        rows=rows,
+                        depth=depth,
+                        direct=direct,
+                        copied=int(direct < rows),
+                        mve_pixels=quads_of(form.weights, outputs, count == 6),
+                    )
+                )
         ways = [*_shallow(form), *ways]
     columns = columns_of(form.weights, outputs, step=2, distances=(form.channels, 1))
     if columns is not None:

@@ -212,9 +212,9 @@ def _scales(
     return bytes_of(np.stack([multipliers, shifts], axis=2).reshape(groups, -1))
 
 
-def quads_of(matrix: Array, outputs: HilRequantization) -> HilMvePixels:
+def quads_of(matrix: Array, outputs: HilRequantization, six: bool = False) -> HilMvePixels:
     """Return the weights chunk by chunk, of each all fours of columns, as ``quads_s8.h`` draws
-    them.
+    them, or ``sixes_s8.h``.
     """
     channels = matrix.shape[0]
     groups = -(-channels // CHUNK)
@@ -227,7 +227,15 @@ def quads_of(matrix: Array, outputs: HilRequantization) -> HilMvePixels:
     chunks = weights.shape[2] // CHUNK
     weights = weights.reshape(len(weights), 4, chunks, CHUNK).transpose(2, 0, 1, 3)
     bias = each(outputs.bias).reshape(-1, 4)
-    start = np.hstack([weights[0].reshape(len(bias), -1), bytes_of(np.hstack([bias, bias]))])
+    halves = weights[0].reshape(len(bias), 2, -1)
+    if six:
+        # Two pixels' of two columns, for two pixels more, and of the two others.
+        twice = np.repeat(bias, 2, axis=1)
+        left, right = np.hsplit(twice, 2)
+        biases = bytes_of(np.hstack([left, left, right, right]))
+        start = np.hstack([halves[:, 0], biases, halves[:, 1]])
+    else:
+        start = np.hstack([halves[:, 0], halves[:, 1], bytes_of(np.hstack([bias, bias]))])
     first = narrow_first(matrix, outputs)
     scales = _scales(each(outputs.multipliers), each(outputs.shifts), first)
     return HilMvePixels(

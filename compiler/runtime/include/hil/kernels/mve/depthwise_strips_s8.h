@@ -25,8 +25,9 @@
  *            of them 5 zeros. From byte 5 of a channel on lies its filter as above, from 4, 1 and 0
  *            on the moved ones
  *   scales   int32 [channel][4]: multiplier, bias, moved zero point, shift
- *   places   uint16 [10][8]: of the outputs of a turn, of 6 turns of the one kind, 4 of the other;
- *            those of the two places alternate; of a last column rows 0 4 1 5 2 6 3 7
+ *   places   uint16 [17][8]: of the outputs of a turn, of 13 turns of the one kind, 4 of the other;
+ *            those of the two places alternate; of a last column rows 0 4 1 5 2 6 3 7. Where a run
+ *            begins above the image, its first turn's go where the second one's will be
  *   runs     int32 [..][5], turns one below the other: first place in a channel's strips, from it
  *            to the second, outputs, bytes of code before the first turn, mask; all 0: the end
  *   strips   in scratch, int8 [8 channels][1 + strips][plane_h][4], the zero point around the image
@@ -52,7 +53,7 @@
  *
  * Cost: 22 instructions a turn (72 MACs of 3x3), 24 of a last column, one more where shifts are far
  * or outputs masked. Measured (`hil bench --per-layer` on mps3-an547, instructions under QEMU) a
- * MAC: 25x5x64 (kws) 0.454, 24x24x32 (vww) 0.396, 6x6x128 0.557; hil_depthwise_conv2d_s8_mve 0.536,
+ * MAC: 25x5x64 (kws) 0.428, 24x24x32 (vww) 0.372, 6x6x128 0.532; hil_depthwise_conv2d_s8_mve 0.536,
  * 0.465 and 0.609.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
@@ -67,32 +68,34 @@
 #include "hil/kernels/mve/columns_s8.h"
 
 /* Turns that are written out, of each kind. */
-#define HIL_MVE_STRIPS_TURNS 6
+#define HIL_MVE_STRIPS_TURNS 13
 #define HIL_MVE_STRIPS_OTHER_TURNS 4
 #define HIL_MVE_STRIPS_CHANNELS 8
 
 /* What some channels share. The assembly knows the offsets. */
 struct hil_mve_strips {
-    int32_t bias[8];                                                       /*   0 */
-    uint16_t places[HIL_MVE_STRIPS_TURNS + HIL_MVE_STRIPS_OTHER_TURNS][8]; /*  32 */
-    const int8_t *filters; /* 192: of the next channel */
-    const int32_t *scales; /* 196 */
-    const int8_t *strips;  /* 200 */
-    int8_t *out;           /* 204 */
-    int32_t channel_bytes; /* 208: of strips */
-    const int8_t *end;     /* 212: of the filters */
-    const int32_t *runs;   /* 216 */
+    uint16_t places[HIL_MVE_STRIPS_TURNS][8];             /*   0 */
+    int32_t bias[8];                                      /* 208: where the assembly's place is */
+    uint16_t other_places[HIL_MVE_STRIPS_OTHER_TURNS][8]; /* 240 */
+    const int8_t *filters;                                /* 304: of the next channel */
+    const int32_t *scales;                                /* 308 */
+    const int8_t *strips;                                 /* 312 */
+    int8_t *out;                                          /* 316 */
+    int32_t channel_bytes;                                /* 320: of strips */
+    const int8_t *end;                                    /* 324: of the filters */
+    const int32_t *runs;                                  /* 328 */
 };
 
-HIL_MVE_AT(hil_mve_strips, bias, 0);
-HIL_MVE_AT(hil_mve_strips, places, 32);
-HIL_MVE_AT(hil_mve_strips, filters, 192);
-HIL_MVE_AT(hil_mve_strips, scales, 196);
-HIL_MVE_AT(hil_mve_strips, strips, 200);
-HIL_MVE_AT(hil_mve_strips, out, 204);
-HIL_MVE_AT(hil_mve_strips, channel_bytes, 208);
-HIL_MVE_AT(hil_mve_strips, end, 212);
-HIL_MVE_AT(hil_mve_strips, runs, 216);
+HIL_MVE_AT(hil_mve_strips, places, 0);
+HIL_MVE_AT(hil_mve_strips, bias, 208);
+HIL_MVE_AT(hil_mve_strips, other_places, 240);
+HIL_MVE_AT(hil_mve_strips, filters, 304);
+HIL_MVE_AT(hil_mve_strips, scales, 308);
+HIL_MVE_AT(hil_mve_strips, strips, 312);
+HIL_MVE_AT(hil_mve_strips, out, 316);
+HIL_MVE_AT(hil_mve_strips, channel_bytes, 320);
+HIL_MVE_AT(hil_mve_strips, end, 324);
+HIL_MVE_AT(hil_mve_strips, runs, 328);
 
 /* clang-format off */
 /* The filters of a channel, and the step to the next one's. */
@@ -162,23 +165,30 @@ HIL_MVE_AT(hil_mve_strips, runs, 216);
 #define HIL_MVE_STRIPS_NEXT_RUN                                                                    \
     "ldr.w r10, [sp, #32]\n"                                                                       \
     "b.w 2b\n"
-#define HIL_MVE_STRIPS_SIX(begin, end, bytes, ...)                                                 \
+#define HIL_MVE_STRIPS_TURNS_OF_PAIRS(begin, end, bytes, ...)                                      \
+    begin ":\n"                                                                                    \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-208")                                                       \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-192")                                                       \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-176")                                                       \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-160")                                                       \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-144")                                                       \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-128")                                                       \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-112")                                                       \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-96")                                                        \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-80")                                                        \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-64")                                                        \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-48")                                                        \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-32")                                                        \
+    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-16")                                                        \
+    end ":\n"                                                                                      \
+    HIL_MVE_CHECK_BYTES(end "b - " begin "b", "13 * (" bytes ")")                                  \
+    HIL_MVE_STRIPS_NEXT_RUN
+#define HIL_MVE_STRIPS_TURNS_OF_OTHERS(begin, end, bytes, ...)                                     \
     begin ":\n"                                                                                    \
     HIL_MVE_STRIPS_TURN(__VA_ARGS__, "32")                                                         \
     HIL_MVE_STRIPS_TURN(__VA_ARGS__, "48")                                                         \
     HIL_MVE_STRIPS_TURN(__VA_ARGS__, "64")                                                         \
     HIL_MVE_STRIPS_TURN(__VA_ARGS__, "80")                                                         \
-    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "96")                                                         \
-    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "112")                                                        \
-    end ":\n"                                                                                      \
-    HIL_MVE_CHECK_BYTES(end "b - " begin "b", "6 * (" bytes ")")                                   \
-    HIL_MVE_STRIPS_NEXT_RUN
-#define HIL_MVE_STRIPS_FOUR(begin, end, bytes, ...)                                                \
-    begin ":\n"                                                                                    \
-    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "128")                                                        \
-    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "144")                                                        \
-    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "160")                                                        \
-    HIL_MVE_STRIPS_TURN(__VA_ARGS__, "176")                                                        \
     end ":\n"                                                                                      \
     HIL_MVE_CHECK_BYTES(end "b - " begin "b", "4 * (" bytes ")")                                   \
     HIL_MVE_STRIPS_NEXT_RUN
@@ -188,23 +198,23 @@ HIL_MVE_AT(hil_mve_strips, runs, 216);
     "push {r3-r11, lr}\n"                                                                          \
     "vpush {d8-d15}\n"                                                                             \
     "sub sp, #40\n"                                                                                \
-    "mov r11, r0\n"                                                                                \
+    "add r11, r0, #208\n"                                                                                \
     ".p2align 2\n"                                                                                 \
     "1:\n"                                                                                         \
-    "ldrd r0, r2, [r11, #192]\n"                                                                   \
+    "ldrd r0, r2, [r11, #96]\n"                                                                   \
     HIL_MVE_STRIPS_FILTERS                                                                         \
     "ldmia r2!, {r4, r6, r7, r9}\n"                                                                \
-    "strd r0, r2, [r11, #192]\n"                                                                   \
+    "strd r0, r2, [r11, #96]\n"                                                                   \
     "vdup.32 q5, r4\n"                                                                             \
     "vdup.32 q6, r6\n"                                                                             \
     "vstrw.32 q6, [r11]\n"                                                                         \
     "vstrw.32 q6, [r11, #16]\n"                                                                    \
-    "ldr.w r10, [r11, #216]\n"                                                                     \
+    "ldr.w r10, [r11, #120]\n"                                                                     \
     "2:\n"                                                                                         \
     "ldmia r10!, {r0, r2, r4, r6, r8}\n"                                                           \
     "cbz r6, 5f\n"                                                                                 \
     "str.w r10, [sp, #32]\n"                                                                       \
-    "ldrd r1, r5, [r11, #200]\n"                                                                   \
+    "ldrd r1, r5, [r11, #104]\n"                                                                   \
     "add r1, r0\n"                                                                                 \
     "add r3, r1, r2\n"                                                                             \
     "add r5, r4\n"                                                                                 \
@@ -212,12 +222,12 @@ HIL_MVE_AT(hil_mve_strips, runs, 216);
     "add pc, r6\n"                                                                                 \
     "nop\n"                                                                                        \
     "5:\n"                                                                                         \
-    "ldrd r0, r2, [r11, #200]\n"                                                                   \
-    "ldrd r4, r6, [r11, #208]\n"                                                                   \
-    "ldr.w r8, [r11, #192]\n"                                                                      \
+    "ldrd r0, r2, [r11, #104]\n"                                                                   \
+    "ldrd r4, r6, [r11, #112]\n"                                                                   \
+    "ldr.w r8, [r11, #96]\n"                                                                      \
     "add r0, r4\n"                                                                                 \
     "adds r2, #1\n"                                                                                \
-    "strd r0, r2, [r11, #200]\n"                                                                   \
+    "strd r0, r2, [r11, #104]\n"                                                                   \
     "cmp r8, r6\n"                                                                                 \
     "bne.w 1b\n"                                                                                   \
     "add sp, #40\n"                                                                                \
@@ -245,20 +255,20 @@ HIL_MVE_AT(hil_mve_strips, runs, 216);
     HIL_MVE_STRIPS_FUNCTION(name##_far_once, mask,                                    \
                             turns("vqdmlash", HIL_MVE_STRIPS_FAR, "4"))
 #define HIL_MVE_STRIPS_PAIRS(multiply, narrow, more)                                             \
-    HIL_MVE_STRIPS_SIX("3", "4", "88 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,            \
+    HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "88 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,            \
                        HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_SINGLES(multiply, narrow, more)                                           \
     HIL_MVE_STRIPS_PAIRS(multiply, narrow, more)                                                 \
-    HIL_MVE_STRIPS_FOUR("7", "8", "88 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,           \
+    HIL_MVE_STRIPS_TURNS_OF_OTHERS("7", "8", "88 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,           \
                         HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_COLUMN(multiply, narrow, more)                                            \
     HIL_MVE_STRIPS_PAIRS(multiply, narrow, more)                                                 \
-    HIL_MVE_STRIPS_FOUR("7", "8", "96 + " more, HIL_MVE_STRIPS_SUMS_COLUMN, multiply, narrow,      \
+    HIL_MVE_STRIPS_TURNS_OF_OTHERS("7", "8", "96 + " more, HIL_MVE_STRIPS_SUMS_COLUMN, multiply, narrow,      \
                         HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_MASKED(multiply, narrow, more)                                            \
-    HIL_MVE_STRIPS_SIX("3", "4", "92 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,            \
+    HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "92 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,            \
                        HIL_MVE_STRIPS_STORE_MASKED)                                                \
-    HIL_MVE_STRIPS_FOUR("7", "8", "92 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,           \
+    HIL_MVE_STRIPS_TURNS_OF_OTHERS("7", "8", "92 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,           \
                         HIL_MVE_STRIPS_STORE_MASKED)
 /* clang-format on */
 
@@ -280,7 +290,7 @@ scratch = "4 * plane_h * (8 * strips + 9)"
 order = ["rows band_h", "pixels band_h * out_w", "channels 8"]
 reads = "channel window"
 window = {stride_h = "1", stride_w = "1"}
-code = 1600
+code = 2000
 [cost.counts]
 band = "batch * (out_h // band_h)"
 eight = "band * in_c // 8"
@@ -366,7 +376,12 @@ struct hil_depthwise_strips_s8_mve {
     "add %[x], %[line]\n"                                                                          \
     "vstrb.16 q0, [%[to], %q[" right "]]\n"                                                        \
     "vstrb.16 q0, [%[to], %q[" left "]]\n"
-#define HIL_MVE_STRIPS_ROWS(columns)                                                               \
+/* The same behind two pairs, in the last strip. */
+#define HIL_MVE_STRIPS_BEHIND                                                                      \
+    "vldrb.u16 q0, [%[y_1]]\n"                                                                     \
+    "add %[y_1], %[line]\n"                                                                        \
+    "vstrb.16 q0, [%[to], %q[behind]]\n"
+#define HIL_MVE_STRIPS_ROWS_OF(columns, last, clobbered)                                           \
     __asm__ volatile("dls lr, %[rows]\n"                                                           \
                      "1:\n" columns                                                                \
                      "add %[to], #4\n"                                                             \
@@ -375,8 +390,9 @@ struct hil_depthwise_strips_s8_mve {
                        [y_2] "+&l"(y_2), [to] "+&r"(place)                                         \
                      : [lanes] "w"(lanes), [right] "w"(right), [left] "w"(left),                   \
                        [before] "w"(before), [next_right] "w"(next_right),                         \
-                       [next_left] "w"(next_left), [line] "r"(line), [rows] "r"(rows)              \
-                     : "q0", "q1", "lr", "memory")
+                       [next_left] "w"(next_left), [behind] "w"(last), [line] "r"(line), [rows] "r"(rows)\
+                     : "q0", clobbered, "lr", "memory")
+#define HIL_MVE_STRIPS_ROWS(columns) HIL_MVE_STRIPS_ROWS_OF(columns, lanes, "q1")
 /* clang-format on */
 
 /* Lays out the pixels of eight channels under `row_count` input rows from row `row` on, without
@@ -399,6 +415,7 @@ HIL_INLINE void hil_mve_strips_lay_out(const struct hil_depthwise_strips_s8_mve 
     const uint16x8_t left = vaddq_n_u16(right, (uint16_t)(strip - 2));
     const uint16x8_t next_right = vaddq_n_u16(right, (uint16_t)strip);
     const uint16x8_t next_left = vaddq_n_u16(left, (uint16_t)strip);
+    const uint16x8_t behind = vaddq_n_u16(next_right, (uint16_t)strip);
     /* Bytes of both pixels by channel. */
     const uint16x8_t lanes =
         vaddq_n_u16(vmulq_n_u16(vidupq_n_u16(0, 1), 0x101), (uint16_t)(step << 8));
@@ -409,6 +426,8 @@ HIL_INLINE void hil_mve_strips_lay_out(const struct hil_depthwise_strips_s8_mve 
     int8_t *to = strips + (p->pad_left + 1) / 2 * strip + 4 * above + 1;
     int32_t pairs = (width - second) / 2;
     int32_t first = (width - second) % 2;
+    /* Two pairs between single pixels, of which the last is in no strip but the last. */
+    const int32_t whole = pairs == 2 && first && second && p->strips == 3;
     for (int32_t begin = second; begin || pairs > 0 || first; begin = 0) {
         const int8_t *x = from;
         const int8_t *x_1 = from + begin * step;
@@ -420,6 +439,13 @@ HIL_INLINE void hil_mve_strips_lay_out(const struct hil_depthwise_strips_s8_mve 
         if (begin) {
             if (taken == 0) {
                 HIL_MVE_STRIPS_ROWS(HIL_MVE_STRIPS_SECOND);
+            } else if (p->gathered && whole) {
+                /* The place of a pixel behind two pairs. */
+                y_1 = y_2 + step;
+                HIL_MVE_STRIPS_ROWS_OF(HIL_MVE_STRIPS_SECOND HIL_MVE_STRIPS_TWO_PAIRS(
+                                           HIL_MVE_STRIPS_GATHER) HIL_MVE_STRIPS_BEHIND,
+                                       behind, "cc");
+                break;
             } else if (!p->gathered) {
                 if (taken == 1) {
                     HIL_MVE_STRIPS_ROWS(
@@ -473,8 +499,9 @@ HIL_INLINE void hil_depthwise_strips_s8_mve(const struct hil_depthwise_strips_s8
     const int32_t channel_bytes = strip * (p->strips + 1);
     int8_t *const strips_begin = (int8_t *)scratch;
     struct hil_mve_strips shared = {
-        .bias = {0},
         .places = {{0}},
+        .bias = {0},
+        .other_places = {{0}},
         .filters = NULL,
         .scales = NULL,
         .strips = NULL,
@@ -485,6 +512,7 @@ HIL_INLINE void hil_depthwise_strips_s8_mve(const struct hil_depthwise_strips_s8
     };
     struct hil_mve_strips *const strips = &shared;
     memcpy(shared.places, p->places, sizeof shared.places);
+    memcpy(shared.other_places, p->places + sizeof shared.places, sizeof shared.other_places);
     const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;

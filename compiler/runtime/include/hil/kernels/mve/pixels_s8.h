@@ -156,23 +156,26 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
                                        "bne.w 3b\n"
 
 /* Requantizes four columns of both pixels. */
-#define HIL_MVE_PIXELS_SCALE(multiply, at, next, correct, narrow, x, y)                            \
-    "vldrw.32 q0, [r5, #" at "]\n"                                                                 \
-    "vldrw.32 q1, [r5, #" next "]\n"                                                               \
-    "vldrw.32 q2, [r9], #16\n"                                                                     \
-    "vldrw.32 q3, [r9], #16\n" multiply ".s32 q0, q0, q2\n" multiply ".s32 q1, q1, q2\n" correct   \
-    "vrshl.s32 q0, q0, q3\n"                                                                       \
-    "vrshl.s32 q1, q1, q3\n" narrow ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
+#define HIL_MVE_PIXELS_SCALE(multiply, sums, correct, narrow, x, y)                                \
+    sums "vldrw.32 q2, [r9], #16\n"                                                                \
+         "vldrw.32 q3, [r9], #16\n" multiply ".s32 q0, q0, q2\n" multiply                          \
+         ".s32 q1, q1, q2\n" correct "vrshl.s32 q0, q0, q3\n"                                      \
+         "vrshl.s32 q1, q1, q3\n" narrow ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
 
-/* Where the sums of fours lie, those of the one pixel and of the other. */
-#define HIL_MVE_PIXELS_SUMS "-128", "-112", "-96", "-80", "-64", "-48", "-32", "-16"
+/* The sums of fours, those of the one pixel and of the other. */
+#define HIL_MVE_PIXELS_SUMS_AT(at, next)                                                           \
+    "vldrw.32 q0, [r5, #" at "]\n"                                                                 \
+    "vldrw.32 q1, [r5, #" next "]\n"
+#define HIL_MVE_PIXELS_SUMS                                                                        \
+    HIL_MVE_PIXELS_SUMS_AT("-128", "-112"), HIL_MVE_PIXELS_SUMS_AT("-96", "-80"),                  \
+        HIL_MVE_PIXELS_SUMS_AT("-64", "-48"), HIL_MVE_PIXELS_SUMS_AT("-32", "-16")
 
 /* All sixteen columns of both pixels, in 16 bits in q4 to q7; then in q4 and q5. */
-#define HIL_MVE_PIXELS_FOURS(multiply, correct, a, a2, b, b2, c, c2, d, d2)                        \
-    HIL_MVE_PIXELS_SCALE(multiply, a, a2, correct, "vqmovnb", "q4", "q5")                          \
-    HIL_MVE_PIXELS_SCALE(multiply, b, b2, correct, "vqmovnt", "q4", "q5")                          \
-    HIL_MVE_PIXELS_SCALE(multiply, c, c2, correct, "vqmovnb", "q6", "q7")                          \
-    HIL_MVE_PIXELS_SCALE(multiply, d, d2, correct, "vqmovnt", "q6", "q7")
+#define HIL_MVE_PIXELS_FOURS(multiply, correct, a, b, c, d)                                        \
+    HIL_MVE_PIXELS_SCALE(multiply, a, correct, "vqmovnb", "q4", "q5")                              \
+    HIL_MVE_PIXELS_SCALE(multiply, b, correct, "vqmovnt", "q4", "q5")                              \
+    HIL_MVE_PIXELS_SCALE(multiply, c, correct, "vqmovnb", "q6", "q7")                              \
+    HIL_MVE_PIXELS_SCALE(multiply, d, correct, "vqmovnt", "q6", "q7")
 #define HIL_MVE_PIXELS_NARROW(multiply, correct, bytes, ...)                                       \
     HIL_MVE_PIXELS_NARROW_AT(multiply, correct, bytes, __VA_ARGS__)
 #define HIL_MVE_PIXELS_NARROW_AT(multiply, correct, bytes, ...)                                    \
@@ -189,21 +192,19 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
 
 /* The same for outputs over the whole range of int8 whose values below the zero point clamp, where
  * no product has more than 16 bits before it is shifted: these are shifted eight at a time. */
-#define HIL_MVE_PIXELS_PRODUCTS(multiply, at, next, narrow, x, y)                                  \
-    "vldrw.32 q0, [r5, #" at "]\n"                                                                 \
-    "vldrw.32 q1, [r5, #" next "]\n"                                                               \
-    "vldrw.32 q2, [r9], #16\n" multiply ".s32 q0, q0, q2\n" multiply ".s32 q1, q1, q2\n" narrow    \
-    ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
+#define HIL_MVE_PIXELS_PRODUCTS(multiply, sums, narrow, x, y)                                      \
+    sums "vldrw.32 q2, [r9], #16\n" multiply ".s32 q0, q0, q2\n" multiply                          \
+         ".s32 q1, q1, q2\n" narrow ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
 #define HIL_MVE_PIXELS_SHIFT(x, y)                                                                 \
     "vldrh.u16 q2, [r9], #16\n"                                                                    \
     "vrshl.u16 " x ", " x ", q2\n"                                                                 \
     "vrshl.u16 " y ", " y ", q2\n"
-#define HIL_MVE_PIXELS_FOURS_FIRST(multiply, a, a2, b, b2, c, c2, d, d2)                           \
-    HIL_MVE_PIXELS_PRODUCTS(multiply, a, a2, "vqmovunb", "q4", "q5")                               \
-    HIL_MVE_PIXELS_PRODUCTS(multiply, b, b2, "vqmovunt", "q4", "q5")                               \
+#define HIL_MVE_PIXELS_FOURS_FIRST(multiply, a, b, c, d)                                           \
+    HIL_MVE_PIXELS_PRODUCTS(multiply, a, "vqmovunb", "q4", "q5")                                   \
+    HIL_MVE_PIXELS_PRODUCTS(multiply, b, "vqmovunt", "q4", "q5")                                   \
     HIL_MVE_PIXELS_SHIFT("q4", "q5")                                                               \
-    HIL_MVE_PIXELS_PRODUCTS(multiply, c, c2, "vqmovunb", "q6", "q7")                               \
-    HIL_MVE_PIXELS_PRODUCTS(multiply, d, d2, "vqmovunt", "q6", "q7")                               \
+    HIL_MVE_PIXELS_PRODUCTS(multiply, c, "vqmovunb", "q6", "q7")                                   \
+    HIL_MVE_PIXELS_PRODUCTS(multiply, d, "vqmovunt", "q6", "q7")                                   \
     HIL_MVE_PIXELS_SHIFT("q6", "q7")
 #define HIL_MVE_PIXELS_NARROW_FIRST(multiply, ...)                                                 \
     HIL_MVE_PIXELS_NARROW_FIRST_AT(multiply, __VA_ARGS__)
@@ -356,7 +357,9 @@ HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_8, HIL_MVE_PIXELS_8)
 #define HIL_MVE_PIXELS_EIGHT(first, second)                                                        \
     first HIL_MVE_PIXELS_EIGHT_FOUR HIL_MVE_PIXELS_EIGHT_FOUR                                      \
         "sub.w r9, r9, #320\n" second HIL_MVE_PIXELS_EIGHT_FOUR HIL_MVE_PIXELS_EIGHT_FOUR
-#define HIL_MVE_PIXELS_EIGHT_SUMS "-128", "-64", "-112", "-48", "-96", "-32", "-80", "-16"
+#define HIL_MVE_PIXELS_EIGHT_SUMS                                                                  \
+    HIL_MVE_PIXELS_SUMS_AT("-128", "-64"), HIL_MVE_PIXELS_SUMS_AT("-112", "-48"),                  \
+        HIL_MVE_PIXELS_SUMS_AT("-96", "-32"), HIL_MVE_PIXELS_SUMS_AT("-80", "-16")
 
 #define HIL_MVE_PIXELS_2_EIGHT_LOAD(place)                                                         \
     "vldrb.8 q0, [" place "]\n"                                                                    \

@@ -104,9 +104,13 @@ HIL_MVE_AT(hil_mve_quads, x_bytes, 44);
     "vstrbt.8 q4, [" first "], #16\n"                                                              \
     "vstrbt.8 q5, [" second "], #16\n"
 
-/* Where the sums of the fours of a sixteen lie, of pixels 0 and 1 and of pixels 2 and 3. */
-#define HIL_MVE_QUADS_SUMS_0 "0", "16", "64", "80", "128", "144", "192", "208"
-#define HIL_MVE_QUADS_SUMS_2 "32", "48", "96", "112", "160", "176", "224", "240"
+/* The sums of the fours of a sixteen, of pixels 0 and 1 and of pixels 2 and 3. */
+#define HIL_MVE_QUADS_SUMS_0                                                                       \
+    HIL_MVE_PIXELS_SUMS_AT("0", "16"), HIL_MVE_PIXELS_SUMS_AT("64", "80"),                         \
+    HIL_MVE_PIXELS_SUMS_AT("128", "144"), HIL_MVE_PIXELS_SUMS_AT("192", "208")
+#define HIL_MVE_QUADS_SUMS_2                                                                       \
+    HIL_MVE_PIXELS_SUMS_AT("32", "48"), HIL_MVE_PIXELS_SUMS_AT("96", "112"),                       \
+    HIL_MVE_PIXELS_SUMS_AT("160", "176"), HIL_MVE_PIXELS_SUMS_AT("224", "240")
 
 #define HIL_MVE_QUADS(narrow_0, narrow_2, scale_bytes)                                             \
     "push {r0-r11, lr}\n"                                                                          \
