@@ -236,13 +236,12 @@ def test_six_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
             for four in FOURS:
                 channels = [16 * group + place for place in four]
                 for i, channel in enumerate(channels):
-                    # Of the first chunk the biases lie between the weights of two channels and two.
-                    where = at + 16 * i + (64 if chunk == 0 and i > 1 else 0)
+                    where = at + 16 * (i if chunk else (1, 0, 2, 3)[i])
                     for lane in range(16):
                         assert int8(data, where + lane) == p.weight(channel, 16 * chunk + lane)
                     if chunk == 0:
                         for place in (0, 1, 4, 5):
-                            word = at + 32 + 32 * (i // 2) + 8 * (i % 2) + 4 * place
+                            word = at + 64 + 32 * (i // 2) + 8 * (i % 2) + 4 * place
                             assert int32(data, word) == p.of("bias", channel)
                 at += 64 if chunk else 128
     for group in range(2):

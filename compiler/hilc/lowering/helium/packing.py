@@ -227,15 +227,15 @@ def quads_of(matrix: Array, outputs: HilRequantization, six: bool = False) -> Hi
     chunks = weights.shape[2] // CHUNK
     weights = weights.reshape(len(weights), 4, chunks, CHUNK).transpose(2, 0, 1, 3)
     bias = each(outputs.bias).reshape(-1, 4)
-    halves = weights[0].reshape(len(bias), 2, -1)
+    begin = weights[0].reshape(len(bias), 4, CHUNK)
     if six:
         # Two pixels' of two columns, for two pixels more, and of the two others.
-        twice = np.repeat(bias, 2, axis=1)
-        left, right = np.hsplit(twice, 2)
-        biases = bytes_of(np.hstack([left, left, right, right]))
-        start = np.hstack([halves[:, 0], biases, halves[:, 1]])
+        left, right = np.hsplit(np.repeat(bias, 2, axis=1), 2)
+        biases = np.hstack([left, left, right, right])
+        begin = begin[:, (1, 0, 2, 3)]
     else:
-        start = np.hstack([halves[:, 0], halves[:, 1], bytes_of(np.hstack([bias, bias]))])
+        biases = np.hstack([bias, bias])
+    start = np.hstack([begin.reshape(len(bias), -1), bytes_of(biases)])
     first = narrow_first(matrix, outputs)
     scales = _scales(each(outputs.multipliers), each(outputs.shifts), first)
     return HilMvePixels(

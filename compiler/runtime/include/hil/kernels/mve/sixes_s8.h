@@ -19,13 +19,15 @@
  * Data: the stream, packed by `quads_of()`, of n chunks; channels filled up to sixteens, whose
  * fours a b c d are as in pixels_s8.h:
  *
- *   first    per four: int8[16] weights a, b, int32[16] biases a a b b a a b b c c d d c c d d, of
- *            which the blocks take eight from 0, 4 and 8 on, int8[16] weights c, d
+ *   first    per four: int8[4][16] weights b, a, c, d, int32[16] biases a a b b a a b b c c d d c c
+ *            d d, of which the blocks take eight from 0, 4 and 8 on
  *   others   per chunk, per four: int8[4][16] weights
  *   behind   per sixteen: scales as in pixels_s8.h
  *   sums     in scratch, int32 [fours][16] of first and third blocks, [fours][8] of second ones;
  *            after the last chunk [fours][8] of pixels 0 1, 2 3 and 4 5: a0 a1 b0 b1 c0 c1 d0 d1,
  *            which loads of every second word take apart; those of 0 1 lie over what is read
+ *
+ * Of at most four pixels that are left there is no second block.
  *
  * Order: six pixels at a time; their outputs are written after all of them is read.
  *
@@ -36,8 +38,8 @@
  * Scratch: the sums of six pixels; copies of the last pixels, behind which chunks would reach or
  * which are fewer than six, and their outputs.
  *
- * Cost: 34 instructions for a chunk of six pixels and four channels (384 MACs), 36 in the first and
- * in the last, 45 for the 32 outputs of two pixels and sixteen channels. Measured (`hil bench
+ * Cost: 34 instructions for a chunk of six pixels and four channels (384 MACs), 35 in the first and
+ * 36 in the last, 45 for the 32 outputs of two pixels and sixteen channels. Measured (`hil bench
  * --per-layer` on mps3-an547, instructions under QEMU) a MAC: 25x5x64 to 64 (kws) 0.121, 6x6x128 to
  * 128 (vww) 0.106, 3x3x256 to 256 0.132; hil_quads_s8_mve 0.126, 0.110 and 0.138.
  *
@@ -101,46 +103,50 @@ HIL_MVE_AT(hil_mve_sixes, x_bytes, 52);
     "vmladava.s8 lr, q5, q7\n"
 
 /* Four channels: of the first chunk, whose sums start from biases, of any other, of the last. */
-#define HIL_MVE_SIXES_FIRST                                                                        \
-    HIL_MVE_SIXES_WEIGHTS                                                                          \
+#define HIL_MVE_SIXES_FIRST(two)                                                                   \
+    "vldrb.8 q6, [r9, #16]\n"                                                                      \
+    "vldrb.8 q7, [r9], #64\n"                                                                      \
     HIL_MVE_SIXES_LOAD("r9!") HIL_MVE_SIXES_FOUR_PIXELS HIL_MVE_SIXES_STORE("r3!")                 \
-    "sub r0, r9, #16\n"                                                                            \
-    HIL_MVE_SIXES_LOAD("r0")                                                                       \
-    HIL_MVE_SIXES_TWO_PIXELS("vldrb.8 q6, [r9, #32]\n" "vldrb.8 q7, [r9, #48]\n")                  \
-    HIL_MVE_SIXES_STORE("r7!")                                                                     \
-    HIL_MVE_SIXES_LOAD("r9!") HIL_MVE_SIXES_FOUR_PIXELS HIL_MVE_SIXES_STORE("r3!")                 \
-    "add r9, #32\n"
-#define HIL_MVE_SIXES_NEXT                                                                         \
+    two("sub r0, r9, #16\n" HIL_MVE_SIXES_LOAD("r0"), HIL_MVE_SIXES_OTHERS)                        \
+    HIL_MVE_SIXES_LOAD("r9!") HIL_MVE_SIXES_FOUR_PIXELS HIL_MVE_SIXES_STORE("r3!")
+#define HIL_MVE_SIXES_OTHERS                                                                       \
+    "vldrb.8 q6, [r9, #-64]\n"                                                                     \
+    "vldrb.8 q7, [r9, #-48]\n"
+#define HIL_MVE_SIXES_NEXT(two)                                                                    \
     HIL_MVE_SIXES_WEIGHTS                                                                          \
     HIL_MVE_SIXES_LOAD("r3") HIL_MVE_SIXES_FOUR_PIXELS HIL_MVE_SIXES_STORE("r3!")                  \
-    HIL_MVE_SIXES_LOAD("r7") HIL_MVE_SIXES_TWO_PIXELS(HIL_MVE_SIXES_WEIGHTS)                       \
-    HIL_MVE_SIXES_STORE("r7!")                                                                     \
+    two(HIL_MVE_SIXES_LOAD("r7"), HIL_MVE_SIXES_WEIGHTS)                                           \
     HIL_MVE_SIXES_LOAD("r3") HIL_MVE_SIXES_FOUR_PIXELS HIL_MVE_SIXES_STORE("r3!")
-#define HIL_MVE_SIXES_LAST                                                                         \
+#define HIL_MVE_SIXES_LAST(two)                                                                    \
     HIL_MVE_SIXES_WEIGHTS                                                                          \
     HIL_MVE_SIXES_LOAD("r3!") HIL_MVE_SIXES_FOUR_PIXELS HIL_MVE_SIXES_STORE_APART                  \
-    HIL_MVE_SIXES_LOAD("r7") HIL_MVE_SIXES_TWO_PIXELS(HIL_MVE_SIXES_WEIGHTS)                       \
-    HIL_MVE_SIXES_STORE("r7!")                                                                     \
+    two(HIL_MVE_SIXES_LOAD("r7"), HIL_MVE_SIXES_WEIGHTS)                                           \
     HIL_MVE_SIXES_LOAD("r3!") HIL_MVE_SIXES_FOUR_PIXELS HIL_MVE_SIXES_STORE_APART
+/* The second block, and what is left of it for four pixels: the weights of the third. */
+#define HIL_MVE_SIXES_OF_SIX(sums, weights)                                                        \
+    sums HIL_MVE_SIXES_TWO_PIXELS(weights) HIL_MVE_SIXES_STORE("r7!")
+#define HIL_MVE_SIXES_OF_FOUR(sums, weights) weights
 
-/* A chunk of the pixels. */
-#define HIL_MVE_SIXES_CHUNK                                                                        \
+/* A chunk of six pixels, and of four. */
+#define HIL_MVE_SIXES_CHUNK_OF_FOUR                                                                \
     "add r0, r1, r11\n"                                                                            \
     "add r2, r0, r11\n"                                                                            \
     "add r4, r2, r11\n"                                                                            \
-    "add r6, r4, r11\n"                                                                            \
-    "add r8, r6, r11\n"                                                                            \
     "vldrb.8 q0, [r1], #16\n"                                                                      \
     "vldrb.8 q1, [r0]\n"                                                                           \
     "vldrb.8 q2, [r2]\n"                                                                           \
     "vldrb.8 q3, [r4]\n"                                                                           \
-    "vldrb.8 q4, [r6]\n"                                                                           \
-    "vldrb.8 q5, [r8]\n"                                                                           \
     "ldr r0, [sp, #204]\n"                                                                         \
     "adds r0, #36\n"
+#define HIL_MVE_SIXES_CHUNK_OF_SIX                                                                 \
+    HIL_MVE_SIXES_CHUNK_OF_FOUR                                                                    \
+    "add r6, r4, r11\n"                                                                            \
+    "add r8, r6, r11\n"                                                                            \
+    "vldrb.8 q4, [r6]\n"                                                                           \
+    "vldrb.8 q5, [r8]\n"
 /* All channels of a chunk but the last. */
-#define HIL_MVE_SIXES_CHANNELS(label, four)                                                        \
-    HIL_MVE_SIXES_CHUNK                                                                            \
+#define HIL_MVE_SIXES_CHANNELS(label, chunk, four)                                                 \
+    chunk                                                                                          \
     "ldmia r0, {r3, r4, r7, r8}\n"                                                                 \
     "mov r5, r8\n"                                                                                 \
     ".p2align 2\n"                                                                                 \
@@ -156,7 +162,7 @@ HIL_MVE_AT(hil_mve_sixes, x_bytes, 52);
     HIL_MVE_SIXES_SUMS_OF_TWO, HIL_MVE_SIXES_SUMS_OF_TWO, HIL_MVE_SIXES_SUMS_OF_TWO,               \
     HIL_MVE_SIXES_SUMS_OF_TWO
 
-#define HIL_MVE_SIXES(narrow, store)                                                               \
+#define HIL_MVE_SIXES(chunk, two, pairs, narrow, store)                                                        \
     "push {r0-r11, lr}\n"                                                                          \
     "vpush {d8-d15}\n"                                                                             \
     "sub sp, #128\n"                                                                               \
@@ -168,21 +174,22 @@ HIL_MVE_AT(hil_mve_sixes, x_bytes, 52);
     "ldr r9, [sp, #196]\n"                                                                         \
     "add r0, r1\n"                                                                                 \
     "str r0, [sp]\n"                                                                               \
-    HIL_MVE_SIXES_CHANNELS("2", HIL_MVE_SIXES_FIRST)                                               \
+    HIL_MVE_SIXES_CHANNELS("2", chunk, HIL_MVE_SIXES_FIRST(two))                                               \
     "b.w 5f\n"                                                                                     \
     "3:\n"                                                                                         \
-    HIL_MVE_SIXES_CHANNELS("4", HIL_MVE_SIXES_NEXT)                                                \
+    HIL_MVE_SIXES_CHANNELS("4", chunk, HIL_MVE_SIXES_NEXT(two))                                                \
     "5:\n"                                                                                         \
     "ldr r0, [sp]\n"                                                                               \
     "cmp r1, r0\n"                                                                                 \
     "bne.w 3b\n"                                                                                   \
-    HIL_MVE_SIXES_CHUNK                                                                            \
+    chunk                                                                                          \
     "ldmia r0, {r3, r5, r7, r8}\n"                                                                 \
     "str r8, [sp, #4]\n"                                                                           \
     "mov r11, r3\n"                                                                                \
     ".p2align 2\n"                                                                                 \
     "6:\n"                                                                                         \
-    HIL_MVE_SIXES_LAST HIL_MVE_SIXES_LAST HIL_MVE_SIXES_LAST HIL_MVE_SIXES_LAST                    \
+    HIL_MVE_SIXES_LAST(two) HIL_MVE_SIXES_LAST(two) HIL_MVE_SIXES_LAST(two)                        \
+    HIL_MVE_SIXES_LAST(two)                                                                        \
     "ldr r0, [sp, #4]\n"                                                                           \
     "subs r0, #1\n"                                                                                \
     "str r0, [sp, #4]\n"                                                                           \
@@ -192,7 +199,7 @@ HIL_MVE_AT(hil_mve_sixes, x_bytes, 52);
     "ldr r8, [sp, #200]\n"                                                                         \
     "ldrd r2, r4, [r0, #8]\n"                                                                      \
     "add r12, r0, #36\n"                                                                           \
-    "mov r10, #3\n"                                                                                \
+    "mov r10, #" pairs "\n"                                                                             \
     "7:\n"                                                                                         \
     "ldr r5, [r12], #4\n"                                                                          \
     "ldr r9, [sp, #8]\n"                                                                           \
@@ -245,25 +252,31 @@ HIL_MVE_AT(hil_mve_sixes, x_bytes, 52);
     "ldr r4, [r0, #12]\n"                                                                          \
     HIL_MVE_PIXELS_CLAMP
 #define HIL_MVE_SIXES_NARROW(narrow, ...) narrow(__VA_ARGS__)
-#define HIL_MVE_SIXES_FUNCTION(name, store, narrow, multiply, correct)                             \
+#define HIL_MVE_SIXES_FUNCTION(name, chunk, two, pairs, store, narrow, multiply, correct)          \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
         int8_t *out __attribute__((unused)),                                                       \
         struct hil_mve_sixes *sixes __attribute__((unused))) {                                     \
         __asm__(HIL_MVE_SIXES(                                                                     \
+            chunk, two, pairs,                                                                     \
             HIL_MVE_SIXES_NARROW(narrow, multiply, correct, HIL_MVE_SIXES_SUMS), store));          \
     }
-#define HIL_MVE_SIXES_FUNCTIONS(name, store)                                                       \
-    HIL_MVE_SIXES_ROUNDED(name, , store, HIL_MVE_TWICE, HIL_MVE_PIXELS_CORRECT)                    \
-    HIL_MVE_SIXES_ROUNDED(name, _once, store, HIL_MVE_ONCE, HIL_MVE_PIXELS_UNSIGNED)
-#define HIL_MVE_SIXES_ROUNDED(name, suffix, store, multiply, correct)                              \
-    HIL_MVE_SIXES_FUNCTION(name##suffix, store, HIL_MVE_SIXES_PLAIN, multiply, "")                 \
-    HIL_MVE_SIXES_FUNCTION(name##_any##suffix, store, HIL_MVE_SIXES_ANY, multiply, correct)        \
-    HIL_MVE_SIXES_FUNCTION(name##_first##suffix, store, HIL_MVE_SIXES_FIRST_NARROWED, multiply, "")
+#define HIL_MVE_SIXES_FUNCTIONS(name, ...)                                                         \
+    HIL_MVE_SIXES_ROUNDED(name, , HIL_MVE_TWICE, HIL_MVE_PIXELS_CORRECT, __VA_ARGS__)              \
+    HIL_MVE_SIXES_ROUNDED(name, _once, HIL_MVE_ONCE, HIL_MVE_PIXELS_UNSIGNED, __VA_ARGS__)
+#define HIL_MVE_SIXES_ROUNDED(name, suffix, multiply, correct, ...)                                \
+    HIL_MVE_SIXES_FUNCTION(name##suffix, __VA_ARGS__, HIL_MVE_SIXES_PLAIN, multiply, "")           \
+    HIL_MVE_SIXES_FUNCTION(name##_any##suffix, __VA_ARGS__, HIL_MVE_SIXES_ANY, multiply, correct)  \
+    HIL_MVE_SIXES_FUNCTION(name##_first##suffix, __VA_ARGS__, HIL_MVE_SIXES_FIRST_NARROWED,        \
+                           multiply, "")
 /* clang-format on */
 
-HIL_MVE_SIXES_FUNCTIONS(hil_mve_sixes, HIL_MVE_SIXES_OUTPUTS)
-HIL_MVE_SIXES_FUNCTIONS(hil_mve_sixes_whole, HIL_MVE_SIXES_OUTPUTS_WHOLE)
+HIL_MVE_SIXES_FUNCTIONS(hil_mve_sixes, HIL_MVE_SIXES_CHUNK_OF_SIX, HIL_MVE_SIXES_OF_SIX, "3",
+                        HIL_MVE_SIXES_OUTPUTS)
+HIL_MVE_SIXES_FUNCTIONS(hil_mve_sixes_whole, HIL_MVE_SIXES_CHUNK_OF_SIX, HIL_MVE_SIXES_OF_SIX, "3",
+                        HIL_MVE_SIXES_OUTPUTS_WHOLE)
+HIL_MVE_SIXES_FUNCTIONS(hil_mve_sixes_four, HIL_MVE_SIXES_CHUNK_OF_FOUR, HIL_MVE_SIXES_OF_FOUR, "2",
+                        HIL_MVE_SIXES_OUTPUTS)
 
 typedef void hil_mve_sixes_function(const int8_t *x, const int8_t *stream, int8_t *out,
                                     struct hil_mve_sixes *sixes);
@@ -278,14 +291,17 @@ order = ["pixels 6"]
 reads = "rows"
 code = 2300
 [cost.counts]
-six = "(rows + 5) // 6"
-copied_six = "copied * (six - direct // 6)"
+four = "copied * min(1, (rows - direct) % 6) * (1 - (rows - direct) % 6 // 5)"
+six = "(rows + 5) // 6 - four"
+copied_six = "copied * (six + four - direct // 6)"
+four_sixteen = "four * ((columns + 15) // 16)"
+four_sixteen_chunk = "four_sixteen * chunks"
 copied_chunk = "copied_six * chunks"
 chunk = "six * chunks"
 sixteen = "six * ((columns + 15) // 16)"
 sixteen_chunk = "sixteen * chunks"
-clamped = "sixteen * (any % 2)"
-late_narrowed = "sixteen * (1 - first)"
+clamped = "(sixteen + four_sixteen) * (any % 2)"
+late_narrowed = "(sixteen + four_sixteen) * (1 - first)"
 masked = "sixteen * min(1, columns % 16)"
 [cost.on.cortex-m55]
 call = 25
@@ -293,7 +309,9 @@ six = 62
 copied_six = 62
 copied_chunk = 30
 chunk = 19
-sixteen = 149
+four_sixteen = 104
+four_sixteen_chunk = 98
+sixteen = 145
 sixteen_chunk = 138
 clamped = 87
 late_narrowed = 18
@@ -312,6 +330,7 @@ HIL_INLINE void hil_sixes_s8_mve(const struct hil_sixes_s8_mve *p, const int8_t 
     hil_mve_sixes_function *const function =
         p->columns % 16 != 0 ? HIL_MVE_PIXELS_OF(hil_mve_sixes, p->any, p->first)
                              : HIL_MVE_PIXELS_OF(hil_mve_sixes_whole, p->any, p->first);
+    hil_mve_sixes_function *const four = HIL_MVE_PIXELS_OF(hil_mve_sixes_four, p->any, p->first);
     const int32_t sixteens = (p->columns + 15) / 16;
     int32_t *const sums = (int32_t *)scratch;
     struct hil_mve_sixes sixes = {
@@ -350,7 +369,7 @@ HIL_INLINE void hil_sixes_s8_mve(const struct hil_sixes_s8_mve *p, const int8_t 
                 in += p->depth;
             }
             sixes.pixels.pairs = 1;
-            function(copies, p->stream, outputs, &sixes);
+            (count <= 4 ? four : function)(copies, p->stream, outputs, &sixes);
             const int8_t *from = outputs;
             for (int32_t bytes = count * p->columns; bytes > 0; bytes -= HIL_MVE_CHUNK) {
                 const mve_pred16_t some = vctp8q((uint32_t)bytes);
