@@ -194,19 +194,19 @@ def test_layers_that_differ_in_arrays_share_a_body() -> None:
     balanced = source("balanced")
     assert "/* One body for the layers 0 and 1: what each has for itself. */" in balanced
     # The numbers are the body's, and what differs is each layer's.
-    body = balanced[balanced.index("static void shared_0(") :]
+    body = balanced[balanced.index("static int32_t shared_0(") :]
     assert ".in_h = 6," in body[: body.index("hil_conv2d_s8(&p")]
     assert ".weights = own->weights," in body[: body.index("hil_conv2d_s8(&p")]
     assert balanced.count("static const struct shared_0 layer_") == 2
     assert "shared_" not in source("speed")
     # In size, where the numbers may differ too.
-    assert "    int32_t out_c;\n" in source("size").partition("static void shared_0(")[0]
+    assert "    int32_t out_c;\n" in source("size").partition("static int32_t shared_0(")[0]
     assert "layers 0, 1 and 2" in source("size")
 
 
 def test_size_shares_a_body_only_where_it_pays() -> None:
     source = hilc.compile(_tiny(), optimize="size").files["codegen/host/src/tiny_lib1.c"].decode()
-    assert "static void shared_" in source
+    assert "static int32_t shared_" in source
     assert "hil_split(&layer_" in source
 
 
@@ -296,7 +296,8 @@ def test_the_main_passes_an_operators_failure_on(tmp_path: Path) -> None:
     text = library.files[name].decode()
     last = library.modules[0].layers[-1].function
     head, _, tail = text.partition(f"int32_t {last}(")
-    (tmp_path / name).write_text(f"{head}int32_t {last}({tail.replace('return 0', 'return 7', 1)}")
+    failing = re.sub(r"return (0|shared_\d+\(.*?\));", "return 7;", tail, count=1, flags=re.DOTALL)
+    (tmp_path / name).write_text(f"{head}int32_t {last}({failing}")
     (tmp_path / "main.c").write_text(
         '#include <stdio.h>\n#include "tvmgen_tiny.h"\nint main(void) {\n'
         "    static int8_t b[4][64];\n"

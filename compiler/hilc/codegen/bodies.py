@@ -51,7 +51,9 @@ class Body:
         values = c_struct_initialiser(self.fields, {name: f"own->{name}" for name in self.own})
         struct = "".join(f"    {declaration};\n" for declaration in self.own.values())
         own = [f"const struct {self.name} *own"] * bool(self.own)
-        result, call = ("int32_t", "return ") if kernel.fails else ("void", "")
+        # What differs comes last and a status is returned, as a layer's function does, so that this
+        # passes its arguments on as they are and jumps here.
+        call, end = ("return ", "") if kernel.fails else ("", "    return 0;\n")
         indented = values.replace("\n", "\n    ")
         return (
             f"/* One body for the layers {layers}: what each has for itself. */\n"
@@ -60,9 +62,9 @@ class Body:
             else f"/* One body for the layers {layers}. */\n"
         ) + (
             "__attribute__((noinline))\n"
-            f"{c_wrapped(f'static {result} {self.name}(', [*own, *tensors], ') {')}\n"
+            f"{c_wrapped(f'static int32_t {self.name}(', [*tensors, *own], ') {')}\n"
             f"    const struct {kernel.name} p = {indented};\n"
-            f"{c_wrapped(f'    {call}{kernel.name}(', passed, ');')}\n}}\n"
+            f"{c_wrapped(f'    {call}{kernel.name}(', passed, ');')}\n{end}}}\n"
         )
 
 

@@ -181,7 +181,8 @@ class _Writer:
     def _kernel_call(self, index: int, step: Step, call: KernelCall) -> str:
         kernel, shared = call.kernel, self.shared.get(index)
         body = ""
-        passed = [f"&layer_{index}"] if shared is None or shared.own else []
+        own = [f"&layer_{index}"]
+        passed = own if shared is None else []
         outputs = [f"output{i}" for i in range(len(step.outputs))]
         if isinstance(call, CompressedCall):
             outputs = _tile_outputs(call, outputs)
@@ -198,6 +199,8 @@ class _Writer:
                     passed.append(values[position])
         if kernel.scratch != "0":
             passed.append("scratch" if call.kernel_scratch_bytes else "NULL")
+        if shared is not None and shared.own:
+            passed += own
         callee = kernel if shared is None else shared
         if kernel.fails and call.scratch_bytes and step.scratch is None:
             # It is freed in any case.
@@ -208,6 +211,8 @@ class _Writer:
         statement = c_wrapped(f"    {callee.name}(", passed, ");\n")
         if isinstance(call, CompressedCall):
             return body + statement
+        if shared is not None and (step.scratch is not None or not call.scratch_bytes):
+            return body + c_wrapped(f"    return {callee.name}(", passed, ");\n")
         return _with_scratch(step, body + statement)
 
     def _decoded(self, step: Step, call: CompressedCall, parameters: str, body: str) -> str:

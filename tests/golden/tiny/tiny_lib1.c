@@ -52,7 +52,7 @@ struct shared_0 {
 };
 
 __attribute__((noinline))
-static void shared_0(const struct shared_0 *own, const int8_t *in0, int8_t *out0) {
+static int32_t shared_0(const int8_t *in0, int8_t *out0, const struct shared_0 *own) {
     const struct hil_compact_conv2d_s8 p = {
         .batch = 1,
         .in_h = 3,
@@ -78,11 +78,12 @@ static void shared_0(const struct shared_0 *own, const int8_t *in0, int8_t *out0
         .scales = own->scales,
     };
     hil_compact_conv2d_s8(&p, in0, out0);
+    return 0;
 }
 
 /* One body for the layers 2 and 5. */
 __attribute__((noinline))
-static void shared_2(const int8_t *in0, const int8_t *in1, int8_t *out0) {
+static int32_t shared_2(const int8_t *in0, const int8_t *in1, int8_t *out0) {
     const struct hil_add_s8 p = {
         .rows = 1,
         .counts = {1, 1, 1, 1, 1},
@@ -104,6 +105,7 @@ static void shared_2(const int8_t *in0, const int8_t *in1, int8_t *out0) {
         .high = 127,
     };
     hil_add_s8(&p, in0, in1, out0);
+    return 0;
 }
 
 /* CONV_2D t3
@@ -114,8 +116,7 @@ static const struct shared_0 layer_0 = {
 };
 
 int32_t tvmgen_tiny_fused_conv_2d_0(void *input0, void *output0) {
-    shared_0(&layer_0, input0, output0);
-    return 0;
+    return shared_0(input0, output0, &layer_0);
 }
 
 /* CONV_2D t5
@@ -126,15 +127,13 @@ static const struct shared_0 layer_1 = {
 };
 
 int32_t tvmgen_tiny_fused_conv_2d_1(void *input0, void *output0) {
-    shared_0(&layer_1, input0, output0);
-    return 0;
+    return shared_0(input0, output0, &layer_1);
 }
 
 /* ADD t7
  * operator 2: int8[1,3,3,2] x int8[1,3,3,2] -> int8[1,3,3,2] */
 int32_t tvmgen_tiny_fused_add_2(void *input0, void *output0) {
-    shared_2(input0, global_const_workspace.constant_0, output0);
-    return 0;
+    return shared_2(input0, global_const_workspace.constant_0, output0);
 }
 
 /* SPLIT t10
@@ -168,8 +167,7 @@ int32_t tvmgen_tiny_fused_concatenation_4(void *input0, void *input1, void *outp
 /* ADD t13
  * operator 6: int8[1,18] x int8[1,18] -> int8[1,18] */
 int32_t tvmgen_tiny_fused_add_5(void *input0, void *input1, void *output0) {
-    shared_2(input0, input1, output0);
-    return 0;
+    return shared_2(input0, input1, output0);
 }
 
 /* Runs the layers in order; -1 as soon as one fails. */
