@@ -105,6 +105,9 @@ CASES: dict[str, tuple[Any, ...]] = {
     "two rows at a time, whole tiles": (
         "CONV_2D", (2, 4, 8, 16), (6, 3, 3, 16), conv("SAME"), "winograd_packed", "conv2d",
     ),
+    "two rows at a time, whole tiles, an odd row": (
+        "CONV_2D", (1, 5, 8, 16), (6, 3, 3, 16), conv("SAME"), "winograd_packed", "conv2d",
+    ),
     "two rows at a time, whole tiles, linear": (
         "CONV_2D", (1, 6, 4, 32), (4, 3, 3, 32),
         conv("SAME", activation="NONE"), "winograd_packed", "conv2d",
