@@ -17,7 +17,7 @@ import pytest
 from campaigns import sampled
 from fuzz_board import fuzz, has_libfuzzer
 from fuzz_mlperf import BENCHMARKS, DICTIONARY, Benchmark, fuzz_program
-from rpc_board import compile_program
+from rpc_board import SANITIZERS, compile_program
 
 from hilc.support.resources import data_dir
 
@@ -295,6 +295,16 @@ def test_a_hostile_line(benchmark: Benchmark, tmp_path: Path) -> None:
     done = fuzz(program, benchmark, [found], keep, runs=20_000, dictionary=DICTIONARY)
     assert done.crash is None, done.output[-4000:]
     assert done.executions >= 20_000
+
+
+def test_a_command_that_asks_for_ever_is_cut_off(tmp_path: Path) -> None:
+    """It is no hang of the server, also where it warms up, which prints nothing."""
+    program = fuzz_program(
+        BENCHMARKS[0], tmp_path / "replay", ("gcc", *SANITIZERS), ["fuzz_replay.c"]
+    )
+    for text in ("infer 1 4000000000%", "infer 4000000000 0%"):
+        (tmp_path / "input").write_text(text)
+        subprocess.run([program, tmp_path / "input"], check=True, timeout=60)
 
 
 @pytest.mark.full

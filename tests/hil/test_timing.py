@@ -398,6 +398,24 @@ def test_a_damaged_answer_to_a_run_is_asked_for_when_it_may_have_ended(board: Bo
         assert sent_at(board, Command.RUN) == near(0, first_s, first_s + 1.5 * exchange_s)
 
 
+def test_on_a_line_that_loses_frames_a_short_run_is_repeated_soon(board: Board) -> None:
+    with connected(board) as client:
+        for _ in range(60):
+            client.memory()
+        board.lie = after(0.001, board)
+        client.run(0)
+        bad = iter([True])
+        board.lie = lambda request, reply: [damaged(reply)] if next(bad, False) else [reply]
+        client.memory()
+        least_s = client._pace.retry_s(line_cost(5, 5))
+        assert 0.002 < least_s < 0.1  # elsewhere it is 0.2 s
+        board.heard.clear()
+        board.lie = no_run
+        with pytest.raises(LinkError):
+            client.run(0)
+        assert sent_at(board, Command.RUN)[:2] == near(0, least_s)
+
+
 def test_a_run_that_was_left_is_waited_for_before_the_next_request(board: Board) -> None:
     with connected(board) as client:
         board.lie = nothing

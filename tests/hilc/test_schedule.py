@@ -592,7 +592,8 @@ def test_other_kernels_may_let_an_output_be_where_the_input_was(
 ) -> None:
     points = [Point(1000, 1, in_place=False), Point(1000, 2), Point(500, 9, in_place=False)]
     frontier, _ = frontier_of(monkeypatch, points)
-    assert list(frontier.partitions()) == points
+    found: list[Any] = list(frontier.partitions())
+    assert found == points
 
 
 def test_a_frontier_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
