@@ -395,16 +395,17 @@ outputs = ["float"]
 scratch = "4 * out_w * channels"
 order = "none"
 [cost.counts]
-pixel = "out_w"
-sum = "pixel * channels"
-tap = "sum * filter_w * rows"
-output = "sum * last"
+sixteen = "out_w * (channels // 16)"
+four = "out_w * ((channels - channels // 16 * 16 + 3) // 4)"
+sixteen_tap = "sixteen * filter_w * rows"
+four_tap = "four * filter_w * rows"
+output = "out_w * ((channels + 3) // 4) * last"
 [cost.on.cortex-m55]
-call = 30
-pixel = 20
-sum = 1
-tap = 0.7
-output = 3
+sixteen = 17.47
+four = 13.51
+sixteen_tap = 9.929
+four_tap = 3.501
+output = 30.63
 @*/
 struct hil_average_rows_f32_mve {
     HIL_AVERAGE_ROWS_FIELDS;
@@ -437,14 +438,17 @@ outputs = ["float"]
 scratch = "4 * channels"
 order = "none"
 [cost.counts]
-channel = "channels"
-element = "channels * pixels"
-output = "channels * last"
+sixteen = "channels // 16"
+four = "(channels - channels // 16 * 16 + 3) // 4"
+sixteen_tap = "sixteen * pixels"
+four_tap = "four * pixels"
+output = "(channels + 3) // 4 * last"
 [cost.on.cortex-m55]
-call = 30
-channel = 1
-element = 0.7
-output = 3
+sixteen = 2.875
+four = 5.475
+sixteen_tap = 12.21
+four_tap = 3.382
+output = 22.73
 @*/
 struct hil_mean_rows_f32_mve {
     HIL_MEAN_ROWS_FIELDS;
