@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hil.board import Board, MemoryRegion
 from hil.cli.console import shown_name, table
-from hil.energy import Energy
-from hil.firmware.build import Firmware, Sizes
 from hil.support.fused import group_text
-from hil.verify import Difference, LayerReport, Report, TensorReport
-from hil.verify.bench import BenchReport
-from hil.verify.diagnosis import Diagnosis
-from hil.verify.fidelity import Fidelity
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded, Module
 from hilc.ir import Array, FixedSize, FloatLayer, RoundedBias
 from hilc.lowering.choice import ChoiceReport
@@ -22,7 +16,13 @@ from hilc.schedule.tuning import Tuning
 from hilc.support.suggest import counted
 
 if TYPE_CHECKING:
+    from hil.energy import Energy
+    from hil.firmware.build import Firmware, Sizes
     from hil.probe.flash import Flashed
+    from hil.verify import Difference, LayerReport, Report, TensorReport
+    from hil.verify.bench import BenchReport
+    from hil.verify.diagnosis import Diagnosis
+    from hil.verify.fidelity import Fidelity
 
 #: The unit printed with a count.
 COUNTER_NOTES = {

@@ -9,26 +9,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hil
 from hil.board import Board, load_board
 from hil.cli.byte_counts import parse_bytes
 from hil.cli.console import Console
 from hil.cli.render import flashed_text
-from hil.device import Device
-from hil.device.session import check_way
 from hil.errors import HilError, HilWarning, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelOptions, load_libraries
 from hil.runners import Choice, runner_named
-from hil.verify.oracle import definition_of
-from hil.verify.samples import load_array
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.options import CHOICES
 from hilc.ir import Array
 from hilc.memory.program import Pin, PoolSpec
 from hilc.schedule.tuning import load_tuning
 from hilc.target import load_cpu
+
+if TYPE_CHECKING:
+    from hil.device import Device
 
 #: An option of the compiler with a word as its value, as the hints of the compiler name it.
 _KEYWORD = re.compile(rf"\b({'|'.join(CHOICES)}|reference)=([a-z-]+)\b")
@@ -38,6 +38,12 @@ def compile_options(
     args: argparse.Namespace, board: Board | None, for_firmware: bool
 ) -> ModelOptions:
     """Return the compiler's options of a command line; ``--cpu`` overrides the board's core."""
+    # Not at the top: what compares takes longer to import than many a model to compile.
+    compared_with = None
+    if args.compares and args.reference:
+        from hil.verify.oracle import definition_of
+
+        compared_with = definition_of(args.reference)
     memory = parse_memory(args.memory, board) if args.memory else ()
     if args.tuning is not None and board is not None:
         _tell_counter(args.tuning, board)
@@ -54,7 +60,7 @@ def compile_options(
         fold_constant_channels=args.fold_constant_channels,
         allow_float=args.allow_float,
         reference=None if args.compares else args.reference,
-        compared_with=definition_of(args.reference) if args.compares and args.reference else None,
+        compared_with=compared_with,
         ram=args.ram,
         flash=args.flash,
         tuning=args.tuning,
@@ -108,6 +114,10 @@ def parse_shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
 def read_constants(words: Sequence[str]) -> dict[str, Array]:
     """Return the array of each input of ``--constant NAME=F.npy``."""
     constants: dict[str, Array] = {}
+    if not words:
+        return constants
+    from hil.verify.samples import load_array
+
     for word in words:
         name, _, path = word.partition("=")
         if not name or not path:
@@ -126,6 +136,8 @@ def board_of(args: argparse.Namespace) -> Board:
 
 def reachable_board(args: argparse.Namespace) -> Board:
     """Return the board of the arguments; raise before a build if it cannot be reached."""
+    from hil.device.session import check_way
+
     board = board_of(args)
     choice = Choice(
         args.probe,
