@@ -47,6 +47,13 @@ def _next(plan: Explanation) -> str:
     if plan.saving is None:
         return "no program with less memory was found"
     saved, more = plan.saving.nbytes, plan.saving.instructions
+    if more < 0:
+        # Of a program that was chosen for its flash.
+        return (
+            f"saving another {saved:,} bytes costs flash and saves {-more:,} instructions by "
+            f"estimate ({100 * more / max(plan.saving.of, 1):+.1f} %), with --ram "
+            f"{plan.workspace_bytes - saved}"
+        )
     return (
         f"saving another {saved:,} bytes costs {more:,} more instructions by estimate "
         f"({100 * more / max(plan.saving.of, 1):+.1f} %), with --ram {plan.workspace_bytes - saved}"

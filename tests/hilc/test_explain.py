@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from noise_campaign import DIGITS
 from small_models import SMALL_MODELS
 
 import hilc
 from hil.cli.plan_report import plan_text
 from hil.page.plan_json import plan_from_json, plan_json
+from hilc.errors import InputError
 from hilc.frontends import load_model
 from hilc.lowering.choice import Choice, Group
 from hilc.memory.explain import Explanation, explain
@@ -89,6 +92,22 @@ def test_the_next_saving_is_a_program_that_can_be_had() -> None:
     library = hilc.compile(graph, cpu="cortex-m4", ram=smaller, pools="external", io_in_pool=True)
     assert library.modules[0].workspace_bytes == smaller
     assert f"--ram {smaller}" in plan_text(told)
+
+
+@pytest.mark.parametrize("options", [{"optimize": "size"}, {"flash": 12_000}, {"flash": 16_000}])
+def test_the_next_saving_keeps_the_goal_and_the_limit_of_flash(options: dict[str, Any]) -> None:
+    graph = load_model(DIGITS / "digits.tflite")
+    given: dict[str, Any] = {"cpu": "cortex-m4", "pools": "external", "io_in_pool": True, **options}
+    told = hilc.explain(graph, **given)
+    assert isinstance(told, Explanation)
+    if told.saving is None:
+        with pytest.raises(InputError):
+            hilc.compile(graph, ram=told.workspace_bytes - 1, **given)
+        return
+    smaller = told.workspace_bytes - told.saving.nbytes
+    assert hilc.compile(graph, ram=smaller, **given).modules[0].workspace_bytes == smaller
+    fewer = told.saving.instructions < 0
+    assert ("more instructions" not in plan_text(told)) == fewer
 
 
 def test_a_tensor_is_named_as_bench_names_its_layer() -> None:

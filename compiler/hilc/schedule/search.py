@@ -35,14 +35,21 @@ class Found:
     #: Goal that determines the code that layers share.
     sharing: str
     _goals: Goals
+    #: What was asked for.
+    _optimize: str
+    _flash: int | None
 
     def next_saving(self) -> Saving | None:
-        """Return the fastest program with less memory; None if there is none."""
+        """Return the program for the same goal and limit of flash with less memory; None if there
+        is none.
+        """
         here = self.report.chosen
+        ram = self.program.workspace_bytes - 1
         try:
-            smaller = self._goals.within(self.program.workspace_bytes - 1, None)
+            _, report = choose(self._goals, optimize=self._optimize, ram=ram, flash=self._flash)
         except InputError:
             return None
+        smaller = report.chosen
         return Saving(
             here.workspace_bytes - smaller.workspace_bytes,
             smaller.instructions - here.instructions,
@@ -77,7 +84,7 @@ def search(
         except InputError as error:
             refusal = error
             continue
-        found = Found(planned.program, planned.choice, report, sharing, goals)
+        found = Found(planned.program, planned.choice, report, sharing, goals, optimize, flash)
         if best is None or _instructions(found, policy) < _instructions(best, policy):
             best = found
         if report.chosen == report.fastest:
