@@ -62,6 +62,7 @@ def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
     if form.multiplier > 1 or ties(form.requantization):
         return []
     shape = form.shape
+    # Behind the others, which serve bands of few rows better.
     strips = list(_depthwise_strips(form))
     found: list[HilDepthwiseConv2dS8Mve] = []
     pixels = form.images.out_h * form.images.out_w
@@ -79,7 +80,7 @@ def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
         if scratch < least:
             found.append(parameters)
             least = scratch
-    return [*strips, *found] or list(_depthwise_rows(form))
+    return [*found, *strips] or list(_depthwise_rows(form))
 
 
 def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilDepthwiseStripsS8Mve]:

@@ -89,25 +89,31 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
             for count, staged in ((copied, 0), (0, 1))
         ]
     if not ties(outputs):
-        # Rows that may be read where they lie, chunks and all.
-        reading = max(0, (rows * depth - chunks * CHUNK) // depth + 1)
-        for count, way in ((6, HilSixesS8Mve), (4, HilQuadsS8Mve)):
-            direct = min(rows, reading) // count * count
-            if count == 4 or chunks > 1:
-                ways.append(
-                    way(
-                        rows=rows,
-                        depth=depth,
-                        direct=direct,
-                        copied=int(direct < rows),
-                        mve_pixels=quads_of(form.weights, outputs, count == 6),
-                    )
-                )
+        ways.append(_many_rows(form, HilQuadsS8Mve, 4))
         ways = [*_shallow(form), *ways]
     columns = columns_of(form.weights, outputs, step=2, distances=(form.channels, 1))
     if columns is not None:
         ways.append(HilMatmulS8Mve(rows=rows, depth=depth, mve_columns=columns))
+    # Behind the others, which take less scratch for bands of few rows.
+    if not ties(outputs) and chunks > 1:
+        ways.append(_many_rows(form, HilSixesS8Mve, 6))
     return ways
+
+
+def _many_rows(
+    form: MatrixProduct, kernel: type[HilQuadsS8Mve | HilSixesS8Mve], count: int
+) -> HilQuadsS8Mve | HilSixesS8Mve:
+    """Return ``count`` rows at a time."""
+    # Rows that may be read where they lie, chunks and all.
+    last = form.rows * form.depth - -(-form.depth // CHUNK) * CHUNK
+    direct = min(form.rows, max(0, last // form.depth + 1)) // count * count
+    return kernel(
+        rows=form.rows,
+        depth=form.depth,
+        direct=direct,
+        copied=int(direct < form.rows),
+        mve_pixels=quads_of(form.weights, form.requantization, count == 6),
+    )
 
 
 def _shallow(form: MatrixProduct) -> Iterator[HilShallowS8Mve]:
