@@ -131,6 +131,30 @@ CASES: dict[str, tuple[Any, ...]] = {
     "units in fours and rest": (
         "CONV_2D", (1, 3, 4, 58), (24, 1, 1, 58), conv("SAME"), "matmul_pairs", "matmul",
     ),
+    "rows of eight": (
+        "CONV_2D", (1, 5, 7, 8), (6, 1, 1, 8), conv("SAME"), "matmul_pairs", "matmul",
+    ),
+    "many rows of eight": (
+        "CONV_2D", (1, 9, 19, 8), (3, 1, 1, 8), conv("SAME"), "matmul_pairs", "matmul",
+    ),
+    "a last row by itself": (
+        "CONV_2D", (1, 3, 3, 128), (12, 1, 1, 128), conv("SAME"), "matmul_pairs", "matmul",
+    ),
+    "a last row by itself, few units": (
+        "CONV_2D", (1, 5, 1, 11), (5, 1, 1, 11), conv("SAME"), "matmul_pairs", "matmul",
+    ),
+    "most windows reach beyond the image": (
+        "CONV_2D", (2, 9, 9, 1), (8, 10, 4, 1), conv("SAME", 2), "conv2d_pairs", "conv2d",
+    ),
+    "rows and columns that no window reaches": (
+        "CONV_2D", (1, 8, 8, 4), (6, 2, 3, 4), conv((0, 0, 1, 0), 3), "conv2d_pairs", "conv2d",
+    ),
+    "depthwise, four channels at a time": (
+        "DEPTHWISE_CONV_2D", (2, 9, 15, 8), (1, 3, 3, 8), depthwise(1), "depthwise_plane", "",
+    ),
+    "depthwise, four channels and three, stride 2": (
+        "DEPTHWISE_CONV_2D", (1, 11, 26, 7), (1, 3, 3, 7), depthwise(2), "depthwise_plane", "",
+    ),
     "two pixels": ("CONV_2D", (1, 1, 2, 5), (5, 1, 1, 5), conv("SAME"), "matvec", "matmul"),
     "linear": (
         "CONV_2D", (1, 3, 3, 12), (4, 1, 1, 12),
@@ -217,7 +241,7 @@ CASES: dict[str, tuple[Any, ...]] = {
         "FULLY_CONNECTED", (1, 256), (14, 256), {"activation": "RELU"}, "matvec_pairs", "matvec",
     ),
     "a deep row of units in fours and rest, linear": (
-        "FULLY_CONNECTED", (1, 299), (9, 299), {"activation": "NONE"}, "matvec", "matvec",
+        "FULLY_CONNECTED", (1, 299), (9, 299), {"activation": "NONE"}, "matvec", "",
     ),
     "rows of sixteen units, few columns": (
         "FULLY_CONNECTED", (2, 64), (3, 64), {"activation": "RELU"}, "matvec_pairs", "matmul",
@@ -447,6 +471,31 @@ def rectified(layer: Layer) -> Layer:
     assert layer.out.quant is not None
     quant = replace(layer.out.quant, zero_point=(-128,))
     return replace(layer, out=replace(layer.out, quant=quant))
+
+
+def uneven_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
+    """Layers whose channels' scales lie far apart, so that not all of them share a shift."""
+    shapes = (
+        ((1, 3, 3, 128), (12, 1, 1, 128)),
+        ((1, 5, 5, 64), (9, 1, 1, 64)),
+        ((1, 5, 5, 16), (6, 3, 3, 16)),
+    )
+    layers = [
+        rectified(tamed(make_layer(rng, "CONV_2D", "int8", x, w, conv("SAME"))))
+        for x, w in shapes
+        for _ in range(copies)
+    ]
+    return [_uneven(layer, 2 + 2 * (i % 2)) for i, layer in enumerate(layers)]
+
+
+def _uneven(layer: Layer, step: int) -> Layer:
+    x, weights, *rest = layer.ins
+    assert weights is not None
+    assert weights.quant is not None
+    scales = enumerate(weights.quant.scale)
+    scale = tuple(value * 2.0 ** (-step * (i % 5)) for i, value in scales)
+    weights = replace(weights, quant=replace(weights.quant, scale=scale))
+    return replace(layer, ins=(x, weights, *rest))
 
 
 def case_layers(rng: np.random.Generator, family: Family, copies: int) -> list[tuple[Layer, str]]:

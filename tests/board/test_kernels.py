@@ -29,6 +29,7 @@ from kernel_layers import (
     rectified,
     tamed,
     to_even,
+    uneven_layers,
     usual_layer,
     with_ties,
 )
@@ -94,6 +95,7 @@ def linear_layers(rng: np.random.Generator) -> list[Layer]:
     layers += [grouped_layer(rng, "int8") for _ in range(10)]
     layers += [wide_layer(rng, shapes, extreme) for shapes in SHAPES for extreme in (False, True)]
     layers += float_layers(rng)
+    layers += uneven_layers(rng, 8)
     return layers
 
 
@@ -180,6 +182,7 @@ def test_kernels_compiled_for_one_layer_each(name: str, every: int) -> None:
         for op, x, w, attrs in (OF_HELIUM[::3] if BOARDS[name] == "mve" else OF_OTHERS)
     ]
     operators += [random_op(rng, op, dtype) for op, dtype in KINDS if dtype in ARITHMETIC]
+    operators += uneven_layers(rng, 2)
     checks = [
         one
         for i, operator in enumerate(operators)

@@ -18,6 +18,7 @@ from kernel_layers import (
     limit_layers,
     rectified,
     tamed,
+    uneven_layers,
 )
 from linear_layers import Layer, make_layer, random_layer
 from single_op import random_op
@@ -73,6 +74,13 @@ def test_channels_that_no_input_changes():
     layers = extreme_layers(rng, 20)
     names = check(layers)
     assert all(name.startswith("hil_dsp_matmul") for name in names)
+
+
+def test_channels_with_shifts_of_their_own():
+    layers = uneven_layers(np.random.default_rng(20), 8)
+    calls = [call for layer in layers for call in family_calls(layer, DSP)]
+    assert sum("pairs" in c.kernel.name and c.fields["shift"] == 0 for c in calls) > 4
+    check(layers)
 
 
 @pytest.mark.full  # It changes rarely, and takes long.

@@ -615,6 +615,21 @@ def test_a_row_by_four_columns_with_lines(wide: int, activation: str) -> None:
                 check_lines(p, 4 * block + i, [int(v) for v in data[begin : begin + own]])
 
 
+def test_a_column_of_eight() -> None:
+    p = packed(pixels(8, 5, "RELU"), DSP, "hil_dsp_matmul_eight_s8")
+    data = p.fields["stream"]
+    assert len(data) == 7 * 5
+    for column in range(5):
+        words = data[7 * column : 7 * column + 7]
+        halves = words[:4].astype(np.int32).view(np.int16)
+        for unit, word, low in units(8):
+            for half in (0, 1):
+                at = 4 * unit + 2 * word + half
+                assert halves[at] == 256 * p.weight(column, low + 2 * half)
+        assert words[4] == 256 * p.of("bias", column)
+        check_lines(p, column, [int(v) for v in words[5:]])
+
+
 def test_winograd_filters() -> None:
     p = packed(windows(8, 3), DSP, "hil_dsp_winograd_3x3_s8")
     data, count = p.fields["stream"], p.fields["units"]
@@ -707,7 +722,7 @@ def test_a_row_that_is_rounded_twice() -> None:
 
 
 def test_depthwise_planes() -> None:
-    p = packed(planes(5), DSP, "hil_dsp_depthwise_plane_s8", rows=5)
+    p = packed(planes(5), DSP, "hil_dsp_depthwise_plane_s8", rows=5, channels=1)
     taps, own = p.fields["weights"], 3 if p.fields["shift"] else 4
     for channel in range(5):
         for i, tap in enumerate((0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8)):

@@ -188,7 +188,7 @@ class HilDspPairs(FieldGroup):
     wide: int
     #: whether negative sums lack something
     signs: int
-    #: to the right, of all columns
+    #: to the right, of all columns; 0 where each has its own
     shift: int
     #: of each pair of columns in turn: biases, weights, scales
     stream: npt.NDArray[np.int32]
@@ -1165,6 +1165,10 @@ class HilDspConv2dPairsS8(Parameters):
     dsp_pairs: HilDspPairs
     #: a pixel outside the image
     border: npt.NDArray[np.int8]
+    #: rows of the image with the padding, if it is put into scratch, or 0
+    framed_h: int
+    #: columns of that
+    framed_w: int
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -1285,6 +1289,8 @@ class HilDspDepthwisePlaneS8(Parameters):
     beyond: int
     #: of outputs at a time
     rows: int
+    #: of which there are planes at a time, 1 or 4
+    channels: int
     #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     #: of all channels, or 0 where each has its own
@@ -1317,6 +1323,24 @@ class HilDspLstmS16(Parameters):
     dsp_lstm: HilDspLstm
     #: 1: weights of 16 bits, 0: two of 8 in each half-word
     wide: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilDspMatmulEightS8(Parameters):
+    """The fields of ``struct hil_dsp_matmul_eight_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_matmul_eight_s8"
+
+    #: rows of the input, and of the output
+    rows: int
+    #: outputs of a row, up to 255
+    columns: int
+    #: rows at a time
+    group: int
+    #: to the right, of all columns
+    shift: int
+    #: the head draws it
+    stream: npt.NDArray[np.int32]
 
 
 @record(frozen=True, eq=False, kw_only=True)

@@ -34,10 +34,10 @@ def conv2d(form: Convolution) -> list[Parameters]:
     """Return a window at every place of an image."""
     outputs = form.requantization
     first, last = _winograd(form)
-    ways: list[Parameters] = [*first, *_direct(form)]
+    direct, framed = _direct(form)
     packed = packed_columns(form.weights, outputs, PAIR)
     if packed is None:
-        return [*ways, *last]
+        return [*first, *direct, *last, *framed]
     parameters = HilDspConv2dS8(
         images=form.images,
         out_c=form.channels,
@@ -48,24 +48,26 @@ def conv2d(form: Convolution) -> list[Parameters]:
         weights=packed[1],
         pairs=pair_words(*packed),
     )
-    return [*ways, parameters, *last]
+    return [*first, *direct, parameters, *last, *framed]
 
 
-def _direct(form: Convolution) -> list[Parameters]:
-    """Return the convolution from windows that are widened where they lie."""
+def _direct(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
+    """Return the convolution from windows that are widened where they lie, in the image and in one
+    that was put into scratch with its padding.
+    """
     in_c, window, weights = form.images.in_c, form.window, form.weights
     run = window.filter_w * in_c
     if in_c % UNIT != 0:
         # The kernel reads rows of windows in words.
         if window.filter_w > 1 and window.dilation_w != 1:
-            return []
+            return [], []
         # First the whole words of each row, then what is left of each.
         rows = weights.reshape(-1, window.filter_h, run)
         whole = run - run % UNIT
         parts = [rows[:, :, :whole], rows[:, :, whole:]]
         weights = np.concatenate([part.reshape(len(rows), -1) for part in parts], axis=1)
     border = np.full(in_c, form.pad_value, np.int8)
-    return [
+    direct: list[Parameters] = [
         HilDspConv2dPairsS8(
             images=form.images,
             out_c=form.channels,
@@ -74,10 +76,38 @@ def _direct(form: Convolution) -> list[Parameters]:
             units=units_of(form),
             dsp_pairs=pairs,
             border=border,
+            framed_h=0,
+            framed_w=0,
         )
         for pairs in streams_of(weights, form.requantization)
     ]
+    framed: list[Parameters] = [
+        replace(call, framed_h=framed_h, framed_w=framed_w)
+        for framed_h, framed_w in _framed(form)
+        for call in direct
+    ]
+    return direct, framed
 
+
+def _framed(form: Convolution) -> list[tuple[int, int]]:
+    """Return rows and columns of the image with its padding, if windows that reach beyond it are so
+    many that its copy is worth it.
+    """
+    images, window = form.images, form.window
+    height = (images.out_h - 1) * window.stride_h + (window.filter_h - 1) * window.dilation_h + 1
+    width = (images.out_w - 1) * window.stride_w + (window.filter_w - 1) * window.dilation_w + 1
+    small = height * width * images.in_c <= _MOST_FRAMED
+    # Windows are widened in runs.
+    runs = window.dilation_w == 1 or window.filter_w == 1
+    beyond = window.pad_left > 0 or width - window.pad_left > images.in_w
+    if not small or not runs or not beyond:
+        return []
+    # Rows and columns that no window reaches are not there.
+    return [(max(height, window.pad_top), max(width, window.pad_left))]
+
+
+#: Bytes of an image with its padding up to which it is put into scratch.
+_MOST_FRAMED = 4096
 
 #: From a filter's row to four numbers, of which two outputs next to each other are made: twice G.
 _WINOGRAD = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])

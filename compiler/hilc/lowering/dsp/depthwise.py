@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from hilc.lowering.dsp.affine import RightChannels, affine_of, right_channels
@@ -14,6 +16,8 @@ from hilc.lowering.parameters import (
     HilDspDepthwisePlaneS8,
 )
 
+#: Channels that are widened together.
+_PLANES = 4
 #: Pixels of a line of the depthwise kernel's scratch, 32 bytes each.
 _MAX_LINE = 128
 
@@ -28,10 +32,14 @@ def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     channels = right_channels(form.weights, form.requantization)
     if channels is None:
         return []
-    return [*_depthwise_planes(form, channels), *_depthwise_lines(form, channels)]
+    planes = _depthwise_planes(form, channels)
+    fours = [replace(each, channels=_PLANES) for each in planes if form.channels >= _PLANES]
+    return [*planes, *_depthwise_lines(form, channels), *fours]
 
 
-def _depthwise_planes(form: DepthwiseConvolution, channels: RightChannels) -> list[Parameters]:
+def _depthwise_planes(
+    form: DepthwiseConvolution, channels: RightChannels
+) -> list[HilDspDepthwisePlaneS8]:
     """Return a channel's plane at a time: the whole of it, or some rows where that takes much
     scratch.
     """
@@ -44,7 +52,7 @@ def _depthwise_planes(form: DepthwiseConvolution, channels: RightChannels) -> li
     # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
     packed = np.ascontiguousarray(filters[..., (0, 1, 1, 2)]).reshape(-1)
     scales = np.stack([256 * affine.bias, *affine.scales], axis=1).reshape(-1).astype(np.int32)
-    found: list[Parameters] = []
+    planes: list[HilDspDepthwisePlaneS8] = []
     least = 0
     for count in (images.out_h, 8, 2):
         parameters = HilDspDepthwisePlaneS8(
@@ -56,16 +64,17 @@ def _depthwise_planes(form: DepthwiseConvolution, channels: RightChannels) -> li
             line=line,
             beyond=beyond,
             rows=min(count, images.out_h),
+            channels=1,
             in_zero_point=form.pad_value,
             shift=affine.shift,
             weights=packed,
             scales=scales,
         )
         scratch = KernelCall(parameters).scratch_bytes
-        if not found or scratch < least:
-            found.append(parameters)
+        if not planes or scratch < least:
+            planes.append(parameters)
             least = scratch
-    return found
+    return planes
 
 
 def plane_lines(form: DepthwiseConvolution) -> tuple[int, int, int]:

@@ -33,6 +33,7 @@ from hilc.lowering.linear import (
     linear_form,
 )
 from hilc.lowering.parameters import (
+    HilDspMatmulEightS8,
     HilDspMatmulPairsS8,
     HilDspMatmulS8,
     HilDspMatvecPairsS8,
@@ -44,6 +45,9 @@ from hilc.lowering.rounds import rounding_of
 #: Depth from which a single row's weights may take twice the room. They are most of such a model,
 #: and the shallower the layer, the less of its time the products take.
 _DEEP = 256
+#: Depth for which a column's weights stay in registers, columns up to which outputs of a column are
+#: a step of an instruction apart, and rows at a time.
+_EIGHT, _MOST_COLUMNS, _EIGHT_GROUPS = 8, 255, (128, 32)
 #: Rows below which a kernel for single rows is better than one for three at a time.
 _FEW_ROWS = 3
 
@@ -99,6 +103,8 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
             columns=form.channels,
             dsp_pairs=pairs,
         )
+    if form.depth == _EIGHT and form.channels <= _MOST_COLUMNS:
+        yield from _eight(form)
     outputs = form.requantization
     packed = packed_columns(form.weights, outputs, PAIR)
     if packed is not None:
@@ -110,6 +116,25 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
             output_range=outputs.output_range,
             weights=packed[1],
             pairs=pair_words(*packed),
+        )
+
+
+def _eight(form: MatrixProduct) -> Iterator[Parameters]:
+    """Yield the kernel of rows of eight, of which there are many."""
+    channels = right_channels(form.weights, form.requantization)
+    affine = None if channels is None else affine_of(channels, form.requantization)
+    if channels is None or affine is None or not affine.shared:
+        return
+    # A column's units are all that it has: eight elements are two.
+    weights = wide_weights(channels.weights, 1).reshape(form.channels, -1)
+    lines = np.stack([256 * affine.bias, affine.multipliers, affine.addends], axis=1)
+    for group in dict.fromkeys(min(form.rows, group) for group in _EIGHT_GROUPS):
+        yield HilDspMatmulEightS8(
+            rows=form.rows,
+            columns=form.channels,
+            group=group,
+            shift=affine.shift,
+            stream=np.concatenate([weights, lines], axis=1).reshape(-1).astype(np.int32),
         )
 
 

@@ -40,13 +40,16 @@ def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
     """Return the ways to pack the weights in pairs, where that serves."""
     channels = right_channels(matrix, outputs)
     affine = None if channels is None else affine_of(channels, outputs, signs=True)
-    if channels is None or affine is None or not affine.shared:
+    if channels is None or affine is None:
         return []
     pairs = paired_weights(channels.weights, PAIR)
     # Wide weights take twice the room and save an instruction in eight.
     kinds = [(2, True), (3, True)]
     if pairs is not None and matrix.size > SMALL_WEIGHTS:
         kinds = [(3, False), *kinds, (2, False)]
+    if not affine.shared:
+        # Only two rows of wide weights leave registers for shifts.
+        kinds = [(2, True)]
     found = []
     for group, wide in kinds:
         if wide:

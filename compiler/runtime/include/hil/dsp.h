@@ -51,6 +51,33 @@ HIL_INLINE uint32_t hil_dsp_load_part(const int8_t *from, int32_t count) {
     return word;
 }
 
+/* Two words, of what else may lie there. */
+struct hil_dsp_two_words {
+    uint32_t pairs[2];
+} __attribute__((may_alias));
+
+/* Stores two words where words are aligned. */
+HIL_INLINE void hil_dsp_store_two(uint32_t first, uint32_t second, void *to) {
+#if HIL_DSP_ASSEMBLY
+    /* The compiler stores them one by one. Distances that strd can hold are those of the FPU's. */
+    __asm__("strd %1, %2, %0" : "=Uv"(*(struct hil_dsp_two_words *)to) : "r"(first), "r"(second));
+#else
+    const uint32_t pairs[2] = {first, second};
+    memcpy(to, pairs, sizeof pairs);
+#endif
+}
+
+/* The same, and where the next ones go. */
+HIL_INLINE uint32_t *hil_dsp_store_next(uint32_t first, uint32_t second, uint32_t *to) {
+#if HIL_DSP_ASSEMBLY
+    __asm__ volatile("strd %1, %2, [%0], #8" : "+r"(to) : "r"(first), "r"(second) : "memory");
+    return to;
+#else
+    hil_dsp_store_two(first, second, to);
+    return to + 2;
+#endif
+}
+
 /* A half-word among words: stored as such, read with its neighbour as a word. */
 typedef int16_t __attribute__((may_alias)) hil_dsp_half;
 

@@ -11,19 +11,27 @@ name = "hil_dsp_conv2d_pairs_s8"
 requires = ["dsp"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "8 * units * group"
+scratch = "8 * units * group + (framed_h * framed_w * in_c + 3) // 4 * 4"
 order = ["pixels group"]
 reads = "window"
 code = 900
 [cost.counts]
-tile = "batch * ((out_h * out_w + group - 1) // group)"
-whole_tile = "tile * (in_c % 4 == 0)"
+single = "batch * wide * (3 - group) * ((out_h * out_w) % 2)"
+tile = "batch * ((out_h * out_w + group - 1) // group) - single"
+whole_tile = "(tile + single) * (in_c % 4 == 0)"
 whole_unit = "whole_tile * units * group"
-odd_window = "tile * group * (in_c % 4 != 0)"
+whole_border = "whole_unit * filter_w / in_w * (framed_h == 0)"
+odd_window = "(tile + single) * group * (in_c % 4 != 0)"
 odd_unit = "odd_window * units"
-odd_border = "odd_unit * filter_w / in_w"
+odd_border = "odd_unit * filter_w / in_w * (framed_h == 0)"
+framed_byte = "batch * framed_h * framed_w * in_c"
 column_pair = "tile * ((out_c + 1) // 2)"
-output_pair = "column_pair * (group - 0.5 * wide * (3 - group))"
+square_pair = "column_pair * wide * (3 - group)"
+once_pair = "square_pair * (out_c % 4 != 0)"
+own_pair = "square_pair * (shift == 0)"
+single_pair = "single * ((out_c + 1) // 2)"
+single_unit = "single_pair * units"
+output_pair = "(column_pair - square_pair) * group"
 narrow_pair = "column_pair * group * (1 - wide)"
 signed_pair = "column_pair * signs * (1 + 4 * group)"
 unit_weights = "column_pair * units * (5 - wide * (7 - 2 * group))"
@@ -31,18 +39,21 @@ unit_row = "column_pair * units * group"
 long_unit = "column_pair * units * (units > 10) * (units != 16)"
 odd_unit_row = "tile * (out_c % 2) * units * group"
 [cost.on.cortex-m4]
-call = 138.5
-whole_tile = 15.94
-whole_unit = 5.516
-odd_window = 54.36
-odd_border = 21.1
-column_pair = 10.12
-output_pair = 8.053
-narrow_pair = 1.936
+call = 73.76
+whole_tile = 125.9
+whole_unit = 3.805
+whole_border = 5.799
+odd_window = 49.6
+odd_border = 29.2
+framed_byte = 0.8414
+column_pair = 12.41
+single_unit = 8.573
+output_pair = 3.31
+narrow_pair = 4.631
 signed_pair = 0.622
-unit_weights = 1.004
-unit_row = 3.982
-long_unit = 0.2986
+unit_weights = 0.9546
+unit_row = 4.2
+own_pair = 4
 @*/
 struct hil_dsp_conv2d_pairs_s8 {
     HIL_IMAGES_FIELDS;
@@ -52,6 +63,8 @@ struct hil_dsp_conv2d_pairs_s8 {
     int32_t units;         /* of four elements under a window */
     HIL_DSP_PAIRS_FIELDS;
     const int8_t *border; /* a pixel outside the image */
+    int32_t framed_h;     /* rows of the image with the padding, if it is put into scratch, or 0 */
+    int32_t framed_w;     /* columns of that */
 };
 
 /* Where a window's first tap lies in the image. */
@@ -93,6 +106,31 @@ HIL_INLINE int32_t hil_dsp_window_left(const struct hil_dsp_conv2d_pairs_s8 *p, 
     return 2 * p->group * (words + element / 4 * 2 + element % 2) + element % 4 / 2;
 }
 
+/* Units of windows that are widened one after the other. */
+#define HIL_DSP_FEW_UNITS 12
+
+/* Widens whole words of windows within the image. */
+HIL_INLINE void hil_dsp_windows_few(const struct hil_dsp_conv2d_pairs_s8 *p,
+                                    const int8_t *const *windows, uint32_t *to) {
+    const int32_t step = p->dilation_h * p->in_w * p->in_c;
+    const int32_t units = hil_dsp_window_whole(p) / 4;
+#pragma GCC unroll 12
+    for (int32_t unit = 0; unit < p->filter_h * units; unit++) {
+        const int32_t at = unit / units * step + unit % units * 4;
+        uint32_t words[2 * HIL_DSP_MAX_ROWS];
+#pragma GCC unroll 3
+        for (int32_t i = 0; i < p->group; i++) {
+            const uint32_t word = hil_dsp_load(windows[i] + at);
+            words[i] = hil_dsp_even(word);
+            words[p->group + i] = hil_dsp_odd(word);
+        }
+#pragma GCC unroll 3
+        for (int32_t i = 0; i < p->group; i++) {
+            to = hil_dsp_store_next(words[2 * i], words[2 * i + 1], to);
+        }
+    }
+}
+
 /* Windows within the image. */
 HIL_INLINE void hil_dsp_windows_inside(const struct hil_dsp_conv2d_pairs_s8 *p,
                                        const int8_t *const *windows, uint32_t *to) {
@@ -100,7 +138,11 @@ HIL_INLINE void hil_dsp_windows_inside(const struct hil_dsp_conv2d_pairs_s8 *p,
     const int32_t whole = hil_dsp_window_whole(p);
     const int32_t rest = hil_dsp_window_rest(p);
     hil_dsp_half *const left = (hil_dsp_half *)to;
-    for (int32_t row = 0; row < p->filter_h; row++) {
+    const int few = p->filter_h * whole <= 4 * HIL_DSP_FEW_UNITS;
+    if (few && whole > 0) {
+        hil_dsp_windows_few(p, windows, to);
+    }
+    for (int32_t row = few ? p->filter_h : 0; row < p->filter_h; row++) {
         const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
 #pragma GCC unroll 3
         for (int32_t i = 0; i < p->group; i++) {
@@ -211,21 +253,10 @@ HIL_INLINE int hil_dsp_windows_fit(const struct hil_dsp_conv2d_pairs_s8 *p) {
     return last - first + 1 >= 2 * p->group - 1;
 }
 
-/* Widens `group` windows: each row's whole words, row by row, then what is left of the rows. */
-HIL_INLINE void hil_dsp_windows(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
-                                const struct hil_dsp_window *at, uint32_t *to) {
-    /* What lies between two windows of a row that are within the image is, too. */
-    const struct hil_dsp_window last = at[p->group - 1];
-    if (hil_dsp_windows_fit(p) && at[0].y == last.y && hil_dsp_window_inside(p, at[0]) &&
-        hil_dsp_window_inside(p, last)) {
-        const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
-#pragma GCC unroll 3
-        for (int32_t i = 0; i < p->group; i++) {
-            from[i] = in + (at[i].y * p->in_w + at[i].x) * p->in_c;
-        }
-        hil_dsp_windows_inside(p, from, to);
-        return;
-    }
+/* Widens `group` windows, parts of which may lie outside the image: each row's whole words, row by
+ * row, then what is left of the rows. */
+HIL_INLINE void hil_dsp_windows_outside(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
+                                        const struct hil_dsp_window *at, uint32_t *to) {
     if (p->in_c % 4 == 0) {
         hil_dsp_windows_of_pixels(p, in, at, to);
         return;
@@ -235,21 +266,37 @@ HIL_INLINE void hil_dsp_windows(const struct hil_dsp_conv2d_pairs_s8 *p, const i
     }
 }
 
+/* The same for windows wherever they lie. */
+HIL_INLINE void hil_dsp_windows(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
+                                const struct hil_dsp_window *at, uint32_t *to) {
+    /* What lies between two windows of a row that are within the image is, too. */
+    const struct hil_dsp_window last = at[p->group - 1];
+    if (p->framed_h > 0 || (hil_dsp_windows_fit(p) && at[0].y == last.y &&
+                            hil_dsp_window_inside(p, at[0]) && hil_dsp_window_inside(p, last))) {
+        const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
+#pragma GCC unroll 3
+        for (int32_t i = 0; i < p->group; i++) {
+            from[i] = in + (at[i].y * p->in_w + at[i].x) * p->in_c;
+        }
+        hil_dsp_windows_inside(p, from, to);
+        return;
+    }
+    hil_dsp_windows_outside(p, in, at, to);
+}
+
 /* The windows of the next `group` outputs, of which `left` are left, and where the one after these
  * lies. A window beyond the last is the last once more. */
 HIL_INLINE void hil_dsp_windows_next(const struct hil_dsp_conv2d_pairs_s8 *p, int32_t left,
                                      struct hil_dsp_window *next, int32_t *out_x,
                                      struct hil_dsp_window *at) {
-    /* Then all lie in a row. */
-    const int whole = p->out_w % p->group == 0;
 #pragma GCC unroll 3
     for (int32_t i = 0; i < p->group; i++) {
         at[i] = *next;
-        if (whole || i + 1 < left) {
+        if (i + 1 < left) {
             next->x += p->stride_w;
             (*out_x)++;
         }
-        if ((!whole || i + 1 == p->group) && *out_x == p->out_w) {
+        if (*out_x == p->out_w) {
             *out_x = 0;
             next->x = -p->pad_left;
             next->y += p->stride_h;
@@ -257,8 +304,57 @@ HIL_INLINE void hil_dsp_windows_next(const struct hil_dsp_conv2d_pairs_s8 *p, in
     }
 }
 
-HIL_INLINE void hil_dsp_conv2d_pairs_s8(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
-                                        int8_t *out, void *scratch) {
+/* Puts an image with its padding into scratch. */
+HIL_INLINE void hil_dsp_conv2d_framed(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
+                                      int8_t *to) {
+    const int32_t line = p->framed_w * p->in_c;
+    memset(to, p->in_zero_point, (size_t)(p->framed_h * line));
+    to += p->pad_top * line + p->pad_left * p->in_c;
+    /* A window need not reach the last rows and columns. */
+    const int32_t rows = p->framed_h - p->pad_top;
+    const int32_t columns = p->framed_w - p->pad_left;
+    const int32_t size = (columns < p->in_w ? columns : p->in_w) * p->in_c;
+    for (int32_t left = rows < p->in_h ? rows : p->in_h; left > 0; left--) {
+        memcpy(to, in, (size_t)size);
+        in += p->in_w * p->in_c;
+        to += line;
+    }
+}
+
+/* The outputs of a row of whole groups of windows, from row y of the image on. */
+HIL_INLINE void hil_dsp_conv2d_row(const struct hil_dsp_conv2d_pairs_s8 *p,
+                                   const struct hil_dsp_pairs_s8 *pairs, const int8_t *in,
+                                   int32_t y, int8_t *out, uint32_t *scratch) {
+    const struct hil_dsp_window start = {.y = y, .x = 0};
+    const int inside =
+        p->framed_h > 0 || (hil_dsp_windows_fit(p) && hil_dsp_window_inside(p, start));
+    const int32_t last = p->framed_h > 0 ? INT32_MAX : p->in_w - p->filter_w;
+    const int32_t span = (p->group - 1) * p->stride_w;
+    int32_t x = -p->pad_left;
+    for (int32_t left = p->out_w; left > 0; left -= p->group) {
+        if (inside && x >= 0 && x + span <= last) {
+            const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
+#pragma GCC unroll 3
+            for (int32_t i = 0; i < p->group; i++) {
+                from[i] = in + (y * p->in_w + x + i * p->stride_w) * p->in_c;
+            }
+            hil_dsp_windows_inside(p, from, scratch);
+        } else {
+            struct hil_dsp_window at[HIL_DSP_MAX_ROWS];
+            for (int32_t i = 0; i < p->group; i++) {
+                at[i] = (struct hil_dsp_window){.y = y, .x = x + i * p->stride_w};
+            }
+            hil_dsp_windows_outside(p, in, at, scratch);
+        }
+        hil_dsp_pairs_s8(pairs, scratch, hil_dsp_pairs_places(out, p->out_c, p->group, p->group));
+        x += p->group * p->stride_w;
+        out += p->group * p->out_c;
+    }
+}
+
+/* The outputs of all windows of an image. */
+HIL_INLINE void hil_dsp_conv2d_image(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
+                                     int8_t *out, uint32_t *scratch) {
     const struct hil_dsp_pairs_s8 pairs = {
         .units = p->units,
         .count = p->out_c,
@@ -268,18 +364,43 @@ HIL_INLINE void hil_dsp_conv2d_pairs_s8(const struct hil_dsp_conv2d_pairs_s8 *p,
         .shift = p->shift,
         .stream = p->stream,
     };
+    const int32_t windows = p->out_h * p->out_w;
+    if (p->out_w % p->group == 0) {
+        for (int32_t y = 0; y < p->out_h; y++) {
+            hil_dsp_conv2d_row(p, &pairs, in, y * p->stride_h - p->pad_top, out, scratch);
+            out += p->out_w * p->out_c;
+        }
+        return;
+    }
+    struct hil_dsp_window next = {.y = -p->pad_top, .x = -p->pad_left};
+    int32_t out_x = 0;
+    for (int32_t left = windows; left > 0; left -= p->group) {
+        struct hil_dsp_window at[HIL_DSP_MAX_ROWS];
+        hil_dsp_windows_next(p, left, &next, &out_x, at);
+        hil_dsp_windows(p, in, at, scratch);
+        hil_dsp_pairs_s8(&pairs, scratch, hil_dsp_pairs_places(out, p->out_c, left, windows));
+        out += (left < p->group ? left : p->group) * p->out_c;
+    }
+}
+
+HIL_INLINE void hil_dsp_conv2d_pairs_s8(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
+                                        int8_t *out, void *scratch) {
     for (int32_t images = p->batch; images > 0; images--) {
-        struct hil_dsp_window next = {.y = -p->pad_top, .x = -p->pad_left};
-        int32_t out_x = 0;
-        for (int32_t left = p->out_h * p->out_w; left > 0; left -= p->group) {
-            struct hil_dsp_window at[HIL_DSP_MAX_ROWS];
-            hil_dsp_windows_next(p, left, &next, &out_x, at);
-            hil_dsp_windows(p, in, at, (uint32_t *)scratch);
-            hil_dsp_pairs_s8(&pairs, (const uint32_t *)scratch,
-                             hil_dsp_pairs_places(out, p->out_c, left));
-            out += (left < p->group ? left : p->group) * p->out_c;
+        uint32_t *const words = (uint32_t *)scratch;
+        if (p->framed_h > 0) {
+            struct hil_dsp_conv2d_pairs_s8 framed = *p;
+            framed.in_h = p->framed_h;
+            framed.in_w = p->framed_w;
+            framed.pad_top = 0;
+            framed.pad_left = 0;
+            int8_t *const image = (int8_t *)(words + 2 * p->units * p->group);
+            hil_dsp_conv2d_framed(p, in, image);
+            hil_dsp_conv2d_image(&framed, image, out, words);
+        } else {
+            hil_dsp_conv2d_image(p, in, out, words);
         }
         in += p->in_h * p->in_w * p->in_c;
+        out += p->out_h * p->out_w * p->out_c;
     }
 }
 

@@ -24,8 +24,8 @@
  *   plane    in scratch: int16 [rows][line], the zero point around; the right border of a row is
  *            the left border of the next, `beyond` half-words follow the last
  *
- * Order: of `rows` rows of outputs, channel by channel, the rows below them are widened, then the
- * outputs written; a channel's outputs follow from the input of that channel alone.
+ * Order: of `rows` rows of outputs, `channels` channels at a time, the rows below them are widened,
+ * then the outputs written; a channel's outputs follow from the input of that channel alone.
  *
  * Bounds: taps * 256 are half-words, -32768 to 32512. Nine products and the bias add up modulo 2^32
  * to 256 * sum, exactly, as |sum| < 2^23 (`_proven()`). An ldrd reaches 1020 bytes and an strb
@@ -35,11 +35,11 @@
  * Output: that of pairs_s8.h by `affine_of()`; a shift for all channels is part of the ssat, else
  * one instruction more.
  *
- * Scratch: the plane of one channel; `rows` trades it for instructions.
+ * Scratch: the plane of one channel, or of four; `rows` trades it for instructions.
  *
  * Cost: 42 instructions for a 2x2 tile (36 MACs), 48 with stride 2, one more beyond 127 channels;
- * and 2 a pixel for the plane. Measured (`hil tune` on mps2-an386, instructions under QEMU):
- * 25x5x64 (kws) 1.62 a MAC with all rows at once.
+ * and for the planes 2 a pixel, 1.4 of four channels. Measured (`hil tune` on mps2-an386,
+ * instructions under QEMU): 25x5x64 (kws) with all rows at once 1.54 a MAC, of four channels 1.50.
  *
  * Tests: the twin is hil_dsp_plane_output (tests/c/test_dsp_kernels.py, limits:
  * test_sums_at_their_limits); the assembly: tests/board/test_kernels.py. Layout:
@@ -56,28 +56,33 @@ name = "hil_dsp_depthwise_plane_s8"
 requires = ["dsp"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "2 * line * ((rows - 1) * stride + 3) + 2 * beyond"
-order = ["rows rows", "channels 1"]
+scratch = "channels * (2 * line * ((rows - 1) * stride + 3) + 2 * beyond)"
+order = ["rows rows", "channels channels"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
 code = 864
 [cost.counts]
 plane = "batch * in_c * ((out_h + rows - 1) // rows)"
-plane_pixel = "plane * ((rows - 1) * stride + 3) * columns"
+fours = "(channels > 1) * (in_c // 4 * 4 / in_c)"
+plane_pixel = "plane * ((rows - 1) * stride + 3) * columns * (1 - fours)"
+fours_pixel = "plane * ((rows - 1) * stride + 3) * columns * fours"
 dense_channel = "(2 - stride) * batch * in_c"
 square = "dense_channel * (out_h // 2) * (out_w // 2)"
+looped = "square * (out_w // 2 > 3) * (1 + (out_w // 2 % 2 > 0) * (out_w // 2 % 3 > 0))"
 last_column = "dense_channel * (out_h // 2) * (out_w % 2)"
 last_row = "dense_channel * (out_h % 2) * out_w"
 strided_output = "(stride - 1) * batch * in_c * out_h * out_w"
 own_shift = "(shift == 0) * batch * in_c * out_h * out_w"
 [cost.on.cortex-m4]
-plane = 42.14
-plane_pixel = 2.05
-square = 44.6
-last_column = 28.47
-last_row = 13.95
-strided_output = 12.78
-own_shift = 1.165
+plane = 72.68
+plane_pixel = 0.9514
+fours_pixel = 0.5396
+square = 45.0
+looped = 3.123
+last_column = 34.75
+last_row = 9.104
+strided_output = 16.34
+own_shift = 1.516
 @*/
 struct hil_dsp_depthwise_plane_s8 {
     HIL_IMAGES_FIELDS;
@@ -88,12 +93,16 @@ struct hil_dsp_depthwise_plane_s8 {
     int32_t line;          /* half-words from row to row of the plane, an even number */
     int32_t beyond;        /* half-words after the last row, an even number */
     int32_t rows;          /* of outputs at a time */
+    int32_t channels;      /* of which there are planes at a time, 1 or 4 */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     int32_t shift;         /* of all channels, or 0 where each has its own */
     const int8_t *weights; /* [in_c][3 rows][4]: columns 0, 1, 1, 2 of the filter */
     const int32_t
         *scales; /* of each channel: 256 times the bias, multiplier, addend, its own shift */
 };
+
+/* Channels that are widened together. */
+#define HIL_DSP_PLANES 4
 
 /* A row of the filter, times 256: columns 0 and 1, columns 1 and 2. */
 struct hil_dsp_plane_taps {
@@ -262,30 +271,35 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     HIL_DSP_PLANE_LAST_2("r7", 2, "r2")                                                            \
     HIL_DSP_PLANE_FOUR(OWN, NARROWED, SCALED, STORE)
 
+/* The last output of a row: two words of its first row, and on to the next rows; of its others. */
+#define HIL_DSP_PLANE_LOAD_LAST                                                                    \
+    "ldrd r2, r3, [r0], #%c[next_line] - %c[span]\n\t"
+#define HIL_DSP_PLANE_LOAD_BELOW(row) HIL_DSP_PLANE_LOAD(row, (%c[next_line] - %c[span]))
+
 /* Two rows of one output: 24 instructions for 18 products, 25 with stride 2. */
 #define HIL_DSP_PLANE_COLUMN(OWN, NARROWED, SCALED, STORE)                                         \
     "ldr r6, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
-    HIL_DSP_PLANE_LOAD(0, 0)                                                                       \
+    HIL_DSP_PLANE_LOAD_LAST                                                                        \
     HIL_DSP_PLANE_TAP("r4", 0, "r6")                                                               \
-    HIL_DSP_PLANE_LOAD(1, 0)                                                                       \
+    HIL_DSP_PLANE_LOAD_BELOW(1)                                                                    \
     HIL_DSP_PLANE_TAP("r6", 0, "r6") HIL_DSP_PLANE_TAP("r4", 1, "r4")                              \
-    HIL_DSP_PLANE_LOAD(2, 0)                                                                       \
+    HIL_DSP_PLANE_LOAD_BELOW(2)                                                                    \
     HIL_DSP_PLANE_TAP("r6", 1, "r6") HIL_DSP_PLANE_TAP("r4", 2, "r4")                              \
-    HIL_DSP_PLANE_LOAD(3, 0)                                                                       \
+    HIL_DSP_PLANE_LOAD_BELOW(3)                                                                    \
     HIL_DSP_PLANE_TAP("r6", 2, "r6")                                                               \
     HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED, SCALED, STORE)
 
 #define HIL_DSP_PLANE_COLUMN_2(OWN, NARROWED, SCALED, STORE)                                       \
     "ldr r6, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
-    HIL_DSP_PLANE_LOAD(0, 0)                                                                       \
+    HIL_DSP_PLANE_LOAD_LAST                                                                        \
     HIL_DSP_PLANE_TAP("r4", 0, "r6")                                                               \
-    HIL_DSP_PLANE_LOAD(1, 0)                                                                       \
+    HIL_DSP_PLANE_LOAD_BELOW(1)                                                                    \
     HIL_DSP_PLANE_TAP("r4", 1, "r4")                                                               \
-    HIL_DSP_PLANE_LOAD(2, 0)                                                                       \
+    HIL_DSP_PLANE_LOAD_BELOW(2)                                                                    \
     HIL_DSP_PLANE_TAP("r6", 0, "r6") HIL_DSP_PLANE_TAP("r4", 2, "r4")                              \
-    HIL_DSP_PLANE_LOAD(3, 0)                                                                       \
+    HIL_DSP_PLANE_LOAD_BELOW(3)                                                                    \
     HIL_DSP_PLANE_TAP("r6", 1, "r6")                                                               \
-    HIL_DSP_PLANE_LOAD(4, 0)                                                                       \
+    HIL_DSP_PLANE_LOAD_BELOW(4)                                                                    \
     HIL_DSP_PLANE_TAP("r6", 2, "r6")                                                               \
     HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED, SCALED, STORE)
 
@@ -316,29 +330,37 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
 /* One output: 14 instructions for 9 products. */
 #define HIL_DSP_PLANE_SINGLE(OWN, NARROWED, SCALED, STORE)                                         \
     "ldr r4, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
-    HIL_DSP_PLANE_LOAD(0, 0)                                                                       \
+    HIL_DSP_PLANE_LOAD_LAST                                                                        \
     HIL_DSP_PLANE_TAP("r4", 0, "r4")                                                               \
-    HIL_DSP_PLANE_LOAD(1, 0)                                                                       \
+    HIL_DSP_PLANE_LOAD_BELOW(1)                                                                    \
     HIL_DSP_PLANE_TAP("r4", 1, "r4")                                                               \
-    HIL_DSP_PLANE_LOAD(2, 0)                                                                       \
+    HIL_DSP_PLANE_LOAD_BELOW(2)                                                                    \
     HIL_DSP_PLANE_TAP("r4", 2, "r4")                                                               \
     HIL_DSP_PLANE_ONE(OWN, NARROWED, SCALED, STORE)
 
-#define HIL_DSP_PLANE_NOTHING(OWN, NARROWED, SCALED, STORE) ""
+/* None; only on to the next rows. */
+#define HIL_DSP_PLANE_NOTHING(OWN, NARROWED, SCALED, STORE)                                        \
+    "add r0, r0, #%c[next_line] - %c[span]\n\t"
 
-/* Rows of a few blocks, one after the other, or of a loop over them. */
+/* Rows of a few blocks, one after the other, or of a loop over one, two or three. */
 #define HIL_DSP_PLANE_X0(BLOCK, OWN, NARROWED, SCALED, STORE) ""
 #define HIL_DSP_PLANE_X1(BLOCK, OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE)
 #define HIL_DSP_PLANE_X2(BLOCK, OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE)
 #define HIL_DSP_PLANE_X3(BLOCK, OWN, NARROWED, SCALED, STORE)                                      \
     BLOCK(OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE)
-#define HIL_DSP_PLANE_XN(BLOCK, OWN, NARROWED, SCALED, STORE)                                      \
+#define HIL_DSP_PLANE_UNTIL(BLOCKS)                                                                \
     "add r2, r0, #%c[span]\n\t"                                                                    \
     "str r2, " HIL_DSP_PLANE_ROW_END "\n\t"                                                        \
-    "1:\n\t" BLOCK(OWN, NARROWED, SCALED, STORE)                                                   \
+    "1:\n\t" BLOCKS                                                                                \
     "ldr r2, " HIL_DSP_PLANE_ROW_END "\n\t"                                                        \
     "cmp r0, r2\n\t"                                                                               \
     "bne 1b\n\t"
+#define HIL_DSP_PLANE_XN(BLOCK, OWN, NARROWED, SCALED, STORE)                                      \
+    HIL_DSP_PLANE_UNTIL(BLOCK(OWN, NARROWED, SCALED, STORE))
+#define HIL_DSP_PLANE_X2N(BLOCK, OWN, NARROWED, SCALED, STORE)                                     \
+    HIL_DSP_PLANE_UNTIL(HIL_DSP_PLANE_X2(BLOCK, OWN, NARROWED, SCALED, STORE))
+#define HIL_DSP_PLANE_X3N(BLOCK, OWN, NARROWED, SCALED, STORE)                                     \
+    HIL_DSP_PLANE_UNTIL(HIL_DSP_PLANE_X3(BLOCK, OWN, NARROWED, SCALED, STORE))
 
 /* Rows until `in` is where `end` says. What is pushed is where the names above have it. */
 #define HIL_DSP_PLANE_ROWS(TIMES, BLOCK, LAST, OWN, NARROWED, SCALED, STORE)                       \
@@ -346,7 +368,6 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
         "push {r0, r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
         "2:\n\t" TIMES(BLOCK, OWN, NARROWED, SCALED, STORE) LAST(OWN, NARROWED, SCALED, STORE)     \
         "ldr r2, " HIL_DSP_PLANE_END "\n\t"                                                        \
-        "add r0, r0, #%c[next_line] - %c[span]\n\t"                                                \
         "add r1, r1, #%c[next_row]\n\t"                                                            \
         "cmp r0, r2\n\t"                                                                           \
         "bne 2b\n\t"                                                                               \
@@ -369,6 +390,10 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
         HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_X2, BLOCK, LAST, OWN, NARROWED, SCALED, STORE);           \
     } else if (p->out_w / 2 == 3) {                                                                \
         HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_X3, BLOCK, LAST, OWN, NARROWED, SCALED, STORE);           \
+    } else if (p->out_w / 2 % 3 == 0) {                                                            \
+        HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_X3N, BLOCK, LAST, OWN, NARROWED, SCALED, STORE);          \
+    } else if (p->out_w / 2 % 2 == 0) {                                                            \
+        HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_X2N, BLOCK, LAST, OWN, NARROWED, SCALED, STORE);          \
     } else {                                                                                       \
         HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_XN, BLOCK, LAST, OWN, NARROWED, SCALED, STORE);           \
     }
@@ -455,19 +480,14 @@ HIL_INLINE void hil_dsp_plane_outputs(const struct hil_dsp_depthwise_plane_s8 *p
 #if HIL_DSP_ASSEMBLY
     if (hil_dsp_plane_fits(p)) {
         /* With stride 2 one row at a time is nearly as good as two. */
-        if (rows == 1 || (p->stride == 2 && rows % 2 != 0 && rows < 10)) {
-            hil_dsp_plane_turns(p, &c, plane, 1, rows, out);
-            return;
-        }
-        /* Of an odd number the second row is computed twice. */
-        int32_t turns = rows % 2 == 0 ? rows / 2 : 1;
-        do {
+        const int32_t turns = p->stride == 2 && rows % 2 != 0 && rows < 10 ? 0 : rows / 2;
+        if (turns > 0) {
             hil_dsp_plane_turns(p, &c, plane, 2, turns, out);
-            rows -= 2 * turns - rows % 2;
-            turns = rows / 2;
-            plane += p->stride * p->line;
-            out += row;
-        } while (rows > 0);
+        }
+        if (rows > 2 * turns) {
+            hil_dsp_plane_turns(p, &c, plane + 2 * turns * p->stride * p->line, 1, rows - 2 * turns,
+                                out + 2 * turns * row);
+        }
         return;
     }
 #endif
@@ -496,24 +516,6 @@ HIL_INLINE void hil_dsp_plane_clear(int32_t value, int32_t size, int16_t *to) {
     }
 }
 
-/* Two pairs of half-words among half-words. */
-struct hil_dsp_plane_words {
-    uint32_t pairs[2];
-} __attribute__((may_alias));
-
-/* Stores two pairs where words are aligned. */
-HIL_INLINE void hil_dsp_plane_store(uint32_t first, uint32_t second, int16_t *to) {
-#if HIL_DSP_ASSEMBLY
-    /* The compiler stores them one by one. Distances that strd can hold are those of the FPU's. */
-    __asm__("strd %1, %2, %0"
-            : "=Uv"(*(struct hil_dsp_plane_words *)(void *)to)
-            : "r"(first), "r"(second));
-#else
-    const uint32_t pairs[2] = {first, second};
-    memcpy(to, pairs, sizeof pairs);
-#endif
-}
-
 /* Widens a channel of up to sixteen pixels of a row, to where words are aligned. */
 HIL_INLINE void hil_dsp_plane_widen(const int8_t *in, int32_t step, int32_t count, int16_t *to) {
     const int32_t fours = count & ~3;
@@ -522,11 +524,76 @@ HIL_INLINE void hil_dsp_plane_widen(const int8_t *in, int32_t step, int32_t coun
         const int8_t *const from = in + x * step;
         const uint32_t first = hil_dsp_lows((uint32_t)from[0], (uint32_t)from[step]);
         const uint32_t second = hil_dsp_lows((uint32_t)from[2 * step], (uint32_t)from[3 * step]);
-        hil_dsp_plane_store(first, second, to + x);
+        hil_dsp_store_two(first, second, to + x);
     }
 #pragma GCC unroll 3
     for (int32_t x = fours; x < count; x++) {
         to[x] = in[x * step];
+    }
+}
+
+/* Half-words of a plane. */
+HIL_INLINE int32_t hil_dsp_plane_size(const struct hil_dsp_depthwise_plane_s8 *p) {
+    return p->line * ((p->rows - 1) * p->stride + 3) + p->beyond;
+}
+
+/* Where the next pixels of four channels go, each in its plane. */
+struct hil_dsp_plane_places {
+    uint32_t *to[HIL_DSP_PLANES];
+};
+
+/* Widens four channels of four pixels of a row, to where words are aligned. */
+HIL_INLINE void hil_dsp_plane_widen_four(const int8_t *in, int32_t step,
+                                         struct hil_dsp_plane_places *at) {
+    const uint32_t a = hil_dsp_load(in);
+    const uint32_t b = hil_dsp_load(in + step);
+    const uint32_t c = hil_dsp_load(in + 2 * step);
+    const uint32_t d = hil_dsp_load(in + 3 * step);
+    /* Bytes 0 and 2 are of one channel, 1 and 3 of the next. */
+    const uint32_t ab = hil_dsp_lows(a, b);
+    const uint32_t cd = hil_dsp_lows(c, d);
+    at->to[0] = hil_dsp_store_next(hil_dsp_even(ab), hil_dsp_even(cd), at->to[0]);
+    at->to[1] = hil_dsp_store_next(hil_dsp_odd(ab), hil_dsp_odd(cd), at->to[1]);
+    const uint32_t upper_ab = hil_dsp_highs(a, b);
+    const uint32_t upper_cd = hil_dsp_highs(c, d);
+    at->to[2] = hil_dsp_store_next(hil_dsp_even(upper_ab), hil_dsp_even(upper_cd), at->to[2]);
+    at->to[3] = hil_dsp_store_next(hil_dsp_odd(upper_ab), hil_dsp_odd(upper_cd), at->to[3]);
+}
+
+/* Widens four channels of `rows` rows of an image to where they belong in their planes. */
+HIL_INLINE void hil_dsp_plane_fill_four(const struct hil_dsp_depthwise_plane_s8 *p,
+                                        const int8_t *in, int32_t rows, int16_t *to) {
+    const int32_t plane = hil_dsp_plane_size(p);
+    /* A pixel before the first whole word. */
+    const int32_t lead = p->pad_left % 2 != 0 && p->columns > 0;
+    const int32_t fours = (p->columns - lead) / 4;
+    for (; rows > 0; rows--) {
+        const int8_t *from = in + lead * p->in_c;
+        struct hil_dsp_plane_places at;
+#pragma GCC unroll 4
+        for (int i = 0; i < HIL_DSP_PLANES; i++) {
+            if (lead) {
+                to[i * plane] = in[i];
+            }
+            at.to[i] = (uint32_t *)(void *)(to + i * plane + lead);
+        }
+        for (int32_t left = fours / 2; left > 0; left--) {
+            hil_dsp_plane_widen_four(from, p->in_c, &at);
+            hil_dsp_plane_widen_four(from + 4 * p->in_c, p->in_c, &at);
+            from += 8 * p->in_c;
+        }
+        if (fours % 2 != 0) {
+            hil_dsp_plane_widen_four(from, p->in_c, &at);
+        }
+#pragma GCC unroll 3
+        for (int32_t x = lead + 4 * fours; x < p->columns; x++) {
+#pragma GCC unroll 4
+            for (int i = 0; i < HIL_DSP_PLANES; i++) {
+                to[i * plane + x] = in[x * p->in_c + i];
+            }
+        }
+        in += p->in_w * p->in_c;
+        to += p->line;
     }
 }
 
@@ -565,23 +632,45 @@ HIL_INLINE void hil_dsp_plane_fill(const struct hil_dsp_depthwise_plane_s8 *p, c
     }
 }
 
+/* `rows` rows of outputs of `count` channels from `channel` on, from their planes. */
+HIL_INLINE void hil_dsp_plane_channels(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channel,
+                                       int32_t count, const int16_t *planes, int32_t rows,
+                                       int8_t *out) {
+    for (int32_t i = 0; i < count; i++) {
+        hil_dsp_plane_outputs(p, channel + i, planes + i * hil_dsp_plane_size(p), rows,
+                              out + channel + i);
+    }
+}
+
 HIL_INLINE void hil_dsp_depthwise_plane_s8(const struct hil_dsp_depthwise_plane_s8 *p,
                                            const int8_t *in, int8_t *out, void *scratch) {
-    int16_t *const plane = (int16_t *)scratch;
+    int16_t *const planes = (int16_t *)scratch;
+    const int32_t plane = hil_dsp_plane_size(p);
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t y = 0; y < p->out_h; y += p->rows) {
             const int32_t rows = p->out_h - y < p->rows ? p->out_h - y : p->rows;
-            const int32_t size = p->line * ((rows - 1) * p->stride + 3) + p->beyond;
-            hil_dsp_plane_clear(p->in_zero_point, size, plane);
+            hil_dsp_plane_clear(p->in_zero_point, p->channels * plane, planes);
             const int32_t top = y * p->stride - p->pad_top;
             const int32_t first = top < 0 ? 0 : top;
             const int32_t end = top + (rows - 1) * p->stride + 3;
             const int32_t inside = (end < p->in_h ? end : p->in_h) - first;
-            for (int32_t channel = 0; channel < p->in_c; channel++) {
-                hil_dsp_plane_fill(p, in + first * p->in_w * p->in_c + channel, inside,
-                                   plane + (first - top) * p->line + p->pad_left);
-                hil_dsp_plane_outputs(p, channel, plane, rows,
-                                      out + y * p->out_w * p->in_c + channel);
+            int16_t *const to = planes + (first - top) * p->line + p->pad_left;
+            const int8_t *const from = in + first * p->in_w * p->in_c;
+            int8_t *const rows_out = out + y * p->out_w * p->in_c;
+            int32_t channel = 0;
+            if (p->channels == HIL_DSP_PLANES) {
+                for (; channel + HIL_DSP_PLANES <= p->in_c; channel += HIL_DSP_PLANES) {
+                    hil_dsp_plane_fill_four(p, from + channel, inside, to);
+                    hil_dsp_plane_channels(p, channel, HIL_DSP_PLANES, planes, rows, rows_out);
+                }
+            }
+            const int32_t last = p->channels == HIL_DSP_PLANES ? p->in_c % HIL_DSP_PLANES : 1;
+            while (last > 0 && channel < p->in_c) {
+                for (int32_t i = 0; i < last; i++) {
+                    hil_dsp_plane_fill(p, from + channel + i, inside, to + i * plane);
+                }
+                hil_dsp_plane_channels(p, channel, last, planes, rows, rows_out);
+                channel += last;
             }
         }
         in += p->in_h * p->in_w * p->in_c;

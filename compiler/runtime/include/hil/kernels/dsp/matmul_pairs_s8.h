@@ -15,10 +15,16 @@ order = ["pixels group"]
 reads = "rows"
 code = 900
 [cost.counts]
-tile = "(rows + group - 1) // group"
-unit_widened = "tile * units * group"
+single = "wide * (3 - group) * (rows % 2)"
+tile = "(rows + group - 1) // group - single"
+unit_widened = "(tile * group + 2 * single) * units"
 column_pair = "tile * ((columns + 1) // 2)"
-output_pair = "column_pair * (group - 0.5 * wide * (3 - group))"
+square_pair = "column_pair * wide * (3 - group)"
+once_pair = "square_pair * (columns % 4 != 0)"
+own_pair = "square_pair * (shift == 0)"
+single_pair = "single * ((columns + 1) // 2)"
+single_unit = "single_pair * units"
+output_pair = "(column_pair - square_pair) * group"
 narrow_pair = "column_pair * group * (1 - wide)"
 signed_pair = "column_pair * signs * (1 + 4 * group)"
 unit_weights = "column_pair * units * (5 - wide * (7 - 2 * group))"
@@ -26,16 +32,19 @@ unit_row = "column_pair * units * group"
 long_unit = "column_pair * units * (units > 10) * (units != 16)"
 odd_unit_row = "tile * (columns % 2) * units * group"
 [cost.on.cortex-m4]
-call = 35.95
-tile = 12.29
-unit_widened = 5.064
-column_pair = 10.58
-output_pair = 5.718
-narrow_pair = 2.212
-unit_weights = 1.033
-unit_row = 3.897
-long_unit = 0.6964
-odd_unit_row = 7.886
+tile = 17.43
+unit_widened = 5.759
+column_pair = 17.05
+once_pair = 1.142
+single_pair = 23.26
+single_unit = 6.085
+output_pair = 3.678
+narrow_pair = 3.264
+unit_weights = 0.9185
+unit_row = 3.975
+long_unit = 0.7465
+odd_unit_row = 7.585
+own_pair = 4
 @*/
 struct hil_dsp_matmul_pairs_s8 {
     int32_t rows;    /* rows of the input, and of the output */
@@ -62,7 +71,7 @@ HIL_INLINE void hil_dsp_matmul_pairs_s8(const struct hil_dsp_matmul_pairs_s8 *p,
         const int8_t *const rows[] = {in, second, left > 2 ? second + p->depth : second};
         hil_dsp_pairs_widen(p->group, rows, p->depth, (uint32_t *)scratch);
         hil_dsp_pairs_s8(&pairs, (const uint32_t *)scratch,
-                         hil_dsp_pairs_places(out, p->columns, left));
+                         hil_dsp_pairs_places(out, p->columns, left, p->rows));
         in += p->group * p->depth;
         out += p->group * p->columns;
     }

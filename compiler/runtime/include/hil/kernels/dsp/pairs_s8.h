@@ -15,11 +15,14 @@
  *   r0 r1 r2    half-words of the rows           r7   untouched: a frame pointer may live there
  *   r3 r12      two words of weights             memory: where rows start and end, outputs, steps
  *
- * Of 2 rows and wide weights a unit is loaded at once, which takes all registers, the caller's r7
- * being on the stack:
+ * Of 2 rows and wide weights a unit is loaded at once, which takes all registers. A last row that
+ * is by itself has the same, without the second row's sums:
  *
  *   r0 r1 r2 r3     even elements of both rows, then odd ones
  *   r6 r7 r10 r12   even weights of both columns, then odd ones
+ *   stack: +0 +4 the byte before the outputs of each row  +8 where the stream ends
+ *          +12 where rows start  +16 their last whole four of units  +20 where they end  +24 shift
+ *          +28 the caller's r7, in which a compiler may keep its frame
  *
  * Data: rows are widened to scratch by hil_dsp_widen_rows, hil_dsp_windows. A unit of 3 rows,
  * bytes:
@@ -36,11 +39,12 @@
  *   wide    +0       256 * b0     +4   256 * b1
  *           +8 + 16u 256 * w of 4u | 4u + 2: column 0, column 1; of 4u + 1 | 4u + 3: both again
  *           +8 + 16U scales
- *   scales  multiplier, addend and, with signs, lacking: of column 0, then of column 1
+ *   scales  multiplier, addend and, with signs, lacking, or its own shift where shift is 0: of
+ * column 0, then of column 1
  *
  * Order: all rows of a group are read before its first output is written; outputs go pair of
  * columns by pair, the last row's first, so a row that is not wanted may share the first row's
- * place.
+ * place. Of two rows of wide weights it is not computed.
  *
  * Bounds: smlad adds modulo 2^32.
  *   packed  256 * w1 + w0 is a half-word unless w1 = -128 and w0 < 0, which `paired_weights()`
@@ -55,15 +59,15 @@
  * `_lines()` proves for each channel that this line and the reference's double rounding give each
  * of the 256 outputs first for the same sum; both rise with the sum, so they agree for all. With
  * signs negative sums lose `lacking`, one unit of the first rounding. One shift, a constant, serves
- * all channels.
+ * all channels; two rows of wide weights leave registers for shifts of each.
  *
  * Scratch: 8 bytes a unit and row.
  *
  * Cost: a unit takes 17 instructions packed and 16 wide for 24 MACs of 3 rows, 13 and 10 for 16 of
- * 2; a pair of columns 27 more of 3 rows, 33 packed, and 18 of 2 wide rows. Measured (`hil tune` on
- * mps2-an386, instructions under QEMU) a MAC: 1x1 25x5x64 to 64 (kws, hil_dsp_matmul_pairs_s8)
- * 0.817 packed, 0.760 wide, of 2 rows 0.962 and 0.718; 3x3 of 64 channels (ic,
- * hil_dsp_conv2d_pairs_s8) 0.780, 0.735, of 2 rows 0.886 and 0.679.
+ * 2, 6 wide for 8 of 1; a pair of columns 27 more of 3 rows, 33 packed, and of 2 wide rows 18, 16.5
+ * of two pairs in a turn. Measured (`hil tune` on mps2-an386, instructions under QEMU) a MAC: 1x1
+ * 25x5x64 to 64 (kws, hil_dsp_matmul_pairs_s8) 0.817 packed, 0.760 wide, of 2 rows 0.962 and
+ * 0.710; 3x3 of 64 channels (ic, hil_dsp_conv2d_pairs_s8) 0.780, 0.735, of 2 packed rows 0.886.
  *
  * Tests: the twin is hil_dsp_pairs_s8_sums with hil_dsp_scaled, which other cores and the host run
  * (tests/c/test_dsp_kernels.py, sanitizers and guard bytes; limits: test_sums_at_their_limits); the
@@ -81,7 +85,7 @@
     int32_t group;        /* rows at a time, 2 or 3 */                                             \
     int32_t wide;         /* whether weights are wide */                                           \
     int32_t signs;        /* whether negative sums lack something */                               \
-    int32_t shift;        /* to the right, of all columns */                                       \
+    int32_t shift;        /* to the right, of all columns; 0 where each has its own */             \
     const int32_t *stream /* of each pair of columns in turn: biases, weights, scales */
 
 struct hil_dsp_pairs_s8 {
@@ -90,15 +94,21 @@ struct hil_dsp_pairs_s8 {
     HIL_DSP_PAIRS_FIELDS;
 };
 
+/* Words of the stream for the scale of a column. */
+HIL_INLINE int32_t hil_dsp_pairs_scale(const struct hil_dsp_pairs_s8 *p) {
+    return p->signs || p->shift == 0 ? 3 : 2;
+}
+
 /* Words of the stream for a pair of columns. */
 HIL_INLINE int32_t hil_dsp_pairs_words(const struct hil_dsp_pairs_s8 *p) {
-    return 2 + p->units * (p->wide ? 4 : 2) + (p->signs ? 6 : 4);
+    return 2 + p->units * (p->wide ? 4 : 2) + 2 * hil_dsp_pairs_scale(p);
 }
 
 /* Where outputs go: a row's, from there to the second's and to the third's. */
 struct hil_dsp_places {
     int8_t *out;
     int32_t steps[2];
+    int single; /* whether only the first row is wanted, of two at a time */
 };
 
 #if HIL_DSP_ASSEMBLY
@@ -153,9 +163,9 @@ struct hil_dsp_places {
     "ldmia %[rows]!, {r0, r1, r2, r3}\n\t"
 
 #define HIL_DSP_ODD_WIDE_2                                                                         \
-    "smlad %[s0], r2, r10, %[s0]\n\t"                                                             \
-    "smlad %[s1], r3, r10, %[s1]\n\t"                                                             \
-    "smlad %[s3], r2, r12, %[s3]\n\t"                                                             \
+    "smlad %[s0], r2, r10, %[s0]\n\t"                                                              \
+    "smlad %[s1], r3, r10, %[s1]\n\t"                                                              \
+    "smlad %[s3], r2, r12, %[s3]\n\t"                                                              \
     "smlad %[s4], r3, r12, %[s4]\n\t"
 
 #define HIL_DSP_UNIT_WIDE_2                                                                        \
@@ -163,6 +173,17 @@ struct hil_dsp_places {
     HIL_DSP_DUAL_2("s0", "s1", "r6")                                                               \
     HIL_DSP_DUAL_2("s3", "s4", "r7")                                                               \
     HIL_DSP_ODD_WIDE_2
+
+/* The same for a single row, the first of both. */
+#define HIL_DSP_ODD_WIDE_1                                                                         \
+    "smlad %[s0], r2, r10, %[s0]\n\t"                                                              \
+    "smlad %[s3], r2, r12, %[s3]\n\t"
+
+#define HIL_DSP_UNIT_WIDE_1                                                                        \
+    HIL_DSP_LOAD_WIDE_2                                                                            \
+    "smlad %[s0], r0, r6, %[s0]\n\t"                                                               \
+    "smlad %[s3], r0, r7, %[s3]\n\t"                                                               \
+    HIL_DSP_ODD_WIDE_1
 
 /* Sums as 256 times what they are. */
 #define HIL_DSP_SPLIT_PACKED_3                                                                     \
@@ -180,9 +201,8 @@ struct hil_dsp_places {
     "lsl %[s1], %[s1], #8\n\t"
 
 #define HIL_DSP_SPLIT_WIDE_3
-#define HIL_DSP_SPLIT_WIDE_2
 
-#define HIL_DSP_SCALED(sum, multiplier, addend)                                                     \
+#define HIL_DSP_SCALED(sum, multiplier, addend)                                                    \
     "smmla %[" sum "], %[" sum "], " multiplier ", " addend "\n\t"
 
 #define HIL_DSP_SCALES_PLAIN_3                                                                     \
@@ -212,6 +232,23 @@ struct hil_dsp_places {
     HIL_DSP_SCALED_SIGNED("s0") HIL_DSP_SCALED_SIGNED("s1")                                        \
     "ldmia %[stream]!, {r0, r1, r2}\n\t"                                                           \
     HIL_DSP_SCALED_SIGNED("s3") HIL_DSP_SCALED_SIGNED("s4")
+
+#define HIL_DSP_SCALES_OWN_2                                                                       \
+    "ldmia %[stream]!, {r0, r1, r2, r3, r6, r7}\n\t"                                               \
+    HIL_DSP_SCALED("s0", "r0", "r1") HIL_DSP_SCALED("s1", "r0", "r1")                              \
+    HIL_DSP_SCALED("s3", "r3", "r6") HIL_DSP_SCALED("s4", "r3", "r6")
+
+#define HIL_DSP_SCALES_PLAIN_1                                                                     \
+    "ldmia %[stream]!, {r0, r1, r2, r3}\n\t"                                                       \
+    HIL_DSP_SCALED("s0", "r0", "r1") HIL_DSP_SCALED("s3", "r2", "r3")
+
+#define HIL_DSP_SCALES_SIGNED_1                                                                    \
+    "ldmia %[stream]!, {r0, r1, r2}\n\t" HIL_DSP_SCALED_SIGNED("s0")                               \
+    "ldmia %[stream]!, {r0, r1, r2}\n\t" HIL_DSP_SCALED_SIGNED("s3")
+
+#define HIL_DSP_SCALES_OWN_1                                                                       \
+    "ldmia %[stream]!, {r0, r1, r2, r3, r6, r7}\n\t"                                               \
+    HIL_DSP_SCALED("s0", "r0", "r1") HIL_DSP_SCALED("s3", "r3", "r6")
 
 /* To the right by a constant, or by what lies in memory. */
 #define HIL_DSP_NARROWED_CONSTANT(sum) "ssat %[" sum "], #8, %[" sum "], asr #%c[constant]\n\t"
@@ -302,6 +339,7 @@ struct hil_dsp_places {
 #define HIL_DSP_X8(U) U U U U U U U U
 #define HIL_DSP_X9(U) U U U U U U U U U
 #define HIL_DSP_X15(U) HIL_DSP_X9(U) HIL_DSP_X6(U)
+#define HIL_DSP_X16(U) HIL_DSP_X8(U) HIL_DSP_X8(U)
 
 #define HIL_DSP_UNTIL(label, units, end)                                                           \
     label ":\n\t" units                                                                            \
@@ -338,38 +376,138 @@ struct hil_dsp_places {
           [steps] "m"(to.steps), [shift] "m"(shift), [constant] "i"(constant ? p->shift : 0)       \
         : "r0", "r1", "r2", "r3", "cc", "memory")
 
-/* The same for two rows of wide weights. A compiler may keep its frame in r7, so that one is saved
- * here, and what else is needed is on the stack: 18 instructions besides the units. */
-#define HIL_DSP_PAIRS_SQUARE(MODE, TIMES, SCALES, SHIFT)                                           \
+/* A single row of wide weights starts from both sums, too. */
+#define HIL_DSP_SPREAD_1
+#define HIL_DSP_FIRST_WIDE_1 HIL_DSP_UNIT_WIDE_1
+
+/* Shifts of wide weights for two rows and one: a constant, what lies on the stack, or what the scales
+ * end with. */
+#define HIL_DSP_SQUARE_SHIFT_CONSTANT
+#define HIL_DSP_SQUARE_SHIFT_VARIABLE "ldr %[w], [sp, #24]\n\t"
+#define HIL_DSP_SQUARE_SHIFT_OWN
+#define HIL_DSP_SQUARE_BY_CONSTANT(sum, own) HIL_DSP_NARROWED_CONSTANT(sum)
+#define HIL_DSP_SQUARE_BY_VARIABLE(sum, own) HIL_DSP_NARROWED_VARIABLE(sum)
+#define HIL_DSP_SQUARE_BY_OWN(sum, own)                                                            \
+    "asr %[" sum "], %[" sum "], " own "\n\t"                                                      \
+    "ssat %[" sum "], #8, %[" sum "]\n\t"
+#define HIL_DSP_SQUARE_NARROWED_1(BY) BY("s0", "r2") BY("s3", "r7")
+#define HIL_DSP_SQUARE_NARROWED_2(BY) BY("s1", "r2") BY("s4", "r7") BY("s0", "r2") BY("s3", "r7")
+
+/* A pair of columns until its outputs, and where these go: one before is in r0, and for a second row
+ * in r1. */
+#define HIL_DSP_SQUARE_PAIR(MODE, TIMES, SCALES, SHIFT, ROWS)                                      \
+    "ldrd %[s0], %[s3], [%[stream]], #8\n\t"                                                       \
+    MODE(TIMES, HIL_DSP_UNIT_WIDE_##ROWS, HIL_DSP_FIRST_WIDE_##ROWS, HIL_DSP_SPREAD_##ROWS,        \
+         "[sp, #16]", "[sp, #20]")                                                                 \
+    HIL_DSP_SCALES_##SCALES##_##ROWS                                                               \
+    HIL_DSP_SQUARE_SHIFT_##SHIFT                                                                   \
+    HIL_DSP_SQUARE_NARROWED_##ROWS(HIL_DSP_SQUARE_BY_##SHIFT)                                      \
+    "ldmia sp, {r0, r1, r2, r11}\n\t"
+#define HIL_DSP_SQUARE_STORED(first, second, at, first_place, second_place)                        \
+    "strb %[" first "], [" at ", #" first_place "]\n\t"                                            \
+    "strb %[" second "], [" at ", #" second_place "\n\t"
+
+#define HIL_DSP_SQUARE_ONCE_1(MODE, TIMES, SCALES, SHIFT)                                          \
+    HIL_DSP_SQUARE_PAIR(MODE, TIMES, SCALES, SHIFT, 1)                                             \
+    HIL_DSP_SQUARE_STORED("s0", "s3", "r0", "1", "2]!")                                            \
+    "str r0, [sp]\n\t"
+#define HIL_DSP_SQUARE_ONCE_2(MODE, TIMES, SCALES, SHIFT)                                          \
+    HIL_DSP_SQUARE_PAIR(MODE, TIMES, SCALES, SHIFT, 2)                                             \
+    HIL_DSP_SQUARE_STORED("s1", "s4", "r1", "1", "2]!")                                            \
+    HIL_DSP_SQUARE_STORED("s0", "s3", "r0", "1", "2]!")                                            \
+    "strd r0, r1, [sp]\n\t"
+#define HIL_DSP_SQUARE_TWICE_2(MODE, TIMES, SCALES, SHIFT)                                         \
+    HIL_DSP_SQUARE_PAIR(MODE, TIMES, SCALES, SHIFT, 2)                                             \
+    HIL_DSP_SQUARE_STORED("s1", "s4", "r1", "1", "2]")                                             \
+    HIL_DSP_SQUARE_STORED("s0", "s3", "r0", "1", "2]")                                             \
+    HIL_DSP_SQUARE_PAIR(MODE, TIMES, SCALES, SHIFT, 2)                                             \
+    HIL_DSP_SQUARE_STORED("s1", "s4", "r1", "3", "4]!")                                            \
+    HIL_DSP_SQUARE_STORED("s0", "s3", "r0", "3", "4]!")                                            \
+    "strd r0, r1, [sp]\n\t"
+
+/* Pairs of columns until the last, for two rows of wide weights or one, a pair in a turn or two. A
+ * compiler may keep its frame in r7, so that one is saved here, and what else is needed is on the
+ * stack: for two rows 18 instructions a pair besides the units, 16.5 of two pairs. */
+#define HIL_DSP_SQUARE(TURN, MODE, TIMES, SCALES, SHIFT)                                           \
     __asm__ volatile(                                                                              \
         "push {r0, r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
         "mov %[rows], r3\n\t"                                                                      \
         "1:\n\t"                                                                                   \
-        "ldrd %[s0], %[s3], [%[stream]], #8\n\t"                                                   \
-        MODE(TIMES, HIL_DSP_UNIT_WIDE_2, HIL_DSP_FIRST_WIDE_2, HIL_DSP_SPREAD_2, "[sp, #16]",      \
-             "[sp, #20]")                                                                          \
-        HIL_DSP_SCALES_##SCALES##_2                                                                \
-        HIL_DSP_SQUARE_SHIFT_##SHIFT                                                               \
-        HIL_DSP_NARROWED_##SHIFT("s1") HIL_DSP_NARROWED_##SHIFT("s4")                              \
-        HIL_DSP_NARROWED_##SHIFT("s0") HIL_DSP_NARROWED_##SHIFT("s3")                              \
-        "ldmia sp, {r0, r1, r2, r11}\n\t"                                                          \
-        "strb %[s1], [r0, r1]\n\t"                                                                 \
-        "strb %[s0], [r0], #1\n\t"                                                                 \
-        "strb %[s4], [r0, r1]\n\t"                                                                 \
-        "strb %[s3], [r0], #1\n\t"                                                                 \
-        "str r0, [sp]\n\t"                                                                         \
+        HIL_DSP_SQUARE_##TURN(MODE, TIMES, SCALES, SHIFT)                                          \
         "cmp %[stream], r2\n\t"                                                                    \
         "bne 1b\n\t"                                                                               \
         "ldr r7, [sp, #28]\n\t"                                                                    \
         "add sp, sp, #32\n\t"                                                                      \
-        : "+r"(out), "+r"(step), "+r"(at_last), "+r"(at_start), [s0] "+r"(at_middle),              \
+        : "+r"(out), "+r"(second), "+r"(at_last), "+r"(at_start), [s0] "+r"(at_middle),            \
           [s1] "+r"(at_end), "+r"(by), [s3] "=&r"(s3), [s4] "=&r"(s4), [rows] "=&r"(rows),         \
           [w] "=&r"(w), [stream] "+r"(stream)                                                      \
         : [constant] "i"(constant ? p->shift : 0)                                                  \
         : "r10", "cc", "memory")
 
-#define HIL_DSP_SQUARE_SHIFT_CONSTANT
-#define HIL_DSP_SQUARE_SHIFT_VARIABLE "ldr %[w], [sp, #24]\n\t"
+/* Up to ten units and sixteen one after the other, and any number. */
+#define HIL_DSP_SQUARE_FEW(TURN, SCALES, SHIFT)                                                    \
+    if (units == 1) {                                                                              \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X0, SCALES, SHIFT);                         \
+    } else if (units == 2) {                                                                       \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X1, SCALES, SHIFT);                         \
+    } else if (units == 3) {                                                                       \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X2, SCALES, SHIFT);                         \
+    }
+#define HIL_DSP_SQUARE_SOME(TURN, SCALES, SHIFT)                                                   \
+    HIL_DSP_SQUARE_FEW(TURN, SCALES, SHIFT)                                                        \
+    else if (units == 4) {                                                                         \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X3, SCALES, SHIFT);                         \
+    } else if (units == 5) {                                                                       \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X4, SCALES, SHIFT);                         \
+    } else if (units == 6) {                                                                       \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X5, SCALES, SHIFT);                         \
+    } else if (units == 7) {                                                                       \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X6, SCALES, SHIFT);                         \
+    } else if (units == 8) {                                                                       \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X7, SCALES, SHIFT);                         \
+    } else if (units == 9) {                                                                       \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X8, SCALES, SHIFT);                         \
+    } else if (units == 10) {                                                                      \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X9, SCALES, SHIFT);                         \
+    } else if (units == 16) {                                                                      \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X15, SCALES, SHIFT);                        \
+    }
+#define HIL_DSP_SQUARE_EIGHTS(TURN, SCALES, SHIFT)                                                 \
+    else if (units % 16 == 0) {                                                                    \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X16, SCALES, SHIFT);                            \
+    } else if (units % 8 == 0) {                                                                   \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X8, SCALES, SHIFT);                             \
+    } else if (units % 9 == 0) {                                                                   \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X9, SCALES, SHIFT);                             \
+    }
+#define HIL_DSP_SQUARE_FOURS(TURN, SCALES, SHIFT)                                                  \
+    else if (units % 4 == 0) {                                                                     \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X4, SCALES, SHIFT);                             \
+    } else if (units % 4 == 1) {                                                                   \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X1, SCALES, SHIFT);                        \
+    } else if (units % 4 == 2) {                                                                   \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X2, SCALES, SHIFT);                        \
+    } else {                                                                                       \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X3, SCALES, SHIFT);                        \
+    }
+
+#define HIL_DSP_SQUARE_ANY(TURN, SCALES, SHIFT)                                                    \
+    HIL_DSP_SQUARE_SOME(TURN, SCALES, SHIFT)                                                       \
+    HIL_DSP_SQUARE_EIGHTS(TURN, SCALES, SHIFT)                                                     \
+    HIL_DSP_SQUARE_FOURS(TURN, SCALES, SHIFT)
+#define HIL_DSP_SQUARE_RARE(TURN, SCALES, SHIFT)                                                   \
+    HIL_DSP_SQUARE_FEW(TURN, SCALES, SHIFT)                                                        \
+    HIL_DSP_SQUARE_FOURS(TURN, SCALES, SHIFT)
+
+/* Unknown depths and shifts take a unit in a turn. */
+#define HIL_DSP_SQUARE_UNKNOWN(TURN)                                                               \
+    if (p->signs) {                                                                                \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X1, SIGNED, VARIABLE);                          \
+    } else if (p->shift == 0) {                                                                    \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X1, OWN, OWN);                                  \
+    } else {                                                                                       \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X1, PLAIN, VARIABLE);                           \
+    }
 
 #define HIL_DSP_PAIRS_PACKED_3(MODE, TIMES, SCALES, SHIFT)                                         \
     HIL_DSP_PAIRS_ANY(MODE, TIMES, PACKED, SCALES, SHIFT, 3)
@@ -377,7 +515,6 @@ struct hil_dsp_places {
     HIL_DSP_PAIRS_ANY(MODE, TIMES, PACKED, SCALES, SHIFT, 2)
 #define HIL_DSP_PAIRS_WIDE_3(MODE, TIMES, SCALES, SHIFT)                                           \
     HIL_DSP_PAIRS_ANY(MODE, TIMES, WIDE, SCALES, SHIFT, 3)
-#define HIL_DSP_PAIRS_WIDE_2 HIL_DSP_PAIRS_SQUARE
 #define HIL_DSP_PAIRS(MODE, TIMES, WEIGHTS, SCALES, SHIFT, ROWS)                                   \
     HIL_DSP_PAIRS_##WEIGHTS##_##ROWS(MODE, TIMES, SCALES, SHIFT)
 
@@ -401,7 +538,7 @@ struct hil_dsp_places {
     } else if (units == 9) {                                                                       \
         HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X8, WEIGHTS, SCALES, CONSTANT, ROWS);              \
     } else if (units == 10) {                                                                      \
-        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X9, WEIGHTS, SCALES, CONSTANT, ROWS);             \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X9, WEIGHTS, SCALES, CONSTANT, ROWS);              \
     } else if (units == 16) {                                                                      \
         HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X15, WEIGHTS, SCALES, CONSTANT, ROWS);             \
     } else if (units % 8 == 0) {                                                                   \
@@ -431,7 +568,47 @@ struct hil_dsp_places {
 
 /* clang-format on */
 
-/* The outputs of all pairs of columns. Rows end `units` units after `start`. */
+/* The outputs of all pairs of columns for two rows of wide weights, or for the first of them. */
+HIL_INLINE void hil_dsp_pairs_s8_square(const struct hil_dsp_pairs_s8 *p, const uint32_t *start,
+                                        struct hil_dsp_places to) {
+    const int constant = __builtin_constant_p(p->shift);
+    const int32_t units = p->units;
+    /* In the order in which they lie on the stack. */
+    register int8_t *out __asm__("r0") = to.out - 1;
+    register int8_t *second __asm__("r1") = to.out + to.steps[0] - 1;
+    register const int32_t *at_last __asm__("r2") =
+        p->stream + hil_dsp_pairs_words(p) * (p->count / 2);
+    register const uint32_t *at_start __asm__("r3") = start;
+    register const uint32_t *at_middle __asm__("r4") = start + 4 * (units - units % 4);
+    register const uint32_t *at_end __asm__("r5") = start + 4 * units;
+    register int32_t by __asm__("r6") = p->shift;
+    register uint32_t s3 __asm__("r8");
+    register uint32_t s4 __asm__("r9");
+    register const uint32_t *rows __asm__("r11");
+    register uint32_t w __asm__("r12");
+    register const int32_t *stream __asm__("lr") = p->stream;
+    if (!constant && to.single) {
+        HIL_DSP_SQUARE_UNKNOWN(ONCE_1)
+    } else if (!constant) {
+        HIL_DSP_SQUARE_UNKNOWN(ONCE_2)
+    } else if (to.single && p->signs) {
+        HIL_DSP_SQUARE_RARE(ONCE_1, SIGNED, CONSTANT)
+    } else if (to.single && p->shift == 0) {
+        HIL_DSP_SQUARE_RARE(ONCE_1, OWN, OWN)
+    } else if (to.single) {
+        HIL_DSP_SQUARE_RARE(ONCE_1, PLAIN, CONSTANT)
+    } else if (p->signs) {
+        HIL_DSP_SQUARE_ANY(ONCE_2, SIGNED, CONSTANT)
+    } else if (p->shift == 0) {
+        HIL_DSP_SQUARE_ANY(ONCE_2, OWN, OWN)
+    } else if (p->count % 4 == 0) {
+        HIL_DSP_SQUARE_ANY(TWICE_2, PLAIN, CONSTANT)
+    } else {
+        HIL_DSP_SQUARE_ANY(ONCE_2, PLAIN, CONSTANT)
+    }
+}
+
+/* The same for two rows of packed weights, or three of any. */
 HIL_INLINE void hil_dsp_pairs_s8_columns(const struct hil_dsp_pairs_s8 *p, const uint32_t *start,
                                          struct hil_dsp_places to) {
     const int constant = __builtin_constant_p(p->shift);
@@ -445,18 +622,6 @@ HIL_INLINE void hil_dsp_pairs_s8_columns(const struct hil_dsp_pairs_s8 *p, const
     register const uint32_t *rows __asm__("r11");
     register uint32_t w __asm__("r12");
     register const int32_t *stream __asm__("lr") = p->stream;
-    if (p->group == 2 && p->wide) {
-        /* In the order in which they lie on the stack. */
-        register int8_t *out __asm__("r0") = to.out;
-        register int32_t step __asm__("r1") = to.steps[0];
-        register const int32_t *at_last __asm__("r2") = last;
-        register const uint32_t *at_start __asm__("r3") = start;
-        register const uint32_t *at_middle __asm__("r4") = middle;
-        register const uint32_t *at_end __asm__("r5") = end;
-        register int32_t by __asm__("r6") = shift;
-        HIL_DSP_PAIRS_KINDS_OF(WIDE, 2)
-        return;
-    }
     register uint32_t s0 __asm__("r4");
     register uint32_t s1 __asm__("r5");
     register uint32_t s2 __asm__("r6");
@@ -512,14 +677,18 @@ HIL_INLINE void hil_dsp_pairs_s8(const struct hil_dsp_pairs_s8 *p, const uint32_
     int32_t column = 0;
 #if HIL_DSP_ASSEMBLY
     if (p->count > 1) {
-        hil_dsp_pairs_s8_columns(p, rows, to);
+        if (p->group == 2 && p->wide) {
+            hil_dsp_pairs_s8_square(p, rows, to);
+        } else {
+            hil_dsp_pairs_s8_columns(p, rows, to);
+        }
         column = p->count & ~1;
     }
 #endif
     for (; column < p->count; column += 2) {
         const int32_t *const pair = p->stream + words * (column / 2);
         const struct hil_dsp_pair_sums sums = hil_dsp_pairs_s8_sums(p, rows, pair);
-        const int32_t *scale = pair + words - (p->signs ? 6 : 4);
+        const int32_t *scale = pair + words - 2 * hil_dsp_pairs_scale(p);
         for (int32_t i = 0; i < 2 && column + i < p->count; i++) {
             for (int32_t row = p->group - 1; row >= 0; row--) {
                 const int32_t sum = sums.s[i][row];
@@ -528,9 +697,9 @@ HIL_INLINE void hil_dsp_pairs_s8(const struct hil_dsp_pairs_s8 *p, const uint32_
                     .addend = p->signs && sum < 0 ? scale[1] - scale[2] : scale[1],
                 };
                 int8_t *const out = row == 0 ? to.out : to.out + to.steps[row - 1];
-                out[column + i] = hil_dsp_scaled(sum, line, p->shift);
+                out[column + i] = hil_dsp_scaled(sum, line, p->shift == 0 ? scale[2] : p->shift);
             }
-            scale += p->signs ? 3 : 2;
+            scale += hil_dsp_pairs_scale(p);
         }
     }
 }
@@ -547,11 +716,14 @@ HIL_INLINE uint32_t *hil_dsp_pairs_widen(int32_t group, const int8_t *const *fro
     return to + 2 * group * ((depth + 3) / 4);
 }
 
-/* Where the outputs of up to `group` rows of `count` columns go, of which `wanted` are. */
-HIL_INLINE struct hil_dsp_places hil_dsp_pairs_places(int8_t *out, int32_t count, int32_t wanted) {
+/* Where the outputs of up to `group` rows of `count` columns go, of which `wanted` are; of `all` in
+ * turn. */
+HIL_INLINE struct hil_dsp_places hil_dsp_pairs_places(int8_t *out, int32_t count, int32_t wanted,
+                                                      int32_t all) {
     return (struct hil_dsp_places){
         .out = out,
         .steps = {wanted > 1 ? count : 0, wanted > 2 ? 2 * count : 0},
+        .single = all % 2 != 0 && wanted == 1,
     };
 }
 
