@@ -22,6 +22,8 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
                                # (false if not stated)
     flash_heavy = true         # that its constants take several times the flash of what others
                                # need: only for programs that are to be fast (false if not stated)
+    speed_only = true          # flash-heavy, and only for programs that are to be fast whatever
+                               # flash they take: no other goal takes it, or is measured by it
     [cost.counts]              # what takes time, and how many instructions each of it takes
     output = "rows * columns"  # (hilc.lowering.cost)
     mac = "output * depth"
@@ -139,6 +141,7 @@ class Kernel:
     fails: bool = False
     #: Whether it is only for programs to which speed is worth several times the flash.
     flash_heavy: bool = False
+    speed_only: bool = False
 
     def __post_init__(self) -> None:
         known = READS.get(self.order if isinstance(self.order, str) else "loops", ())
@@ -357,7 +360,8 @@ def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
                 code=entry.get("code", _CODE_BYTES),
                 band_code=entry.get("band_code"),
                 fails=entry.get("fails", False),
-                flash_heavy=entry.get("flash_heavy", False),
+                flash_heavy=entry.get("flash_heavy", False) or entry.get("speed_only", False),
+                speed_only=entry.get("speed_only", False),
             )
 
 

@@ -86,6 +86,8 @@ class Rank(IntEnum):
     PORTABLE = 1
     #: For every core, with as little flash as possible.
     SMALL = 2
+    #: For programs that are to be fast, whatever memory they take.
+    SPEED = 3
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,13 @@ class Sketch:
         return any(call.kernel.flash_heavy for call in self.calls)
 
     @property
+    def speed_only(self) -> bool:
+        """Whether one of its kernels is for programs that are to be fast whatever flash they
+        take.
+        """
+        return any(call.kernel.speed_only for call in self.calls)
+
+    @property
     def decodes(self) -> bool:
         """Whether it decodes constants that are stored compressed."""
         return self.compression > 0

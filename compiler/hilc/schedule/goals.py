@@ -39,17 +39,24 @@ class Goals:
         return self._fastest(FASTEST)
 
     @cached_property
+    def usual(self) -> PlannedProgram:
+        """Fastest program without kernels for speed alone; :attr:`balanced` is relative to it."""
+        if not self._frontier.partitioner.speeds:
+            return self.fastest
+        return self._first(self._frontier.partitions(Objective(flash_heavy=True)))
+
+    @cached_property
     def balanced(self) -> PlannedProgram:
         """Program with the least sum of instructions and 4.25 times workspace, each relative to
-        :attr:`fastest`, among those with at most 30 % more instructions than it and not much more
+        :attr:`usual`, among those with at most 30 % more instructions than it and not much more
         flash than those need.
         """
         most, worths = self._policy.balanced_instructions, self._policy.flash_heavy_worths
         for objective in (self._balanced, *(Objective(w, flash_heavy=True) for w in worths)):
-            if (found := self._saving(objective, self.fastest, most)) is not None:
+            if (found := self._saving(objective, self.usual, most)) is not None:
                 return found
         # If the limits of the memory pools exclude these, the fastest program within them.
-        return self.fastest
+        return self.usual
 
     @cached_property
     def lean(self) -> PlannedProgram:

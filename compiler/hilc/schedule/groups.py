@@ -29,6 +29,14 @@ class Objective:
     flash_heavy: bool = False
     #: Limit of the program's flash in bytes.
     flash_limit: int | None = None
+    #: Whether kernels for speed alone are permitted.
+    speed_only: bool = False
+
+    def permits(self, segment: Segment) -> bool:
+        """Return whether its kernels are permitted."""
+        return (self.flash_heavy or not segment.flash_heavy) and (
+            self.speed_only or not segment.speed_only
+        )
 
 
 class FusedGroups:
@@ -101,7 +109,7 @@ class FusedGroups:
         """
         flash_heavy: tuple[int, ...] = ()
         if objective.flash_heavy:
-            flash_heavy = self._flash_heavy_kernels(first, last, objective.flash_worth)
+            flash_heavy = self._flash_heavy_kernels(first, last, objective)
         names = tuple(node.name for node in self._nodes[first : last + 1])
         # The last layer may have one row: an average over the image.
         shapes = [self._graph.tensors[name].shape for name in names]
@@ -122,15 +130,16 @@ class FusedGroups:
             if rows >= height or not within:
                 return
 
-    def _flash_heavy_kernels(self, first: int, last: int, flash_worth: float) -> tuple[int, ...]:
+    def _flash_heavy_kernels(self, first: int, last: int, objective: Objective) -> tuple[int, ...]:
         """Return the kernels of a group with flash-heavy ones where they save enough; empty if
         nowhere.
         """
         kernels: list[int] = []
         for segments in self._singles[first : last + 1]:
             usual = min((s for s in segments if not s.flash_heavy), key=segment_cost)
-            least = usual.cost_at(flash_worth)
-            better = [s for s in segments if s.flash_heavy and s.cost_at(flash_worth) < least]
+            worth = objective.flash_worth
+            heavy = (s for s in segments if s.flash_heavy and objective.permits(s))
+            better = [s for s in heavy if s.cost_at(worth) < usual.cost_at(worth)]
             kernels.append(min(better, key=segment_cost).kernel if better else 0)
         return tuple(kernels) if any(kernels) else ()
 

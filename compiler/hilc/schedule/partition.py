@@ -79,6 +79,11 @@ class Partitioner:
         #: The programs that were measured as a whole.
         self.measured = [self._partition(found) for _, found in known if found is not None]
 
+    @property
+    def speeds(self) -> bool:
+        """Whether kernels for speed alone serve a layer."""
+        return any(segment.speed_only for found in self.singles for segment in found)
+
     def cheapest(
         self, limit: int | None, objective: Objective, *, in_place: bool = False
     ) -> Partition | None:
@@ -89,10 +94,7 @@ class Partitioner:
         """
         if limit is None and self._is_fed:
             limit = UNLIMITED - 1
-        singles = [
-            [s for s in found if objective.flash_heavy or not s.flash_heavy]
-            for found in self.singles
-        ]
+        singles = [[s for s in found if objective.permits(s)] for found in self.singles]
         groups = self._groups.within(limit, objective, singles)
         options: list[list[Segment]] = []
         for last, found in enumerate(singles):
