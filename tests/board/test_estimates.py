@@ -72,15 +72,14 @@ def test_estimates_of_whole_programs(model: str, optimize: str, name: str) -> No
 @pytest.mark.full  # It changes rarely, and takes long.
 @pytest.mark.parametrize(
     ("model", "name"),
-    # Of the models these come nearest to it, by estimate.
+    # Of the models these come nearest to it, by estimate. Cortex-M3 has kernels for speed alone.
     sampled(
         [
             ("ic", "mps2-an386"),
             ("digits", "mps2-an386"),
             ("digits", "mps3-an547"),
-            ("ad", "mps2-an385"),
         ],
-        keep=[("digits", "mps2-an386"), ("ad", "mps2-an385")],
+        keep=[("digits", "mps2-an386")],
     ),
 )
 def test_balanced_counts_at_most_30_per_cent_more_than_speed(model: str, name: str) -> None:

@@ -774,11 +774,63 @@ def test_blocks_of_eight_columns() -> None:
             assert int(weights[where]) == 128 + p.weight(channel, element)
 
 
+@pytest.mark.parametrize(("kernel", "triples"), [("matmul", 1), ("matvec", 2)])
+def test_packed_columns(kernel: str, triples: int) -> None:
+    """In parts, since the sums of all 100 elements leave their fields."""
+    depth, count, part = 100, 8, 64
+    layer = pixels(depth, count) if kernel == "matmul" else row(depth, count)
+    w = layer.ins[1]
+    assert w is not None
+    ends = np.full(w.shape, 127, np.int8)
+    p = packed(
+        replace(layer, ins=(layer.ins[0], replace(w, data=ends), *layer.ins[2:])),
+        ARMV7M,
+        f"hil_v7m_{kernel}_packed_s8",
+    )
+    assert p.fields["part"] == part
+    words = iter(int(word) for word in p.fields["weights"])
+    for first in range(0, count, 3 * triples):
+        columns = range(first, first + 3 * triples)
+        for at in range(0, depth, part):
+            elements = range(at, min(at + part, depth))
+            # With what they begin with, the least sums are 0.
+            begins = [128 * sum(p.weight(c, e) for e in elements) for c in columns]
+            for values in (begins, *([p.weight(c, e) for c in columns] for e in elements)):
+                for u, v, w_ in np.reshape(values, (triples, 3)):
+                    assert next(words) == int(u + 2**11 * w_) % 2**32
+                    assert next(words) == int(v + 2**22 * w_) % 2**32
+    assert not list(words)
+
+
 def test_depthwise_filters_of_armv7m() -> None:
     p = packed(planes(5), ARMV7M, "hil_v7m_depthwise_3x3_s8", band=5)
     for channel in range(5):
         for tap in range(9):
             assert p.fields["weights"][9 * channel + tap] == p.weight(channel, tap)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_depthwise_words(turned: bool) -> None:
+    """Also of filters that are turned, whose sums have the same ends."""
+    layer = planes(5)
+    w = layer.ins[1]
+    assert w is not None
+    assert w.data is not None
+    if turned:
+        other = replace(w, data=np.ascontiguousarray(w.data[:, ::-1, ::-1]))
+        layer = replace(layer, ins=(layer.ins[0], other, *layer.ins[2:]))
+    p = packed(layer, ARMV7M, "hil_v7m_depthwise_words_s8")
+    channels = p.fields["channels"].astype(np.int64).reshape(5, 11)
+    for channel, (begin, *taps, multiplier) in enumerate(channels):
+        ratios = {int(tap) // p.weight(channel, i) for i, tap in enumerate(taps) if tap}
+        assert len(ratios) == 1
+        (factor,) = ratios
+        assert factor & (factor - 1) == 0
+        assert list(taps) == [factor * p.weight(channel, i) for i in range(9)]
+        sums = np.arange(128 * -1143, 128 * 1143, 7)
+        upper = (begin + factor * sums) * multiplier >> 32
+        outputs = np.clip(upper >> p.fields["shift"], -128, 127)
+        assert (outputs == p.exact(channel, sums + p.of("bias", channel))).all()
 
 
 # Armv6-M ----------------------------------------------------------------------------------------

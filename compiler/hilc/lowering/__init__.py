@@ -4,7 +4,7 @@ Importing the families registers their builders (:mod:`hilc.lowering.registry`),
 which they are asked.
 """
 
-from hilc.lowering import armv6m, armv7m, dsp, fpu, helium, small, word_sums
+from hilc.lowering import armv6m, armv7m, armv7m_words, dsp, fpu, helium, small, word_sums
 from hilc.lowering.generic import (
     accumulate,
     arithmetic,
@@ -54,6 +54,7 @@ __all__ = [
     "arithmetic",
     "armv6m",
     "armv7m",
+    "armv7m_words",
     "bucketize",
     "candidates",
     "cast",

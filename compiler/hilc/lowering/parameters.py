@@ -946,6 +946,21 @@ class HilV6mColumns(FieldGroup):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilV7mPacked(FieldGroup):
+    """The fields of ``HIL_V7M_PACKED_FIELDS``."""
+
+    #: elements of depth after which sums are taken out of their words
+    part: int
+    output_range: HilOutputRange
+    #: of all columns, or HIL_V7M_OWN_SHIFTS and others (v7m.h)
+    even_shift: int
+    #: HIL_V7M_SCALE_WORDS a column
+    scales: npt.NDArray[np.int32]
+    #: of blocks of three columns
+    weights: npt.NDArray[np.uint32]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilV7mColumns(FieldGroup):
     """The fields of ``HIL_V7M_COLUMNS_FIELDS``."""
 
@@ -6161,6 +6176,21 @@ class HilV6mMatmulStreamS8(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilV7mConv2dPackedS8(Parameters):
+    """The fields of ``struct hil_v7m_conv2d_packed_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v7m_conv2d_packed_s8"
+
+    images: HilImages
+    #: output channels
+    out_c: int
+    window: HilWindow
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    v7m_packed: HilV7mPacked
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilV7mConv2dS8(Parameters):
     """The fields of ``struct hil_v7m_conv2d_s8``."""
 
@@ -6206,6 +6236,48 @@ class HilV7mDepthwise3x3S8(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilV7mDepthwiseWordsS8(Parameters):
+    """The fields of ``struct hil_v7m_depthwise_words_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v7m_depthwise_words_s8"
+
+    images: HilImages
+    #: 1 or 2, either way
+    stride: int
+    #: rows by which the first window reaches above the image
+    pad_top: int
+    #: columns by which the first window reaches beyond the image
+    pad_left: int
+    #: output rows at a time
+    band: int
+    #: pixels under a row of windows
+    line: int
+    #: outputs at a time, 1 to 6; at most out_w
+    block: int
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    #: of upper words, to the right
+    shift: int
+    #: HIL_V7M_WORDS_CHANNEL words each
+    channels: npt.NDArray[np.int32]
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilV7mMatmulPackedS8(Parameters):
+    """The fields of ``struct hil_v7m_matmul_packed_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v7m_matmul_packed_s8"
+
+    #: rows of the input, and of the output
+    rows: int
+    #: elements of a row
+    depth: int
+    #: outputs of a row
+    columns: int
+    v7m_packed: HilV7mPacked
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilV7mMatmulS8(Parameters):
     """The fields of ``struct hil_v7m_matmul_s8``."""
 
@@ -6218,6 +6290,21 @@ class HilV7mMatmulS8(Parameters):
     #: outputs of a row
     columns: int
     v7m_columns: HilV7mColumns
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class HilV7mMatvecPackedS8(Parameters):
+    """The fields of ``struct hil_v7m_matvec_packed_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v7m_matvec_packed_s8"
+
+    #: rows of the input, and of the output
+    rows: int
+    #: elements of a row
+    depth: int
+    #: outputs of a row
+    columns: int
+    v7m_packed: HilV7mPacked
 
 
 @record(frozen=True, eq=False, kw_only=True)

@@ -43,7 +43,7 @@ class Goals:
         """Fastest program without kernels for speed alone; :attr:`balanced` is relative to it."""
         if not self._frontier.partitioner.speeds:
             return self.fastest
-        return self._first(self._frontier.partitions(Objective(flash_heavy=True)))
+        return self._fastest(Objective(flash_heavy=True))
 
     @cached_property
     def balanced(self) -> PlannedProgram:

@@ -85,7 +85,7 @@ class ParetoFrontier:
         permitted = (
             partition
             for partition in self.partitioner.measured
-            if (objective.flash_heavy or not any(s.flash_heavy for s in partition.segments))
+            if all(map(objective.permits, partition.segments))
             and (limit is None or partition.flash <= limit)
         )
         return sorted(permitted, key=lambda partition: partition.cost)

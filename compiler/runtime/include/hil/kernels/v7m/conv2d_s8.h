@@ -3,8 +3,8 @@
 #ifndef HIL_KERNELS_V7M_CONV2D_S8_H
 #define HIL_KERNELS_V7M_CONV2D_S8_H
 
-#include "hil/kernels/generic/patch.h"
 #include "hil/kernels/v7m/columns_s8.h"
+#include "hil/kernels/v7m/windows_s8.h"
 
 /*@kernel
 name = "hil_v7m_conv2d_s8"
@@ -42,36 +42,10 @@ struct hil_v7m_conv2d_s8 {
     HIL_V7M_COLUMNS_FIELDS;
 };
 
-/* A window: row and column of its first tap in the image. */
-struct hil_v7m_window {
-    int32_t y;
-    int32_t x;
-};
-
-/* Where the channels of a pixel lie, one after the other, or the filling, again and again. */
-struct hil_v7m_pixel {
-    const int8_t *from;
-    int32_t step;
-};
-
-HIL_INLINE struct hil_v7m_pixel hil_v7m_conv2d_s8_pixel(const struct hil_v7m_conv2d_s8 *p,
-                                                        const int8_t *in, int32_t y, int32_t x,
-                                                        const int8_t *fill) {
-    if ((uint32_t)y < (uint32_t)p->in_h && (uint32_t)x < (uint32_t)p->in_w) {
-        return (struct hil_v7m_pixel){.from = in + (y * p->in_w + x) * p->in_c, .step = 1};
-    }
-    return (struct hil_v7m_pixel){.from = fill, .step = 0};
-}
-
-/* Whether a window's taps of row y lie next to each other in the image. */
-HIL_INLINE int hil_v7m_conv2d_s8_whole(const struct hil_v7m_conv2d_s8 *p, int32_t y, int32_t x) {
-    return p->dilation_w == 1 && (uint32_t)y < (uint32_t)p->in_h && x >= 0 &&
-           x + p->filter_w <= p->in_w;
-}
-
 /* What lies under three windows as widened rows. */
 HIL_INLINE void hil_v7m_conv2d_s8_gather(const struct hil_v7m_conv2d_s8 *p, const int8_t *in,
                                          const struct hil_v7m_window *w, uint32_t *to) {
+    const struct hil_v7m_image image = HIL_V7M_IMAGE_OF(p, in);
     const int8_t fill = (int8_t)p->in_zero_point;
     const uint32_t raise = hil_v7m_constant(HIL_V7M_RAISE);
     const int32_t pixel = p->in_c;
@@ -80,8 +54,9 @@ HIL_INLINE void hil_v7m_conv2d_s8_gather(const struct hil_v7m_conv2d_s8 *p, cons
         const int32_t ya = w[0].y + down;
         const int32_t yb = w[1].y + down;
         const int32_t yc = w[2].y + down;
-        if (hil_v7m_conv2d_s8_whole(p, ya, w[0].x) && hil_v7m_conv2d_s8_whole(p, yb, w[1].x) &&
-            hil_v7m_conv2d_s8_whole(p, yc, w[2].x)) {
+        if (p->dilation_w == 1 && hil_v7m_whole(&image, ya, w[0].x, p->filter_w) &&
+            hil_v7m_whole(&image, yb, w[1].x, p->filter_w) &&
+            hil_v7m_whole(&image, yc, w[2].x, p->filter_w)) {
             to = hil_v7m_widen_rows(
                 in + (ya * p->in_w + w[0].x) * pixel, in + (yb * p->in_w + w[1].x) * pixel,
                 in + (yc * p->in_w + w[2].x) * pixel, p->filter_w * pixel, p->wide, to);
@@ -89,9 +64,9 @@ HIL_INLINE void hil_v7m_conv2d_s8_gather(const struct hil_v7m_conv2d_s8 *p, cons
         }
         for (int32_t kx = 0; kx < p->filter_w; kx++) {
             const int32_t right = kx * p->dilation_w;
-            struct hil_v7m_pixel a = hil_v7m_conv2d_s8_pixel(p, in, ya, w[0].x + right, &fill);
-            struct hil_v7m_pixel b = hil_v7m_conv2d_s8_pixel(p, in, yb, w[1].x + right, &fill);
-            struct hil_v7m_pixel c = hil_v7m_conv2d_s8_pixel(p, in, yc, w[2].x + right, &fill);
+            struct hil_v7m_pixel a = hil_v7m_pixel(&image, ya, w[0].x + right, &fill);
+            struct hil_v7m_pixel b = hil_v7m_pixel(&image, yb, w[1].x + right, &fill);
+            struct hil_v7m_pixel c = hil_v7m_pixel(&image, yc, w[2].x + right, &fill);
             for (int32_t left = pixel; left > 0; left--) {
                 to = hil_v7m_widen(*a.from, *b.from, *c.from, raise, p->wide, to);
                 a.from += a.step;

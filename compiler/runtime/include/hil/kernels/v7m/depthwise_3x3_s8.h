@@ -23,7 +23,7 @@
  *
  * Output: as in columns_s8.h.
  *
- * Scratch: the lines of a band; `_band()` chooses how many rows.
+ * Scratch: the lines of a band; `_bands()` chooses how many rows.
  *
  * Cost: 17 instructions an output with stride 1, 20 with stride 2, a block 27 more. Measured (`hil
  * tune` on mps2-an385, instructions under QEMU): 25x5x64 (kws) 2.90 a MAC, all rows in one band;
