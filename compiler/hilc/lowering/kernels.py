@@ -24,6 +24,8 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
                                # need: only for programs that are to be fast (false if not stated)
     speed_only = true          # flash-heavy, and only for programs that are to be fast whatever
                                # flash they take: no other goal takes it, or is measured by it
+    unfolds = true             # that it unfolds weights to scratch, for speed: the goal of least
+                               # memory is measured by programs without (false if not stated)
     [cost.counts]              # what takes time, and how many instructions each of it takes
     output = "rows * columns"  # (hilc.lowering.cost)
     mac = "output * depth"
@@ -142,6 +144,8 @@ class Kernel:
     #: Whether it is only for programs to which speed is worth several times the flash.
     flash_heavy: bool = False
     speed_only: bool = False
+    #: Whether it unfolds weights to scratch, for speed.
+    unfolds: bool = False
 
     def __post_init__(self) -> None:
         known = READS.get(self.order if isinstance(self.order, str) else "loops", ())
@@ -362,6 +366,7 @@ def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
                 fails=entry.get("fails", False),
                 flash_heavy=entry.get("flash_heavy", False) or entry.get("speed_only", False),
                 speed_only=entry.get("speed_only", False),
+                unfolds=entry.get("unfolds", False),
             )
 
 

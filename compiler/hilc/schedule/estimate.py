@@ -57,6 +57,11 @@ class Sketch:
         return any(call.kernel.speed_only for call in self.calls)
 
     @property
+    def unfolds(self) -> bool:
+        """Whether one of its kernels unfolds weights to scratch."""
+        return any(call.kernel.unfolds for call in self.calls)
+
+    @property
     def decodes(self) -> bool:
         """Whether it decodes constants that are stored compressed."""
         return self.compression > 0

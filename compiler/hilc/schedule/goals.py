@@ -60,16 +60,17 @@ class Goals:
 
     @cached_property
     def lean(self) -> PlannedProgram:
-        """The same as :attr:`balanced`, relative to the fastest program without flash-heavy
-        kernels.
+        """The same as :attr:`balanced` of the programs that unfold no weights, relative to the
+        fastest of them.
         """
-        fastest = self._fastest(Objective())
-        return self._saving(self._balanced, fastest, self._policy.lean_instructions) or fastest
+        fastest = self._fastest(Objective(unfolds=False))
+        balanced = replace(self._balanced, unfolds=False)
+        return self._saving(balanced, fastest, self._policy.lean_instructions) or fastest
 
     @cached_property
     def least_memory(self) -> PlannedProgram:
         """Program with the least memory without flash-heavy kernels, with at most 1.5 times the
-        instructions of the fastest such program.
+        instructions of the fastest program that unfolds no weights.
         """
         ceiling = self._policy.ram_instructions * self.lean.instructions
         partitions = self._affordable(self._balanced, ceiling)

@@ -31,11 +31,15 @@ class Objective:
     flash_limit: int | None = None
     #: Whether kernels for speed alone are permitted.
     speed_only: bool = False
+    #: Whether kernels are permitted that unfold weights to scratch.
+    unfolds: bool = True
 
-    def permits(self, segment: Segment) -> bool:
-        """Return whether its kernels are permitted."""
-        return (self.flash_heavy or not segment.flash_heavy) and (
-            self.speed_only or not segment.speed_only
+    def permits(self, sketch: Sketch) -> bool:
+        """Return whether a segment's kernels are permitted."""
+        return (
+            (self.flash_heavy or not sketch.flash_heavy)
+            and (self.speed_only or not sketch.speed_only)
+            and (self.unfolds or not sketch.unfolds)
         )
 
 
@@ -111,17 +115,18 @@ class FusedGroups:
         if objective.flash_heavy:
             flash_heavy = self._flash_heavy_kernels(first, last, objective)
         names = tuple(node.name for node in self._nodes[first : last + 1])
+        usual = () if objective.unfolds else self._first_kernels(first, last, objective)
         # The last layer may have one row: an average over the image.
         shapes = [self._graph.tensors[name].shape for name in names]
         height = max((shape[1] for shape in shapes if len(shape) == 4), default=1)
         for rows in self._policy.fused_rows:
-            groups = [Group(names, rows)]
+            groups = [Group(names, rows, kernels=usual)]
             if len(names) == 1:
-                groups.append(Group(names, rows, "backward"))
+                groups.append(replace(groups[0], direction="backward"))
             tried = [self._tried(group, limit) for group in groups]
             within = [s for s in tried if isinstance(s, Segment) and s.memory_bound <= limit]
             if not within and tried[0] is not None:
-                within = list(self._smaller(groups[0], limit))
+                within = [s for s in self._smaller(groups[0], limit) if objective.permits(s)]
             yield from within
             if flash_heavy:
                 fast = self._tried(Group(names, rows, kernels=flash_heavy), limit)
@@ -129,6 +134,16 @@ class FusedGroups:
                     yield fast
             if rows >= height or not within:
                 return
+
+    def _first_kernels(self, first: int, last: int, objective: Objective) -> tuple[int, ...]:
+        """Return the first permitted kernel of each layer; empty where that is the first of all."""
+        kernels = tuple(
+            min(s.kernel for s in segments if objective.permits(s))
+            if segments[0].kernel == 0 and not objective.permits(segments[0])
+            else 0
+            for segments in self._singles[first : last + 1]
+        )
+        return kernels if any(kernels) else ()
 
     def _flash_heavy_kernels(self, first: int, last: int, objective: Objective) -> tuple[int, ...]:
         """Return the kernels of a group with flash-heavy ones where they save enough; empty if
