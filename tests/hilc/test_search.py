@@ -489,7 +489,7 @@ def test_layers_share_code_where_a_limit_of_flash_wants_it():
     assert report.chosen.flash_bytes <= limit
     # The kernels can stay as fast as they are.
     assert report.chosen.instructions <= 1.05 * alone.reports["images"].chosen.instructions
-    shared = ["static void shared_" in source_of(library) for library in (alone, limited)]
+    shared = ["static int32_t shared_" in source_of(library) for library in (alone, limited)]
     assert shared == [False, True]
 
 
