@@ -17,7 +17,7 @@ def test_wrong(): assert False, "tests/quick/test_one.py - never"
 
 
 def test_a_flake_passes_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("pytest_randomly")
+    pytest.importorskip("random_order")
     from torture import order
 
     for worker in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
@@ -34,5 +34,5 @@ def test_a_flake_passes_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         "test_by_chance fails beside others, and passes alone",
         "test_wrong fails",
     ]
-    assert "--randomly-seed=1 --randomly-dont-reset-seed tests" in counts.findings[0].how
+    assert "--random-order --random-order-seed=1 tests" in counts.findings[0].how
     assert order.figures(counts).rows[0][1:] == ["1", "3", "1", "1"]

@@ -17,9 +17,8 @@ from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "The order of the tests"
 ABOUT = """All tests of `make test`, in two workers and more, again and again: modules, and the
-tests of each, in an order that pytest-randomly draws, whose state of random numbers it leaves
-alone. A test that fails is run by itself. If it passes there, its neighbours or chance decide: a
-flake. Each failure is a finding."""
+tests of each, in an order that pytest-random-order draws. A test that fails is run by itself. If it
+passes there, its neighbours or chance decide: a flake. Each failure is a finding."""
 
 ROOT = Path(__file__).resolve().parents[2]
 #: A run of minutes has the quick folders.
@@ -47,8 +46,8 @@ def run(budget: Budget) -> Counts:
 
 def shuffled(budget: Budget, tests: Sequence[str], number: int = 0) -> Counts:
     """Run these tests in one random order; all where none are named."""
-    seed = (budget.seed + number * _SEEDS) % (1 << 32)
-    order = ["-p", "randomly", f"--randomly-seed={seed}", "--randomly-dont-reset-seed"]
+    seed = budget.seed + number * _SEEDS
+    order = ["--random-order", f"--random-order-seed={seed}"]
     with tempfile.TemporaryDirectory(prefix="torture-order-") as made:
         report = Path(made) / "report.xml"
         output = Path(made) / "output.txt"
