@@ -4,8 +4,9 @@
 ``make evidence`` runs it, about a quarter of an hour. Each cell takes 100 cases on this machine,
 under the sanitizers, and as many on emulated boards in bulk; TFLite Micro computes the same cases.
 Counts are kept in docs/reference/evidence.json, from which the page is made. With names of
-operators only these run, with ``--missing`` those that the page does not have. An operator and type
-of which a case fails is left out of the page; then the exit code is 1.
+operators, or of one and its type (ADD.int8), only these run, with ``--missing`` those that the page
+does not have. An operator and type of which a case fails is left out of the page; then the exit
+code is 1.
 """
 
 from __future__ import annotations
@@ -84,17 +85,18 @@ def page(counts: Mapping[str, Mapping[str, Mapping[str, Mapping[str, int]]]]) ->
 def main() -> int:
     """Run, and write counts and page; 1 where a case fails."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("operators", nargs="*", metavar="OPERATOR")
+    parser.add_argument("operators", nargs="*", metavar="OPERATOR[.TYPE]")
     parser.add_argument("--missing", action="store_true", help="only what the page does not have")
     parser.add_argument(
         "--cases", type=int, help=f"of each cell (default: {CASES}); writes nothing"
     )
     args = parser.parse_args()
-    operators = {operator for operator, _ in ALL_KINDS}
-    if unknown := set(args.operators) - operators:
+    names = {name for operator, dtype in ALL_KINDS for name in (operator, f"{operator}.{dtype}")}
+    if unknown := set(args.operators) - names:
         parser.error(f"unknown operator {min(unknown)!r}")
     before: Counts = known()
-    kinds = [kind for kind in ALL_KINDS if not args.operators or kind[0] in args.operators]
+    chosen = set(args.operators) or names
+    kinds = [kind for kind in ALL_KINDS if chosen & {kind[0], ".".join(kind)}]
     if args.missing:
         kinds = [(op, dtype) for op, dtype in kinds if dtype not in before.get(op, {})]
     counts, failures = measured(kinds, args.cases or CASES)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -25,10 +25,11 @@ from wide_layers import SHAPES, wide_layer
 
 from hil.board import Board, load_board
 from hilc.errors import ModelError
+from hilc.ir import Rounding
 from hilc.lowering.kernels import Kernel
 from hilc.ops import OPS
 from hilc.ops.operands import ARITHMETIC
-from hilc.target import get_cpu
+from hilc.target import Cpu, get_cpu
 
 Random = np.random.Generator
 Kind = tuple[str, str]
@@ -166,18 +167,23 @@ def draw(kind: Kind, place: str, count: int) -> Drawn:
     cpu = get_cpu("host") if board is None else board.cpu
     drawn, counts = Drawn(kind), Counter[str]()
     for number, case in zip(range(DRAWS * count // CASES), cases(kind)):  # noqa: B905
-        for one in checks_of(_operator(case), cpu, f"case {number} of {kind}"):
-            name = family(one.case.call.kernel)
-            if counts[name] < count:
-                counts[name] += 1
-                drawn.checks.append((name, one))
+        for operator in _computed(case, cpu):
+            for one in checks_of(operator, cpu, f"case {number} of {kind}"):
+                name = family(one.case.call.kernel)
+                if counts[name] < count:
+                    counts[name] += 1
+                    drawn.checks.append((name, one))
         if number >= count - 1 and min(counts.values()) >= count:
             break
     return drawn
 
 
-def _operator(case: SingleOp | Layer) -> Operator:
-    return case
+def _computed(case: SingleOp | Layer, cpu: Cpu) -> Iterator[Operator]:
+    """Yield the case as it is, and as the vectors of a core compute it that fuse float sums."""
+    yield case
+    single = OPS[case.node.op].on_vectors(case.node, case.ins)
+    if single and cpu.features >= {"mve", "fpu"}:
+        yield replace(case, node=replace(case.node, rounding=Rounding.SINGLE))
 
 
 Runner = Callable[[Sequence[Check], Board | None], Sequence[Sequence[np.ndarray]]]
