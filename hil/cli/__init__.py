@@ -163,6 +163,10 @@ def _run(words: Sequence[str], console: Console) -> int:
         from hil.cli.commands.parser import usage_error
 
         raise usage_error("-q and -v are both given", "give one of them")
+    if getattr(args, "output", None) == "":
+        from hil.cli.commands.parser import usage_error
+
+        raise usage_error("-o was given an empty name", "give the name of a file or folder")
     if "help_of" in args:
         return _help(args.help_of, console)
     if args.handler is None:

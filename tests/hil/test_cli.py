@@ -237,6 +237,7 @@ BAD = [
     Bad(f"{RUN} -o out.txt", 2, "a name that ends in .npz"),
     Bad(f"{RUN} -o x.npz", 2, "not a file of outputs written by hil"),
     Bad(f"{RUN} -o folder", 2, "ends in .npz"),
+    Bad(f"{RUN} --output=", 2, "-o was given an empty name"),
     Bad("tune tiny.tflite --board mps2-an386 -o /proc/none/x.json", 2, "cannot write /proc/none"),
     Bad("tune tiny.tflite --board mps2-an386 -o mine.json", 2, "not a log of 'tiny'"),
     Bad("bench tiny.tflite --board native", 2, "neither instructions nor cycles"),

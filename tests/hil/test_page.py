@@ -410,6 +410,9 @@ def test_limits_have_a_column() -> None:
     assert "Times limit" in text
     assert "4.38" in text
     assert "Times limit" not in parsed(page_of(result())).text
+    measured["bench"]["limit"] = "none"
+    with pytest.raises(InputError, match='limit is "none"; expected is an object with the keys'):
+        page_of(measured)
 
 
 def test_cycles_have_a_latency() -> None:

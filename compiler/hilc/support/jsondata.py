@@ -43,9 +43,11 @@ def decode(kind: type[_T], value: Any, label: str, *, exact: bool = True) -> _T:
         lacking = {f.name for f in fields(kind) if _has_default(f)} - value.keys()  # type: ignore[arg-type]
         names = [name for name in names if name not in lacking]
         value = {name: value[name] for name in names if name in value}
-    if not isinstance(value, dict) or sorted(value) != sorted(names):
-        found = sorted(value) if isinstance(value, dict) else type(value).__name__
-        raise InputError(f"{label} has {found}; expected are the keys {sorted(names)}")
+    if not isinstance(value, dict):
+        given = json.dumps(value)[:60]
+        raise InputError(f"{label} is {given}; expected is an object with the keys {sorted(names)}")
+    if sorted(value) != sorted(names):
+        raise InputError(f"{label} has {sorted(value)}; expected are the keys {sorted(names)}")
     return kind(
         **{name: _decode(hints[name], value[name], f"{label}: {name}", exact) for name in names}
     )
