@@ -45,7 +45,10 @@ def segment(
     group: Group | None = None,
     in_place: bool = True,
 ) -> Segment:
-    call: Any = SimpleNamespace(kernel=SimpleNamespace(flash_heavy=heavy), scratch_bytes=0)
+    call: Any = SimpleNamespace(
+        kernel=SimpleNamespace(flash_heavy=heavy, speed_only=False, unfolds=False),
+        scratch_bytes=0,
+    )
     names = tuple(f"n{step}" for step in range(first, last + 1))
     return Segment(
         memory_bound=memory,
@@ -396,11 +399,11 @@ def test_flash_heavy_kernels_are_tried_where_they_save_enough() -> None:
     ]
     groups._singles = layers
     for worth, kernels in ((0.0, (3, 4)), (0.5, (3, 0)), (1.0, ())):
-        assert groups._flash_heavy_kernels(0, 1, worth) == kernels
+        assert groups._flash_heavy_kernels(0, 1, Objective(worth, flash_heavy=True)) == kernels
     found = groups._group_segments(0, 1, 100, Objective(0.5, flash_heavy=True))
     assert [s.group.kernels for s in found] == [(), (3, 0)]
     assert [s.group.kernels for s in groups._group_segments(0, 1, 100, Objective(0.5))] == [()]
-    assert groups._flash_heavy_kernels(1, 1, 0.5) == ()
+    assert groups._flash_heavy_kernels(1, 1, Objective(0.5, flash_heavy=True)) == ()
 
 
 def test_a_group_takes_the_cheapest_kernels_that_leave_it_within_the_limit() -> None:
@@ -528,6 +531,7 @@ class Points:
         self.graph = SimpleNamespace(name="points")
         self.limits: list[int | None] = []
         self.measured: list[Point] = []
+        self.speeds = False
 
     def cheapest(
         self, limit: int | None, objective: Objective, *, in_place: bool = False
@@ -854,6 +858,7 @@ def test_a_change_of_the_policy_is_meant() -> None:
         "ram_instructions": 1.14,
         "workspace_worth": 4.25,
         "balanced_flash": 1.1,
+        "priced_instructions": 1.13,
         "balanced_flash_worth": 20.0,
         "least_flash_worth": 1e6,
         "flash_heavy_worths": (50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.0),

@@ -297,8 +297,7 @@ def test_a_limit_of_flash_is_kept_by_estimate_or_refused():
 
 def test_a_goal_stays_the_goal_beside_a_limit_that_it_keeps():
     least = choose(goals(), optimize="size")[1].chosen
-    ram = goals().fastest.workspace_bytes - 1
-    assert least.workspace_bytes > ram
+    ram = least.workspace_bytes - 1
     limited = choose(goals(), optimize="size", ram=ram)[1]
     assert limited.goal == "size"
     assert limited.chosen.workspace_bytes <= ram
