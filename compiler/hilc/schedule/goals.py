@@ -160,10 +160,11 @@ class Goals:
             return None
         # Of programs in the same memory the sum takes the fastest; flash has its price here too.
         _, chosen, program = best
+        slowest = max(chosen.cost, self._policy.priced_instructions * fastest.instructions)
         for partition in sorted(affordable, key=priced):
             if priced(partition) >= priced(chosen):
                 break
-            if partition.memory_bound <= program.workspace_bytes:
+            if partition.memory_bound <= program.workspace_bytes and partition.cost <= slowest:
                 found = self._frontier.planned(partition)
                 if (
                     isinstance(found, PlannedProgram)

@@ -42,9 +42,12 @@ class SearchPolicy:
     #: Price of a byte of flash in instructions for ``balanced`` and ``ram``: weights at twice their
     #: size have to save more than a few per cent.
     balanced_flash_worth: float = 20.0
-    #: The same for ``size``: more than any instruction count, so that flash alone decides.
+    #: Ratio: the instructions up to which a balanced program gives speed for flash, at that price,
+    #: without saving memory.
+    priced_instructions: float = 1.13
+    #: The price for ``size``: more than any instruction count, so that flash alone decides.
     least_flash_worth: float = 1e6
-    #: The same when ``balanced`` needs flash-heavy kernels to keep its promise, in the order of
+    #: The price when ``balanced`` needs flash-heavy kernels to keep its promise, in the order of
     #: trial: kernels that save the most instructions per byte come first.
     flash_heavy_worths: tuple[float, ...] = (50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.0)
     #: Ratio by which shared code is slower than estimated, by the goal that determines the sharing;
