@@ -15,9 +15,11 @@ from hilc.errors import InputError
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.call import FusedCall
 from hilc.lowering.choice import Choice, CostEstimate, Group
+from hilc.lowering.compressed import CompressedCall
+from hilc.lowering.kernels import KernelCall
 from hilc.memory.allocate import ALIGNMENT
 from hilc.schedule import pareto
-from hilc.schedule.estimate import UNLIMITED, Estimator, Segment, Sketch, as_called
+from hilc.schedule.estimate import UNLIMITED, Estimator, Segment, Sketch, _Costs, as_called
 from hilc.schedule.goals import Goals, LimitError
 from hilc.schedule.groups import FusedGroups, Objective, _is_covered
 from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
@@ -29,6 +31,7 @@ from hilc.schedule.partition import (
     _decoded_in_little,
 )
 from hilc.schedule.policy import POLICY, SearchPolicy
+from hilc.target import get_cpu
 
 Options = Sequence[Sequence[Segment]]
 
@@ -826,6 +829,38 @@ def test_the_flash_of_a_program_has_what_segments_share_once() -> None:
         replace(segment(1, 3, 1), parts={"code": 7, "weights 1": 30}),
     ]
     assert estimator.flash_bytes(segments) == 1000 + 4 * 100 + 7 + 20 + 30
+
+
+def test_a_segment_knows_what_its_compressed_weights_spare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(CompressedCall, "compressed_bytes", (100, 40))
+    coded: Any = object.__new__(CompressedCall)
+    sketches = [Sketch(0, (coded,) * count, 0) for count in range(3)]
+    assert [sketch.compression for sketch in sketches] == [0, 60, 120]
+    assert [sketch.decodes for sketch in sketches] == [False, True, True]
+
+
+def test_code_for_bands_is_what_the_kernel_says_or_half_more() -> None:
+    estimator = object.__new__(Estimator)
+    estimator._policy = POLICY
+    kernels: list[Any] = [
+        SimpleNamespace(band_code=band_code, code=100) for band_code in (70, 0, None)
+    ]
+    assert [estimator._band_bytes(kernel) for kernel in kernels] == [70, 0, 150]
+
+
+def test_measured_counts_are_those_of_the_same_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KernelCall, "instructions", lambda self, cpu: 1000)
+    monkeypatch.setattr(KernelCall, "kernel", SimpleNamespace(name="fast"))
+    call: Any = object.__new__(KernelCall)
+    tuning: Any = SimpleNamespace(
+        counts={"n0": [SimpleNamespace(kernel=name, count=7) for name in ("slow", "fast")]}
+    )
+    node: Any = SimpleNamespace(name="n0")
+    costs = _Costs(get_cpu("cortex-m4"), tuning)
+    assert [costs.of(node, position, call) for position in range(3)] == [1000, 7, 1000]
+    assert _Costs(get_cpu("cortex-m4"), None).of(node, 1, call) == 1000
 
 
 def test_the_cost_of_a_segment_has_its_flash_at_a_price() -> None:
