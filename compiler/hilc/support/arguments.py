@@ -38,9 +38,10 @@ _LISTS = (Iterable, Collection)
 _MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _is_numpys(kind: type, *names: str) -> bool:
+def _is_numpys(kind: Any, *names: str) -> bool:
     """Return whether a type is numpy's, of one of these names; numpy need not be loaded for it."""
-    return kind.__module__ == "numpy" and kind.__name__ in names
+    # A part of an annotation that only type checkers know is text.
+    return isinstance(kind, type) and kind.__module__ == "numpy" and kind.__name__ in names
 
 
 def typed(function: Callable[_Keywords, _Result]) -> Callable[_Keywords, _Result]:
