@@ -40,7 +40,16 @@ from hil.verify.datasets import DataSet, array_data, digest_of, load_data, read_
 from hil.verify.samples import load_array, load_arrays
 from hilc.artifact.library import TensorInfo
 from hilc.artifact.params import load_params, save_params
-from hilc.schedule.tuning import FORMAT, Measured, TunedLayer, Tuning, load_tuning
+from hilc.lowering.choice import Group
+from hilc.schedule.tuning import (
+    FORMAT,
+    Measured,
+    TunedGroup,
+    TunedLayer,
+    TunedProgram,
+    Tuning,
+    load_tuning,
+)
 from hilc.support.jsondata import parse_json
 from hilc.support.resources import data_dir
 from hilc.target import load_cpu
@@ -215,7 +224,10 @@ def _sorted(values: Any) -> str:
 @cache
 def _tunings() -> list[bytes]:
     layer = TunedLayer("conv", "CONV_2D", (Measured("conv_a", 100), Measured("conv_b", 90)))
-    return [Tuning(FORMAT, "m", "0" * 64, "cortex-m4", "c", "b", "cycles", (layer,)).to_json()]
+    group = TunedGroup(Group(("conv", "pool"), 2), 150)
+    program = TunedProgram("balanced", {"conv": 1}, (group,), 1024, 180)
+    log = Tuning(FORMAT, "m", "0" * 64, "cortex-m4", "c", "b", "cycles", (layer,), (program,))
+    return [log.to_json()]
 
 
 def _measured() -> dict[str, Any]:

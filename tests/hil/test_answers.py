@@ -34,7 +34,8 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def parsed(*words: object) -> argparse.Namespace:
     given = ["compile", *map(str, words)]
-    args, unknown = build_parser(given).parse_known_args(given, argparse.Namespace())
+    args = argparse.Namespace()
+    _, unknown = build_parser(given).parse_known_args(given, args)
     assert not unknown
     return args
 

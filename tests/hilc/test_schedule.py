@@ -836,7 +836,7 @@ def test_a_segment_knows_what_its_compressed_weights_spare(
 ) -> None:
     monkeypatch.setattr(CompressedCall, "compressed_bytes", (100, 40))
     coded: Any = object.__new__(CompressedCall)
-    sketches = [Sketch(0, (coded,) * count, 0) for count in range(3)]
+    sketches = [Sketch(0, (coded,) * count) for count in range(3)]
     assert [sketch.compression for sketch in sketches] == [0, 60, 120]
     assert [sketch.decodes for sketch in sketches] == [False, True, True]
 
@@ -855,7 +855,9 @@ def test_measured_counts_are_those_of_the_same_kernel(monkeypatch: pytest.Monkey
     monkeypatch.setattr(KernelCall, "kernel", SimpleNamespace(name="fast"))
     call: Any = object.__new__(KernelCall)
     tuning: Any = SimpleNamespace(
-        counts={"n0": [SimpleNamespace(kernel=name, count=7) for name in ("slow", "fast")]}
+        counts={"n0": [SimpleNamespace(kernel=name, count=7) for name in ("slow", "fast")]},
+        groups={},
+        counter="instructions",
     )
     node: Any = SimpleNamespace(name="n0")
     costs = _Costs(get_cpu("cortex-m4"), tuning)
