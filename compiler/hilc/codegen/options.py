@@ -31,9 +31,10 @@ provide_option_check = _SLOT.fill
 class Options:
     """How the code is shaped; the words are those of the command line."""
 
-    #: What matters: `speed` takes the fewest instructions; `balanced` at most 30 % more, for much
-    #: less memory; `ram` the least memory within reason; `size` the least flash. `size` shares one
-    #: body between all layers of a kernel, `balanced` and `ram` between equal ones.
+    #: What matters: `speed` takes the fewest instructions; `balanced` at most 30 % more than the
+    #: fastest program of usual flash, for much less memory; `ram` the least memory within reason;
+    #: `size` the least flash. `size` shares one body between all layers of a kernel, `balanced` and
+    #: `ram` between equal ones.
     optimize: str = "balanced"
     #: `c`: C sources; `llvm`: objects, made by clang for the core.
     codegen: str = "c"

@@ -15,10 +15,10 @@ class SearchPolicy:
     """Ratios, exponents and bounds that define the goals and the extent of the search.
 
     ``balanced`` promises the program with the least sum of instructions and 4.25 times workspace,
-    each relative to the fastest program, among those with at most 30 % more instructions than it
-    and not much more flash than those need. :attr:`balanced_instructions` is below the promised
-    ratio, which leaves a margin for the error of the estimates. A change of a value changes the
-    programs of every model.
+    each relative to the fastest program without kernels for speed alone, among those with at most
+    30 % more instructions than it and not much more flash than those need.
+    :attr:`balanced_instructions` is below the promised ratio, which leaves a margin for the error
+    of the estimates. A change of a value changes the programs of every model.
     """
 
     # -- the goals --------------------------------------------------------------------------------

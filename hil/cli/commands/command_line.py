@@ -1082,7 +1082,8 @@ def _add_compile_options(
     ):
         group.add_argument(option, choices=choices, help=what)
     goal = (
-        "goal (default: balanced, at most 30 %% more instructions than speed for much less memory)"
+        "goal (default: balanced, at most 30 %% more instructions than the fastest program of "
+        "usual flash, for much less memory)"
     )
     goals = ("balanced", "speed", "size", "ram")
     if several_goals:
