@@ -107,8 +107,9 @@ def test_the_layer_that_overwrites_an_input_of_another() -> None:
     one, two = (library.modules[0].layers[i].outputs[0].offset for i in (0, 1))
     assert one is not None
     assert two is not None
-    call = r"\w+\(&layer_1, input0, output0[^;]*;"
-    text = rf"\g<0> ((int8_t *)output0)[{one - two} + 3] ^= 0x55;"
+    call = r"return (\w+\(input0, output0, scratch, &layer_1\));"
+    beyond = f"((int8_t *)output0)[{one - two} + 3] ^= 0x55;"
+    text = rf"const int32_t status = \g<1>; {beyond} return status;"
     broken = edited(library, call, text)
     inputs = [random_sample(library.modules[0].inputs, 0, 0)]
     oracle = Oracle("hilc", "hilc", lambda index, sample: interpreter.run_all(graph, sample))

@@ -28,6 +28,7 @@ from hilc.fusion.fused import GroupCalls
 from hilc.fusion.layout import Layout
 from hilc.fusion.schedule import Effect, Schedule
 from hilc.lowering import candidates
+from hilc.lowering.choice import Group
 from hilc.lowering.dsp import affine
 from hilc.memory.plan import Planner
 from hilc.ops import OPS
@@ -125,14 +126,17 @@ def test_every_limit_of_flash_lowers_once(lowered, planned) -> None:
 
 @pytest.mark.parametrize("model", sampled(["kws", "vww"], keep=["kws"]))
 def test_groups_that_surely_need_too_much_are_not_laid_out(monkeypatch, model: str) -> None:
-    made, sketched = Counter[object](), Counter[object]()
+    made, sketched = Counter[Group](), Counter[Group]()
     call, outline = GroupCalls.call, GroupCalls.outlines
     monkeypatch.setattr(GroupCalls, "call", lambda s, g: made.update([g]) or call(s, g))
     monkeypatch.setattr(GroupCalls, "outlines", lambda s, g: sketched.update([g]) or outline(s, g))
     hilc.compile(models.model_path(model), cpu="cortex-m55", name=model, io_in_pool=True)
     assert max(made.values()) == 1
     assert max(sketched.values()) == 1
-    assert made.total() < 0.85 * sketched.total() < 700
+    first = sum(count for group, count in made.items() if not group.kernels)
+    assert first < 0.85 * sketched.total() < 700
+    # Others have the kernels that leave them within a limit of memory.
+    assert made.total() - first < 300
 
 
 @pytest.mark.full

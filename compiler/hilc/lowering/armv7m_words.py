@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Rounding
+from hilc.ir import ELEMENT_TYPES, Array, Rounding
 from hilc.lowering.armv7m import (
     FEW_ROWS,
     PART_BITS,
@@ -137,7 +137,7 @@ def _word_scales(channels: RightChannels) -> tuple[_Words, _Words, _Words, int] 
 
     Both ways are monotone, so it is enough that they reach each output at the same sum.
     """
-    every = (channels.range.out_min, channels.range.out_max) == (-128, 127)
+    every = (channels.range.out_min, channels.range.out_max) == ELEMENT_TYPES["int8"].bounds
     if not every or channels.multipliers.min() < 1:
         return None
     real = np.ldexp(channels.multipliers.astype(np.float64), -31 - channels.right)

@@ -158,7 +158,7 @@ class Goals:
                     best = own, partition, found
         if best is None:
             return None
-        # Of programs in the same memory the sum takes the fastest; flash has its price here too.
+        # Of programs in as much memory the sum takes the fastest; flash has its price here too.
         _, chosen, program = best
         slowest = max(chosen.cost, self._policy.priced_instructions * fastest.instructions)
         for partition in sorted(affordable, key=priced):
@@ -168,7 +168,7 @@ class Goals:
                 found = self._frontier.planned(partition)
                 if (
                     isinstance(found, PlannedProgram)
-                    and found.workspace_bytes == program.workspace_bytes
+                    and found.workspace_bytes <= program.workspace_bytes
                 ):
                     return found
         return program

@@ -38,13 +38,13 @@ class SearchPolicy:
     workspace_worth: float = 4.25
     #: Ratio: maximum flash of a balanced program relative to the fastest affordable one. Memory
     #: saved by more code and unfolded weights is only moved to flash.
-    balanced_flash: float = 1.1
+    balanced_flash: float = 1.15
     #: Price of a byte of flash in instructions for ``balanced`` and ``ram``: weights at twice their
     #: size have to save more than a few per cent.
     balanced_flash_worth: float = 20.0
     #: Ratio: the instructions up to which a balanced program gives speed for flash, at that price,
     #: without saving memory.
-    priced_instructions: float = 1.13
+    priced_instructions: float = 1.15
     #: The price for ``size``: more than any instruction count, so that flash alone decides.
     least_flash_worth: float = 1e6
     #: The price when ``balanced`` needs flash-heavy kernels to keep its promise, in the order of

@@ -14,7 +14,8 @@ outputs = ["int8_t"]
 scratch = "8 * units * group + (framed_h * framed_w * in_c + 3) // 4 * 4"
 order = ["pixels group"]
 reads = "window"
-code = 900
+code = 1700
+band_code = 3900
 [cost.counts]
 single = "batch * wide * (3 - group) * ((out_h * out_w) % 2)"
 tile = "batch * ((out_h * out_w + group - 1) // group) - single"

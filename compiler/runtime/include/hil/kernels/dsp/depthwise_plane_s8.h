@@ -60,7 +60,7 @@ scratch = "channels * (2 * line * ((rows - 1) * stride + 3) + 2 * beyond)"
 order = ["rows rows", "channels channels"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
-code = 864
+code = 1200
 [cost.counts]
 plane = "batch * in_c * ((out_h + rows - 1) // rows)"
 fours = "(channels > 1) * (in_c // 4 * 4 / in_c)"
@@ -575,7 +575,8 @@ HIL_INLINE void hil_dsp_plane_fill_four(const struct hil_dsp_depthwise_plane_s8 
             if (lead) {
                 to[i * plane] = in[i];
             }
-            at.to[i] = (uint32_t *)(void *)(to + i * plane + lead);
+            void *const words = to + i * plane + lead;
+            at.to[i] = (uint32_t *)words;
         }
         for (int32_t left = fours / 2; left > 0; left--) {
             hil_dsp_plane_widen_four(from, p->in_c, &at);

@@ -13,7 +13,7 @@ outputs = ["int8_t"]
 scratch = "8 * units * group"
 order = ["pixels group"]
 reads = "rows"
-code = 900
+code = 1050
 [cost.counts]
 single = "wide * (3 - group) * (rows % 2)"
 tile = "(rows + group - 1) // group - single"

@@ -605,6 +605,7 @@ HIL_INLINE void hil_dsp_winograd_3x3_s8(const struct hil_dsp_winograd_3x3_s8 *p,
         .signs = p->signs,
         .shift = p->shift,
         .left = p->left,
+        .single = 0,
         .border = p->border,
     };
     uint32_t *const sums = (uint32_t *)scratch;

@@ -446,9 +446,10 @@ HIL_INLINE void hil_dsp_winograd_packed_3x3_s8(const struct hil_dsp_winograd_pac
             const int32_t *stream = filters;
             for (int32_t channel = 0; channel < layer.out_c; channel += 2) {
                 const int32_t *const weights = stream + hil_dsp_winograd_scales(&layer);
+                const void *const unfolded = u;
                 hil_dsp_winograd_unfold(layer.units, weights, u);
                 for (int32_t row = 0; row < rows; row += 2) {
-                    hil_dsp_winograd_pair(&layer, channel, stream, (const int32_t *)u,
+                    hil_dsp_winograd_pair(&layer, channel, stream, (const int32_t *)unfolded,
                                           v + row / 2 * band, rows - row,
                                           out + row * layer.out_w * layer.out_c, sums);
                 }
