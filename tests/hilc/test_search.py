@@ -215,8 +215,9 @@ def test_what_does_not_fit_is_refused_with_what_would():
 
 @pytest.mark.parametrize(
     ("optimize", "off"),
-    # Where layers share code, what each of them takes is only known once all are chosen.
-    [("speed", 0.0), ("balanced", 0.15), ("size", 0.2)],
+    # Where layers share code, what each of them takes is only known once all are chosen; and sizes
+    # are rounded to parts of the limit.
+    [("speed", 0.02), ("balanced", 0.15), ("size", 0.2)],
 )
 def test_kernels_are_the_cheapest_that_keep_a_limit_of_flash(optimize: str, off: float):
     partitioner = Partitioner(planner(), None, optimize, POLICY)

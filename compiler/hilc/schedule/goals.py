@@ -70,13 +70,15 @@ class Goals:
     @cached_property
     def least_memory(self) -> PlannedProgram:
         """Program with the least memory without flash-heavy kernels, with at most 1.5 times the
-        instructions of the fastest program that unfolds no weights.
+        instructions of the fastest program that unfolds no weights; :attr:`balanced` where that
+        takes less.
         """
         ceiling = self._policy.ram_instructions * self.lean.instructions
         partitions = self._affordable(self._balanced, ceiling)
         least = min(map(_memory_bound, partitions), default=0)
         partitions += self._frontier.between(self._balanced, ceiling, least)
-        return self._smallest(partitions) or self.lean
+        found = self._smallest(partitions) or self.lean
+        return min(found, self.balanced, key=lambda program: program.workspace_bytes)
 
     def least_flash(self, ram: int | None = None) -> PlannedProgram:
         """Return the program with the least flash that can be planned, in a workspace of ``ram``
