@@ -76,6 +76,7 @@ def test_channels_that_no_input_changes():
     assert all(name.startswith("hil_dsp_matmul") for name in names)
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_channels_with_shifts_of_their_own():
     layers = uneven_layers(np.random.default_rng(20), 8)
     calls = [call for layer in layers for call in family_calls(layer, DSP)]

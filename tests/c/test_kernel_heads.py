@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ def head(name: str) -> str:
     return text[: text.index("*/")]
 
 
+@cache
 def sources(folder: str, pattern: str) -> str:
     return "\n".join(path.read_text() for path in sorted((ROOT / folder).rglob(pattern)))
 

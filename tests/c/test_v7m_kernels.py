@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import sampled
 from kernel_checks import Operator, check, checks_of, count
 from kernel_layers import (
     V7M,
@@ -125,8 +126,8 @@ def test_parts_are_cut_where_sums_leave_their_bits(sign: int, part: int, value: 
     assert check_family([layer])
 
 
-@pytest.mark.parametrize("value", [-128, 127])
-@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("value", sampled([-128, 127], keep=[-128]))
+@pytest.mark.parametrize("sign", sampled([1, -1], keep=[1]))
 @pytest.mark.parametrize(("op", "x"), [("CONV_2D", (1, 1, 3, 72)), ("FULLY_CONNECTED", (1, 72))])
 @pytest.mark.parametrize(("rest", "part"), [(12, 72), (13, 48)])
 def test_packed_parts_are_cut_where_sums_leave_their_bits(

@@ -104,6 +104,7 @@ def without_times(found: dict[str, Any]) -> str:
     )
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_processes_give_what_one_process_gives(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

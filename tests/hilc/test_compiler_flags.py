@@ -51,7 +51,7 @@ def _compile_for_users(library: ModelLibrary, core: str, folder: Path) -> None:
     ("model", "core"),
     sampled(
         [(model, core) for model in ("ad", "kws") for core in CORES],
-        keep=[("ad", "cortex-m33"), ("kws", "cortex-m4")],
+        keep=[("kws", "cortex-m4")],
     ),
 )
 def test_models_compile_with_flags_of_users(model: str, core: str, tmp_path: Path) -> None:

@@ -405,6 +405,7 @@ def test_balanced_has_the_least_sum_of_instructions_and_workspace(worth: float):
     assert total(balanced) == pytest.approx(min(map(total, planned)))
 
 
+@pytest.mark.full  # It changes rarely, and takes long.
 def test_balanced_saves_most_of_the_workspace_for_a_quarter_of_the_instructions():
     """On a Cortex-M0, whose fastest kernels have the most scratch."""
     cpu = get_cpu("cortex-m0")
