@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -244,12 +245,15 @@ def fuzz(
     """
     before = set(keep.iterdir())
     environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
+    # Linux counts what this process has had at most as the child's, too.
+    inherited_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     if looks is not None:
         environment["HIL_FUZZ_LOOKS"] = str(looks)
     command: list[str | Path] = [
         program, f"-runs={runs}", f"-max_total_time={seconds}", f"-seed={seed}",
         f"-max_len={server.input_max}", "-len_control=0", f"-timeout={_INPUT_S}",
-        f"-rss_limit_mb={_MEMORY_MB}", f"-artifact_prefix={keep}/", "-print_final_stats=1",
+        f"-rss_limit_mb={_MEMORY_MB + inherited_mb}", f"-artifact_prefix={keep}/",
+        "-print_final_stats=1",
         *([f"-dict={dictionary}"] if dictionary is not None else []), *corpora,
     ]  # fmt: skip
     start = time.monotonic()

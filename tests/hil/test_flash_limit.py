@@ -34,12 +34,13 @@ def flash_bytes(library: hilc.ModelLibrary) -> int:
 
 def test_a_limit_that_only_the_estimate_keeps_is_kept_when_measured() -> None:
     word = [f"kws={model_path('kws')}"]
-    (free,) = load_libraries(word, options())
-    # Between what is expected and what is found.
-    limit = (free.reports["kws"].chosen.flash_bytes + flash_bytes(free)) // 2
-    (by_estimate,) = load_libraries(word, ModelOptions(BOARD.cpu.name, flash=limit))
-    assert by_estimate.reports["kws"].chosen.flash_bytes <= limit
-    assert flash_bytes(by_estimate) > limit
+    for limit in range(36_000, 66_000, 1_500):
+        (by_estimate,) = load_libraries(word, ModelOptions(BOARD.cpu.name, flash=limit))
+        assert by_estimate.reports["kws"].chosen.flash_bytes <= limit
+        if flash_bytes(by_estimate) > limit:
+            break
+    else:
+        pytest.fail("every estimate holds")
     (held,) = load_libraries(word, options(flash=limit))
     assert flash_bytes(held) <= limit
 

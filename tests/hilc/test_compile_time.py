@@ -136,7 +136,7 @@ def test_groups_that_surely_need_too_much_are_not_laid_out(monkeypatch, model: s
     first = sum(count for group, count in made.items() if not group.kernels)
     assert first < 0.85 * sketched.total() < 700
     # Others have the kernels that leave them within a limit of memory.
-    assert made.total() - first < 300
+    assert made.total() - first < 700
 
 
 @pytest.mark.full
