@@ -150,7 +150,8 @@ def check_place(path: Path, *, is_folder: bool, remedy: str = "") -> None:
         # Some systems report only on creation whether a file can be created.
         probe = beside(folder / "probe")
         os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        probe.unlink()
+        # Nobody has locked it, so another process may have taken it for abandoned.
+        probe.unlink(missing_ok=True)
     except OSError as error:
         raise cannot_write(path, error, remedy) from None
 

@@ -217,7 +217,7 @@ HIL_INLINE void hil_dsp_winograd_copy(const struct hil_dsp_winograd_packed_3x3_s
     const int32_t step = p->in_c;
     uint32_t *const end = to + hil_dsp_winograd_line_words(p);
     uint32_t *const first = row == NULL || end - to < p->pad_left ? end : to + p->pad_left;
-    uint32_t *const last = end - first < p->in_w ? end : first + p->in_w;
+    const uint32_t *const last = end - first < p->in_w ? end : first + p->in_w;
     while (to < first) {
         *to++ = outside;
     }

@@ -447,6 +447,7 @@ HIL_INLINE void hil_mve_strips_lay_out(const struct hil_depthwise_strips_s8_mve 
                                        behind, "cc");
                 break;
             } else if (!p->gathered) {
+                /* cppcheck-suppress knownConditionTrueFalse */
                 if (taken == 1) {
                     HIL_MVE_STRIPS_ROWS(
                         HIL_MVE_STRIPS_SECOND HIL_MVE_STRIPS_PAIR(HIL_MVE_STRIPS_LOAD));
@@ -454,14 +455,14 @@ HIL_INLINE void hil_mve_strips_lay_out(const struct hil_depthwise_strips_s8_mve 
                     HIL_MVE_STRIPS_ROWS(
                         HIL_MVE_STRIPS_SECOND HIL_MVE_STRIPS_TWO_PAIRS(HIL_MVE_STRIPS_LOAD));
                 }
-            } else if (taken == 1) {
+            } else if (taken == 1) { /* cppcheck-suppress knownConditionTrueFalse */
                 HIL_MVE_STRIPS_ROWS(
                     HIL_MVE_STRIPS_SECOND HIL_MVE_STRIPS_PAIR(HIL_MVE_STRIPS_GATHER));
             } else {
                 HIL_MVE_STRIPS_ROWS(
                     HIL_MVE_STRIPS_SECOND HIL_MVE_STRIPS_TWO_PAIRS(HIL_MVE_STRIPS_GATHER));
             }
-        } else if (taken == 2) {
+        } else if (taken == 2) { /* cppcheck-suppress knownConditionTrueFalse */
             if (p->gathered) {
                 HIL_MVE_STRIPS_ROWS(HIL_MVE_STRIPS_TWO_PAIRS(HIL_MVE_STRIPS_GATHER));
             } else {

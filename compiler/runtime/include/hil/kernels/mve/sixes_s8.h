@@ -369,6 +369,7 @@ HIL_INLINE void hil_sixes_s8_mve(const struct hil_sixes_s8_mve *p, const int8_t 
                 in += p->depth;
             }
             sixes.pixels.pairs = 1;
+            /* cppcheck-suppress knownConditionTrueFalse */
             (count <= 4 ? four : function)(copies, p->stream, outputs, &sixes);
             const int8_t *from = outputs;
             for (int32_t bytes = count * p->columns; bytes > 0; bytes -= HIL_MVE_CHUNK) {
