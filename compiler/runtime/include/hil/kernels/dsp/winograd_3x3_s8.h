@@ -121,6 +121,14 @@ struct hil_dsp_winograd {
     const int8_t *border;
 };
 
+#define HIL_DSP_WINOGRAD(p, single_)                                                               \
+    {                                                                                              \
+        .batch = (p)->batch, .in_h = (p)->in_h, .in_w = (p)->in_w, .in_c = (p)->in_c,              \
+        .out_h = (p)->out_h, .out_w = (p)->out_w, .out_c = (p)->out_c, .pad_top = (p)->pad_top,    \
+        .pad_left = (p)->pad_left, .units = (p)->units, .signs = (p)->signs, .shift = (p)->shift,  \
+        .left = (p)->left, .single = (single_), .border = (p)->border,                             \
+    }
+
 /* Words of V of two tiles, and of U of two filters. */
 HIL_INLINE int32_t hil_dsp_winograd_words(const struct hil_dsp_winograd *p) {
     return HIL_DSP_WINOGRAD_PLACES * 4 * p->units;
@@ -591,23 +599,7 @@ HIL_INLINE void hil_dsp_winograd_pair(const struct hil_dsp_winograd *p, int32_t 
 
 HIL_INLINE void hil_dsp_winograd_3x3_s8(const struct hil_dsp_winograd_3x3_s8 *p, const int8_t *in,
                                         int8_t *out, void *scratch) {
-    const struct hil_dsp_winograd layer = {
-        .batch = p->batch,
-        .in_h = p->in_h,
-        .in_w = p->in_w,
-        .in_c = p->in_c,
-        .out_h = p->out_h,
-        .out_w = p->out_w,
-        .out_c = p->out_c,
-        .pad_top = p->pad_top,
-        .pad_left = p->pad_left,
-        .units = p->units,
-        .signs = p->signs,
-        .shift = p->shift,
-        .left = p->left,
-        .single = 0,
-        .border = p->border,
-    };
+    const struct hil_dsp_winograd layer = HIL_DSP_WINOGRAD(p, 0);
     uint32_t *const sums = (uint32_t *)scratch;
     uint32_t *const v = sums + HIL_DSP_WINOGRAD_SUM_WORDS;
     for (int32_t images = p->batch; images > 0; images--) {

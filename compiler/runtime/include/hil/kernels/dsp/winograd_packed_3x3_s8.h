@@ -410,23 +410,7 @@ HIL_INLINE void hil_dsp_winograd_unfold(int32_t units, const int32_t *weights, u
 
 HIL_INLINE void hil_dsp_winograd_packed_3x3_s8(const struct hil_dsp_winograd_packed_3x3_s8 *p,
                                                const int8_t *in, int8_t *out, void *scratch) {
-    const struct hil_dsp_winograd layer = {
-        .batch = p->batch,
-        .in_h = p->in_h,
-        .in_w = p->in_w,
-        .in_c = p->in_c,
-        .out_h = p->out_h,
-        .out_w = p->out_w,
-        .out_c = p->out_c,
-        .pad_top = p->pad_top,
-        .pad_left = p->pad_left,
-        .units = p->units,
-        .signs = p->signs,
-        .shift = p->shift,
-        .left = p->left,
-        .single = 1,
-        .border = p->border,
-    };
+    const struct hil_dsp_winograd layer = HIL_DSP_WINOGRAD(p, 1);
     /* Of p, which functions are given, the compiler knows nothing after their calls. */
     const int32_t *const filters = p->stream;
     const int32_t most = 2 * p->bands;
