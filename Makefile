@@ -141,7 +141,7 @@ faults: setup
 	$(BIN)/python ci/faults.py $(ARGS)
 
 torture: setup
-	@$(BIN)/python -c 'import atheris, random_order' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[torture]'
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[torture]'
 	$(BIN)/python ci/torture.py $(ARGS)
 
 audit: setup

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from torture import order
 from torture.campaign import Budget
 
 TESTS = """
@@ -17,9 +18,6 @@ def test_wrong(): assert False, "tests/quick/test_one.py - never"
 
 
 def test_a_flake_passes_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("random_order")
-    from torture import order
-
     for worker in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(worker, raising=False)
     monkeypatch.setattr(order, "ROOT", tmp_path)
