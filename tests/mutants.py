@@ -50,8 +50,10 @@ class Mutant:
     #: Where the change is, in bytes of the file, and what takes the place.
     span: tuple[int, int] = field(compare=False)
     text: str = field(compare=False)
-    #: Lines that run when the mutant does, from 1.
+    #: Its lines, from 1, and those of the statement, or of what stands before its block. Python
+    #: runs a table of constants on the first line of the latter only.
     lines: range = field(compare=False)
+    statement: range = field(compare=False)
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.lines.start}" + (f" in {self.function}" * bool(self.function))
@@ -108,6 +110,20 @@ class _Search(ast.NodeVisitor):
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line))
         self._names: list[str] = []
+        self._statement = range(0)
+
+    def visit(self, node: ast.AST) -> None:
+        """Keep which lines belong to the statement that is searched."""
+        if not isinstance(node, ast.stmt):
+            super().visit(node)
+            return
+        outer = self._statement
+        assert node.end_lineno is not None
+        block = getattr(node, "body", None)
+        end = block[0].lineno if block else node.end_lineno + 1
+        self._statement = range(node.lineno, max(end, node.lineno + 1))
+        super().visit(node)
+        self._statement = outer
 
     def _add(self, node: ast.expr | ast.stmt, text: str, what: str) -> None:
         assert node.end_lineno is not None
@@ -125,6 +141,7 @@ class _Search(ast.NodeVisitor):
                 ),
                 text,
                 range(node.lineno, node.end_lineno + 1),
+                self._statement,
             )
         )
 

@@ -49,6 +49,24 @@ def test_equal_changes_of_a_line_are_told_apart() -> None:
     assert [mutant.nth for mutant in found if mutant.change == "1 → 2"] == [0, 1]
 
 
+def test_a_mutant_knows_the_lines_of_its_statement() -> None:
+    source = b"""\
+TABLE = (
+    (1, 2),
+)
+def f(a):
+    if (
+        a == 3
+    ):
+        return (a or
+                4)
+"""
+    found = {m.change: (m.lines, m.statement) for m in of_source(source, "a.py")}
+    assert found["2 → 3"] == (range(2, 3), range(1, 4))
+    assert found["3 → 4"] == (range(6, 7), range(5, 8))
+    assert found["4 → 5"] == (range(9, 10), range(8, 10))
+
+
 def test_a_change_elsewhere_keeps_what_is_drawn() -> None:
     before = of_source(SOURCE.encode(), "thing.py")
     after = of_source(b"import os\n\n" + SOURCE.encode(), "thing.py")

@@ -309,7 +309,11 @@ class _Copy:
         is known to the first only, so a survivor may be killed by another: the figure is a bound.
         """
         contexts = self._contexts.get(mutant.file, {})
-        reach = {name for line in mutant.lines for name in contexts.get(line, ())}
+
+        def running(lines: range) -> set[str]:
+            return {name for line in lines for name in contexts.get(line, ())}
+
+        reach = running(mutant.lines) or running(mutant.statement)
         chosen = [
             test
             for test in self._seconds
