@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,12 +11,12 @@ from typing import Any
 import pytest
 from hostile_board import HostileBoard, made_up_time
 
-from hil.errors import HangError, LinkError
+from hil.errors import HangError, InputError, LinkError
 from hil.link import protocol
-from hil.link.client import Client
+from hil.link.client import Client, _Waits
 from hil.link.codec import Frame, encode
 from hil.link.line import Link
-from hil.link.protocol import Command, Event, Tensors
+from hil.link.protocol import Command, Event, Kind, Tensors
 from hil.link.tensors import TensorRef
 from hil.link.transfer import Pace, Part, line_cost
 
@@ -477,3 +478,170 @@ def test_the_chunk_is_what_moves_the_most() -> None:
     assert pace.chunk == 59  # half, where nothing comes through
     pace.lost(_part(16))
     assert pace.chunk == 59  # a short one says nothing
+
+
+# -- operations, and what only some firmware answers -----------------------------------------------
+
+
+@dataclass
+class FedBoard(Board):
+    """Has a model with two states whose input comes in rows."""
+
+    def _answer(self, request: Frame) -> None:
+        replies: dict[int, dict[str, Any]] = {
+            Command.STATE_INFO: {"states": 2},
+            Command.RESET_STATE: {},
+            Command.FEED_INFO: {"rows": 96},
+        }
+        if request.code not in replies:
+            super()._answer(request)
+            return
+        self.heard.append((self.clock.now, request))
+        payload = protocol.REPLIES[Command(request.code)].build(replies[request.code])
+        for item in self.lie(request, replace(request, kind=Kind.REPLY, payload=payload)):
+            self._out += encode(item) if isinstance(item, Frame) else item
+
+    def with_all_commands(self, request: Frame, reply: Frame) -> list[Frame | bytes]:
+        """Answer the truth, and that all commands are answered."""
+        if request.code != Command.HELLO:
+            return [reply]
+        fields = protocol.REPLIES[Command.HELLO].parse(reply.payload)
+        fields["commands"] = sum(1 << command for command in Command)
+        return [replace(reply, payload=protocol.REPLIES[Command.HELLO].build(fields))]
+
+
+@pytest.fixture
+def fed_board(monkeypatch: pytest.MonkeyPatch) -> FedBoard:
+    board = FedBoard(made_up_time(monkeypatch), idle_s=_READ_S, byte_s=1e-7)
+    board.lie = board.with_all_commands
+    return board
+
+
+def requested(board: Board, command: Command) -> list[Any]:
+    """Return the fields of each request of a command."""
+    return [
+        protocol.REQUESTS[command].parse(frame.payload)
+        for _, frame in board.heard
+        if frame.code == command
+    ]
+
+
+def test_states_and_rows_are_those_of_the_firmware(fed_board: FedBoard) -> None:
+    with connected(fed_board) as client:
+        assert client.state_count(3) == 2
+        assert client.feed_rows(4) == 96
+        client.reset_state(5)
+    commands = (Command.STATE_INFO, Command.FEED_INFO, Command.RESET_STATE)
+    assert [[one.model for one in requested(fed_board, c)] for c in commands] == [[3], [4], [5]]
+
+
+def test_firmware_without_states_and_rows_is_not_asked_for_them(board: Board) -> None:
+    with connected(board) as client:
+        assert client.state_count(0) == client.feed_rows(0) == 0
+        assert len(board.heard) == 1
+        client.hello = replace(client.hello, commands=None)  # protocol version 1
+        assert client.state_count(0) == client.feed_rows(0) == 0
+        assert len(board.heard) == 1
+
+
+def test_rows_are_pushed_in_order_one_request_at_a_time(fed_board: FedBoard) -> None:
+    """Also where the answer to one is lost, and comes late."""
+    tensor = TensorRef(0, Tensors.INPUT, 0)
+    data = bytes(range(250)) * 4
+    with connected(fed_board) as client:
+        client.start_feed(tensor)
+        held: list[Frame | bytes] = []
+        writes = 0
+
+        def lie(request: Frame, reply: Frame) -> list[Frame | bytes]:
+            nonlocal writes
+            writes += 1
+            if writes == 2:
+                held.append(reply)
+                return []
+            return [*held, reply] if writes == 3 else [reply]
+
+        fed_board.lie = lie
+        client.feed(tensor, 500, data)
+    first, *pushed = requested(fed_board, Command.WRITE)
+    assert (first.offset, first.data) == (0, b"")
+    # The second part comes twice, and none before the one before it was answered.
+    assert [pushed[at].offset for at in (1, 2)] == [pushed[1].offset] * 2
+    del pushed[2]
+    at = 500
+    for part in pushed:
+        assert part.offset == at
+        at += len(part.data)
+    assert b"".join(part.data for part in pushed) == data
+    assert len(pushed) > 3
+    assert client.repeated == 1
+
+
+def test_no_other_operation_comes_between(board: Board) -> None:
+    """Neither of another thread, nor from the callback of the log."""
+    told: list[str] = []
+
+    def use(client: Client) -> None:
+        with pytest.raises(InputError) as caught:
+            client.memory()
+        told.append(caught.value.fact)
+
+    with connected(board) as client:
+        with client.as_one("the work"):
+            other = threading.Thread(target=use, args=(client,))
+            other.start()
+            other.join()
+            assert client.echo(b"abc") == b"abc"  # a part of it
+        assert told == ["the device at memory:// is in use: the work has not ended"]
+        client.on_log = lambda text: use(client)
+        log = protocol.EVENTS[Event.LOG].build({"more": 0, "text": b"x"})
+        board.lie = lambda request, reply: [board.event(Event.LOG, log), reply]
+        client.memory()
+        assert told[1:] == ["the device at memory:// is in use: MEMORY has not ended"]
+        board.lie = lambda request, reply: [reply]
+        assert client.echo(b"abc") == b"abc"
+        assert not client.has_failed
+
+
+def test_an_operation_has_an_end_whatever_arrives(board: Board) -> None:
+    """Each answer counts, but not without end: a minute, and four times the slowest line."""
+    with connected(board) as client:
+        board.lie = after(1.0, board)
+        before = board.clock.now
+
+        def work() -> None:
+            with client.as_one("the work"):
+                while True:
+                    client.memory()
+
+        with pytest.raises(LinkError) as caught:
+            work()
+        # At a request in each second, of 64 bytes: t = 60 + 4 * t * 64 / 960.
+        assert "the work of the board at memory:// did not end within 82 s" in caught.value.fact
+        assert board.clock.now - before == pytest.approx(60 / (1 - 4 * 64 / 960), abs=1)
+        assert client.has_failed
+        client.memory()
+        assert not client.has_failed
+
+
+def test_of_many_kinds_of_runs_the_last_are_known(board: Board) -> None:
+    with connected(board) as client:
+        for model in range(1025):
+            client.run(model % 200, repeat=1 + model // 200)
+            client._learn((Command.RUN, "kind", model), _waits(client), {})
+        assert len(client._run_s) <= 1024
+        assert (Command.RUN, "kind", 1024) in client._run_s
+
+
+def _waits(client: Client) -> _Waits:
+    return _Waits(client, None, 4, 0.2)
+
+
+def test_damaged_answers_to_a_run_are_told_apart_from_a_board_that_hangs(board: Board) -> None:
+    with connected(board, run_timeout_s=4.0) as client:
+        board.lie = lambda request, reply: [board.busy(0, 1), damaged(reply)]
+        with pytest.raises(LinkError) as caught:
+            client.run(0)
+    assert not isinstance(caught.value, HangError)
+    assert "the answer to RUN from memory:// did not arrive within 4.0 s, but" in caught.value.fact
+    assert f"{client.link.bad_frames} damaged frames did" in caught.value.fact

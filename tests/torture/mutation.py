@@ -96,8 +96,8 @@ AREAS = (
         "hil/link",
         _tests(
             "hil",
-            "codec protocol messages timing client hostile_board bulk calls faults taps recovery "
-            "noise",
+            "codec protocol messages replies line timing fault_text client hostile_board bulk "
+            "calls faults taps recovery noise riscv",
         ),
     ),
     Area(
