@@ -81,7 +81,10 @@ AREAS = (
     Area(
         "plan",
         "compiler/hilc/memory",
-        _tests("hilc", "allocate liveness plan explain pins access state carried_states"),
+        _tests(
+            "hilc",
+            "bounds allocate liveness plan explain pins access state carried_states fusion feed",
+        ),
     ),
     Area(
         "schedule",
