@@ -513,6 +513,13 @@ class Point:
     measured: bool = False
     in_place: bool = True
 
+    #: Of its kernels, as those of a segment.
+    speed_only = unfolds = False
+
+    @property
+    def flash_heavy(self) -> bool:
+        return self.heavy
+
     @property
     def choice(self) -> Point:
         return self
@@ -778,6 +785,48 @@ def test_within_limits_is_the_fastest_that_is_planned(
         else:
             with pytest.raises(LimitError, match="no program of 'points' fits"):
                 goals.within(ram, flash)
+
+
+def test_what_was_measured_as_a_whole_counts_where_it_is_better(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = [Point(1000, 100, 50), Point(500, 200, 50)]
+    slow, refused, heavy, fast, small = (
+        Point(1000, 99, 50, measured=True),
+        Point(900, 80, 50, measured=True, workspace=None),
+        Point(900, 85, 50, measured=True, heavy=True),
+        Point(900, 90, 60, measured=True),
+        Point(500, 190, 50, measured=True),
+    )
+
+    def goals(*measured: Point) -> Goals:
+        frontier, _ = frontier_of(monkeypatch, points, workspace_worth=0.0)
+        partitioner: Any = frontier.partitioner
+        partitioner.measured = list(measured)
+        return Goals(frontier)
+
+    assert point_of(goals().fastest) is points[0]
+    everything = goals(slow, fast, refused, small)
+    assert [p.cost for p in everything._frontier.measured(FASTEST)] == [80, 90, 99, 190]
+    # The fastest of them that can be planned, if it is faster than what was not measured.
+    assert point_of(everything.fastest) is fast
+    assert everything.fastest.measured
+    assert point_of(goals(Point(9, 100, measured=True), small).fastest) is points[0]
+    assert point_of(goals(heavy).fastest) is heavy
+    # Balanced among them, without flash-heavy kernels: up to 28 % above the fastest, 85.
+    for cost, is_taken in ((90, True), (99, True), (108, False)):
+        one = Point(900, cost, 50, measured=True)
+        assert (point_of(goals(heavy, one).balanced) is one) == is_taken
+    # Within limits too: of memory, and of flash.
+    assert point_of(everything.within(None, None)) is fast
+    assert point_of(everything.within(950, None)) is fast
+    assert point_of(everything.within(899, None)) is small
+    assert point_of(goals(slow, fast, refused).within(899, None)) is points[1]
+    assert point_of(everything.within(None, 60)) is fast
+    assert point_of(everything.within(None, 59)) is slow
+    assert point_of(goals(Point(500, 200, 50, measured=True)).within(899, None)) is points[1]
+    # A measured one alone keeps the limit.
+    assert point_of(goals(Point(300, 900, 50, measured=True)).within(300, None)).cost == 900
 
 
 def test_a_refusal_has_the_least_of_each(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ AREAS = (
         "schedule",
         "compiler/hilc/schedule",
         (
-            *_tests("hilc", "schedule search cost pins options control_flow feed"),
+            *_tests("hilc", "schedule tuning search cost pins options control_flow feed"),
             *_tests("hil", "tune"),
         ),
     ),

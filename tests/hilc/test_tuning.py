@@ -1,0 +1,282 @@
+"""Logs of measured costs, and what the search makes of them: without a board."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from small_models import convolutions
+
+from hilc.errors import InputError
+from hilc.external import ExternalCall
+from hilc.lowering.choice import Choice, Group
+from hilc.lowering.kernels import KernelCall
+from hilc.memory.plan import Planner
+from hilc.schedule.estimate import _Costs
+from hilc.schedule.pareto import FASTEST
+from hilc.schedule.partition import Partition, Partitioner
+from hilc.schedule.policy import POLICY
+from hilc.schedule.tuning import (
+    FORMAT,
+    Measured,
+    TunedGroup,
+    TunedLayer,
+    TunedProgram,
+    Tuning,
+    load_tuning,
+    sharing_of,
+)
+from hilc.source import Source, prepare
+from hilc.target import get_cpu
+
+CPU = get_cpu("cortex-m4")
+GROUP = Group(("a", "b"), 2, "backward", (1, 0))
+
+
+@cache
+def source() -> Source:
+    return prepare(convolutions(), "net", CPU)
+
+
+def program(sharing: str = "speed", count: int = 100, **choice: Any) -> TunedProgram:
+    groups = tuple(TunedGroup(group, count // 2) for group in choice.get("groups", ()))
+    return TunedProgram(sharing, choice.get("kernels", {}), groups, 64, count)
+
+
+def log(**fields: Any) -> Tuning:
+    given = {
+        "format": FORMAT, "model": "net", "digest": source().digest, "cpu": CPU.name,
+        "compiler": "1.2", "board": "some", "counter": "instructions", "layers": (), "programs": (),
+    }  # fmt: skip
+    return Tuning(**{**given, **fields})
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+
+def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
+    layers = (
+        TunedLayer("a", "CONV_2D", (Measured("slow", 9), Measured("fast", 3))),
+        TunedLayer("b", "RESHAPE", ()),
+    )
+    programs = (program(kernels={"a": 1}), program("size", groups=(GROUP,)))
+    written = log(layers=layers, programs=programs)
+    path = tmp_path / "log.json"
+    path.write_bytes(written.to_json())
+    assert load_tuning(path) == load_tuning(str(path)) == written
+    assert written.counts == {"a": layers[0].kernels, "b": ()}
+    assert written.groups == {GROUP: 50}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "cannot be read: No such file"),
+        ("{", "is not JSON"),
+        ("[]", "is not a tuning log of format 2: its format is None"),
+        ("{}", "is not a tuning log of format 2: its format is None"),
+        ('{"format": 3}', "is not a tuning log of format 2: its format is 3"),
+        ('{"format": 2}', "expected are the keys"),
+    ],
+)
+def test_what_is_no_log_is_refused(tmp_path: Path, text: str | None, told: str) -> None:
+    path = tmp_path / "log.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=told) as caught:
+        load_tuning(path)
+    assert str(path) in caught.value.fact
+
+
+def test_fields_of_another_type_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({**asdict(log()), "board": 7}))
+    with pytest.raises(InputError, match="board"):
+        load_tuning(path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"compiler": "1.1"}, "another version of the compiler: 1.1, not 1.2"),
+        ({"cpu": "cortex-m0"}, "another core: cortex-m0, not cortex-m4"),
+        ({"digest": "0" * 64}, r"another model: net \(0{12}\.\.\.\), not net \("),
+        # A model that was changed behind its first layers has another digest from there on.
+        ({"digest": source().digest[:12] + "0" * 52}, "another model"),
+    ],
+)
+def test_a_log_of_something_else_is_refused(fields: dict[str, str], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        log(**fields).check(source(), CPU, "1.2")
+    # A model's name may change.
+    log(model="other").check(source(), CPU, "1.2")
+
+
+# -- programs --------------------------------------------------------------------------------------
+
+
+def test_programs_are_those_whose_code_is_shared_alike() -> None:
+    programs = tuple(program(sharing, kernels={"a": 1}) for sharing in ("speed", "balanced"))
+    tuning = log(programs=programs)
+    assert [sharing_of(goal) for goal in ("speed", "balanced", "ram", "size")] == [
+        *("speed", "balanced", "balanced", "size")
+    ]
+    for goal, expected in (("speed", 0), ("balanced", 1), ("ram", 1)):
+        assert list(tuning.shared_as(goal)) == [programs[expected]]
+        assert tuning.program(goal, Choice({"a": 1})) is programs[expected]
+        assert tuning.program(goal, Choice({"a": 2})) is None
+    assert list(tuning.shared_as("size")) == []
+    assert program(groups=(GROUP,), kernels={"c": 1}).choice == Choice({"c": 1}, (GROUP,))
+
+
+@cache
+def planner() -> Planner:
+    return Planner(source().graph, CPU, io_in_pool=True)
+
+
+def partitioner(tuning: Tuning | None, optimize: str = "speed") -> Partitioner:
+    return Partitioner(planner(), tuning, optimize, POLICY)
+
+
+@cache
+def untuned() -> tuple[Partition, Partition]:
+    """Return the fastest partition, and the first with a fused group."""
+    plain = partitioner(None)
+    fastest = found = plain.cheapest(None, FASTEST)
+    assert fastest is not None
+    while found is not None and not found.choice.groups:
+        found = plain.cheapest(found.memory_bound - 1, FASTEST)
+    assert found is not None
+    return fastest, found
+
+
+def measured_as(partition: Partition, count: int, sharing: str = "speed") -> TunedProgram:
+    choice = partition.choice
+    groups = tuple(TunedGroup(group, 7) for group in choice.groups)
+    return TunedProgram(sharing, dict(choice.kernels), groups, 64, count)
+
+
+def same(one: Partition | None, other: Partition) -> bool:
+    return one is not None and one.choice == other.choice
+
+
+def test_what_was_measured_as_a_whole_is_known_and_others_are_scaled() -> None:
+    fastest, fused = untuned()
+    tuned = partitioner(log(programs=(measured_as(fastest, 3 * fastest.cost),)))
+    assert [(same(p, fastest), p.cost, p.measured) for p in tuned.measured] == [
+        (True, 3 * fastest.cost, True)
+    ]
+    found = tuned.cheapest(None, FASTEST)
+    assert same(found, fastest)
+    assert found is not None
+    assert (found.cost, found.measured) == (3 * fastest.cost, True)
+    # Whole programs cost three times the sum of their layers.
+    other = tuned.cheapest(fused.memory_bound, FASTEST)
+    assert same(other, fused)
+    assert other is not None
+    assert (other.cost, other.measured) == (round(3.0 * fused.cost), False)
+
+
+def test_the_median_of_what_was_measured_scales_the_others() -> None:
+    """Each program in the units of its own segments, of which a group was measured in it."""
+    fastest, fused = untuned()
+    grouped = measured_as(fused, 10 * fused.cost)
+    tuned = partitioner(log(programs=(measured_as(fastest, 2 * fastest.cost), grouped)))
+    # The group costs 7 of what was counted.
+    layers = sum(s.cost for s in fused.segments if s.group is None)
+    groups = len(fused.choice.groups)
+    factor = (2 + 10 * fused.cost / (layers + 7 * groups)) / 2
+    assert tuned._beyond == pytest.approx(factor)
+    assert [p.cost for p in tuned.measured] == [2 * fastest.cost, 10 * fused.cost]
+    assert same(tuned.measured[1], fused)
+
+
+def test_programs_of_another_sharing_or_of_kernels_that_are_gone_are_left_out() -> None:
+    fastest, fused = untuned()
+    assert partitioner(log(programs=(measured_as(fastest, 5, "size"),))).measured == []
+    name = fastest.segments[0].names[0]
+    lost = replace(measured_as(fastest, 5), kernels={name: 99})
+    # A group that cannot be fused: of layers that are not in the graph, or do not follow.
+    names = [segment.names[0] for segment in fastest.segments]
+    apart = replace(measured_as(fastest, 5), groups=(TunedGroup(Group((names[0], names[2])), 7),))
+    foreign = replace(measured_as(fastest, 5), groups=(TunedGroup(Group((names[0], "x")), 7),))
+    for gone in (lost, apart, foreign):
+        tuned = partitioner(log(programs=(gone, measured_as(fused, 9))))
+        assert [same(p, fused) for p in tuned.measured] == [True]
+    # The goals `ram` and `balanced` share code alike.
+    assert len(partitioner(log(programs=(measured_as(fused, 9, "balanced"),)), "ram").measured) == 1
+
+
+def test_a_kernel_is_taken_where_it_was_measured_to_be_faster() -> None:
+    plain = partitioner(None)
+    step = next(step for step, own in enumerate(plain.singles) if len(own) > 1)
+    node = plain.estimator.nodes[step]
+    names = [call.kernel.name for call in planner().lowering.calls(node)]  # type: ignore[union-attr]
+    for wanted in range(len(names)):
+        counts = [5 if at == wanted else 10**6 for at in range(len(names))]
+        kernels = tuple(map(Measured, names, counts))
+        tuned = partitioner(log(layers=(TunedLayer(node.name, node.op, kernels),)))
+        best = min(tuned.singles[step], key=lambda segment: segment.cost)
+        assert (best.kernel, best.cost) == (wanted, 5)
+
+
+# -- cycles ----------------------------------------------------------------------------------------
+
+
+def costs(counter: str, measured: dict[str, list[Measured]]) -> _Costs:
+    tuning: Any = SimpleNamespace(counts=measured, groups={GROUP: 77}, counter=counter)
+    return _Costs(CPU, tuning)
+
+
+def kernel(name: str, instructions: int) -> Any:
+    class Call(KernelCall):
+        kernel = SimpleNamespace(name=name)  # type: ignore[assignment]
+
+        def instructions(self, cpu: object) -> int:
+            return instructions
+
+    return object.__new__(Call)
+
+
+def test_what_a_log_of_cycles_lacks_is_estimated_in_cycles() -> None:
+    """By the median of what an instruction takes of the kernels that were measured."""
+    nodes: list[Any] = [SimpleNamespace(name=name) for name in "abcd"]
+    calls = [
+        [kernel("k", 100), kernel("l", 100)],
+        [kernel("k", 100)],
+        [kernel("k", 0)],
+        [kernel("k", 100), kernel("new", 50)],
+    ]
+    counts = {
+        "a": [Measured("k", 200), Measured("l", 300)],
+        "b": [Measured("k", 900)],
+        "c": [Measured("k", 1)],
+        "d": [Measured("other", 4), Measured("other", 4)],
+    }
+    group: Any = SimpleNamespace(group=Group(("x",)), cost=lambda cpu: 10)
+    known: Any = SimpleNamespace(group=GROUP, cost=lambda cpu: 10)
+    # Ratios 2, 3, 9 and, of a kernel without instructions, 1.
+    for counter, scale in (("cycles", 2.5), ("instructions", 1.0)):
+        found = costs(counter, counts)
+        found.calibrate(nodes, calls)
+        assert found.of(nodes[0], 1, calls[0][1]) == 300
+        assert found.of(nodes[3], 0, calls[3][0]) == 100 * scale
+        assert found.of(nodes[3], 1, calls[3][1]) == 50 * scale
+        assert found.of_group(group) == 10 * scale
+        assert found.of_group(known) == 77
+    nothing = costs("cycles", {})
+    nothing.calibrate(nodes, calls)
+    assert nothing.of(nodes[0], 0, calls[0][0]) == 100
+
+
+def test_external_functions_are_never_measured() -> None:
+    call: Any = object.__new__(ExternalCall)
+    object.__setattr__(call, "module", SimpleNamespace(instructions=31))
+    node: Any = SimpleNamespace(name="a")
+    found = costs("instructions", {"a": [Measured("k", 200)]})
+    assert found.of(node, 0, call) == 31
