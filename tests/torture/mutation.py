@@ -108,8 +108,8 @@ AREAS = (
         "hil/verify",
         _tests(
             "hil",
-            "metrics samples taps datasets cycles diagnosis fidelity oracle jobs rerun tune verify "
-            "bench evaluate",
+            "metrics samples taps datasets cycles diagnosis fidelity oracle jobs rerun tune tuned "
+            "verify bench evaluate",
         ),
     ),
 )
