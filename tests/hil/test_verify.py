@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from hil.cli.render import verify_text
-from hil.errors import DeviceError, InputError
+from hil.errors import DeviceError, InputError, NumericError
 from hil.verify import FLOAT_RTOL, Oracle, Report, verify
 from hilc.artifact.library import Layer, TensorInfo
 
@@ -266,3 +266,181 @@ def test_what_the_reference_does_not_have_is_said() -> None:
 def test_a_reference_of_another_model() -> None:
     with pytest.raises(InputError, match="is int8\\[2\\] but the compiled model's is int8\\[3\\]"):
         compare({"y": i8(1, 2, 3)}, {"y": i8(1, 2)})
+
+
+# -- states, samples and what is taken of them -----------------------------------------------------
+
+
+class CountingModel(GivenModel):
+    """Adds its input to a state; layer ``a`` is the state before, layer ``y`` that after."""
+
+    def __init__(self, fault: Callable[[int, np.ndarray], np.ndarray] = lambda run, y: y) -> None:
+        super().__init__({"a": i8(0, 0), "y": i8(0, 0)})
+        self.sum = i8(9, 9)
+        self.calls: list[str] = []
+        self._fault = fault
+        self._runs = 0
+
+    @property
+    def states(self) -> tuple[TensorInfo, ...]:
+        return (info("sum", self.sum),)
+
+    def reset_state(self) -> None:
+        self.calls.append("reset")
+        self.sum = i8(0, 0)
+
+    def state(self, name: str | int) -> np.ndarray:
+        assert name == 0
+        return self.sum.copy()
+
+    def set_state(self, name: str | int, array: npt.ArrayLike) -> None:
+        assert name == 0
+        self.calls.append("set")
+        self.sum = np.asarray(array).copy()
+
+    def _step(self) -> dict[str, np.ndarray]:
+        assert self.x is not None
+        before = self.sum
+        self.sum = before + self.x
+        y = self._fault(self._runs, self.sum)
+        self._consume_inputs()
+        return {"a": before, "y": y}
+
+    def run(self) -> None:
+        self.calls.append("run")
+        self.tensors = self._step()
+        self._runs += 1
+
+    def layer_outputs(self) -> Iterator[tuple[Layer, list[np.ndarray]]]:
+        self.calls.append("layers")
+        for layer, array in zip(self.layers, self._step().values(), strict=True):
+            yield layer, [array]
+
+
+class Sums:
+    """The same as a reference."""
+
+    def __init__(self) -> None:
+        self.sum = i8(7, 7)
+        self.asked: list[int] = []
+
+    def reset(self) -> None:
+        self.sum = i8(0, 0)
+
+    def values(self, index: int, sample: Arrays) -> dict[str, np.ndarray]:
+        self.asked.append(index)
+        before = self.sum
+        self.sum = before + sample["x"]
+        return {"a": before, "y": self.sum}
+
+    @property
+    def oracle(self) -> Oracle:
+        return Oracle("sums", "sums", self.values, reset_state=self.reset)
+
+
+STEPS = [{"x": i8(number, 2 * number)} for number in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("per_layer", [False, True])
+@pytest.mark.parametrize("keep_state", [False, True])
+def test_states_are_reset_before_each_sample_or_before_the_first(
+    keep_state: bool, per_layer: bool
+) -> None:
+    model, sums = CountingModel(), Sums()
+    report = verify(
+        model, STEPS, sums.oracle, board="none", per_layer=per_layer, keep_state=keep_state
+    )
+    assert report.match
+    assert report.samples == 4
+    assert sums.asked == [0, 1, 2, 3]
+    assert model.calls.count("reset") == (1 if keep_state else 4)
+    # The run by layers begins with the states that the run itself began with.
+    once = ["run", "set", "layers"] if per_layer else ["run"]
+    assert [call for call in model.calls if call != "reset"] == once * 4
+    assert model.sum.tolist() == ([10, 20] if keep_state else [4, 8])
+    assert (report.layers is None) != per_layer
+
+
+def test_a_reference_with_other_states_differs_from_the_second_sample_on() -> None:
+    sums = Sums()
+    oracle = Oracle("sums", "sums", sums.values)  # never reset
+    report = verify(CountingModel(), STEPS, oracle, board="none", keep_state=True)
+    assert report.outputs[0].mismatches == 8
+    first = report.outputs[0].first
+    assert first is not None
+    assert (first.sample, first.expected, first.got) == (0, 8, 1)
+
+
+def test_the_layer_that_differs_first_in_any_sample_is_diagnosed() -> None:
+    """Each of its pairs is kept, also where a later layer differed in an earlier sample."""
+
+    def fault(run: int, y: np.ndarray) -> np.ndarray:
+        return y + i8(0, 1)
+
+    class Late(CountingModel):
+        def layer_outputs(self) -> Iterator[tuple[Layer, list[np.ndarray]]]:
+            for layer, (array,) in super().layer_outputs():
+                wrong = layer.name == "layer_a" and self._runs > 2
+                yield layer, [array + i8(5, 0) if wrong else array]
+
+    model = Late(fault)
+    report = verify(model, STEPS, Sums().oracle, board="none", per_layer=True)
+    assert report.layers is not None
+    assert [layer.outputs[0].mismatches for layer in report.layers] == [2, 4]
+    assert report.outputs[0].mismatches == 4
+    assert report.diagnosis is not None
+    assert (report.diagnosis.layer, report.diagnosis.tensor) == (0, "a")
+    first = report.layers[0].outputs[0].first
+    assert first is not None
+    assert (first.sample, first.position) == (2, (0,))
+    only = verify(CountingModel(fault), STEPS, Sums().oracle, board="none", per_layer=True)
+    assert only.diagnosis is not None
+    assert only.diagnosis.layer == 1
+    # Diagnosed once, at the end, with nothing left of it.
+    assert model.calls[-1] == "reset"
+
+
+def test_what_is_computed_again_is_compared_once() -> None:
+    jobs = 0
+
+    def repeated(job: Callable[[], object]) -> object:
+        nonlocal jobs
+        jobs += 1
+        job()
+        return job()
+
+    model = CountingModel()
+    report = verify(
+        model, STEPS[:2], Sums().oracle, board="none", repeated=repeated, per_layer=True
+    )
+    assert report.match
+    assert jobs == 2
+    assert model.calls.count("run") == 4
+
+
+def test_no_samples_are_no_difference() -> None:
+    report = verify(CountingModel(), [], Sums().oracle, board="none", per_layer=True)
+    assert report.match
+    assert report.samples == 0
+    assert report.outputs[0].max_abs_diff == 0
+    assert report.cost is None
+
+
+def test_the_check_says_what_differs() -> None:
+    def checked(model: GivenModel, per_layer: bool = False) -> NumericError:
+        report = verify(model, STEPS, Sums().oracle, board="none", per_layer=per_layer)
+        with pytest.raises(NumericError) as caught:
+            report.check()
+        return caught.value
+
+    wrong = CountingModel(lambda run, y: y + i8(0, 1))
+    error = checked(wrong)
+    assert error.fact == (
+        "given on none differs from sums: 4 elements of 'y', the first in sample 0 at [1]: 3, "
+        "expected 2"
+    )
+    assert error.hint == "use --per-layer to find the earliest layer that differs"
+    error = checked(CountingModel(lambda run, y: y + i8(0, 1)), per_layer=True)
+    assert error.hint.startswith("the earliest layer that differs is 'layer_y' (ADD): ")
+    right = verify(CountingModel(), STEPS, Sums().oracle, board="none")
+    assert right.check() is right
