@@ -151,6 +151,7 @@ class MadeModel:
     ) -> None:
         self._reads, self._writes, self._tricks = reads, writes, tricks
         self._input = np.zeros(ROOM, np.uint8)
+        self.prepared = 0
         self.memory = np.zeros(ROOM * (1 + max(writes)), np.uint8)
 
         def argument(layer: int) -> Argument:
@@ -170,6 +171,7 @@ class MadeModel:
         self.module: Any = SimpleNamespace(layers=layers, workspace_pools=(pool,))
 
     def prepare(self) -> None:
+        self.prepared += 1
         self._input[:] = np.arange(ROOM)
 
     def _place(self, layer: int) -> np.ndarray:
@@ -211,12 +213,15 @@ def test_an_input_is_followed_from_its_layer_to_its_reader(victim: int) -> None:
         reads = [-1, *range(4)]
         reads[victim] = source
         byte = ROOM * source + 3
-        evidence = MadeModel(reads, range(5), {culprit: flips(byte)}).examine(victim)
+        model = MadeModel(reads, range(5), {culprit: flips(byte)})
+        evidence = model.examine(victim)
         if source < culprit < victim:
             assert evidence.overwritten == f"t{source}"
             assert evidence.overwriter == (culprit, f"layer{culprit}")
         else:
             assert (evidence.overwritten, evidence.overwriter) == (None, None)
+        # It runs four times on paint, and once more where a layer lies between.
+        assert model.prepared == 4 + (source + 1 < victim)
         # The layer itself depends on nothing else, whoever has changed its input.
         assert evidence.dependent is not None
         assert not evidence.dependent.any()
