@@ -40,6 +40,7 @@ from hil.verify.provenance import Provenance, call_text, provenance
 from hil.verify.samples import Sample, first_sample, random_sample, samples_of
 from hilc.artifact.library import Module, TensorInfo
 from hilc.support.arguments import typed
+from hilc.support.suggest import listed
 
 DEFAULT_SAMPLES = 10
 
@@ -210,6 +211,7 @@ def bench(
         recorder = stack.enter_context(opened_meter(energy)) if isinstance(energy, str) else energy
         how: dict[str, Any] = {"runs": runs, "warmup": warmup, "seed": seed, "recorder": recorder}
         if module is not None:
+            _require_no_others(board=board, name=name, example=example, **options)
             given = first_sample(sample, module.inputs, quantize=quantize)
             report = measure(model, module, sample=given, **how)
             return _with_cycles(report, model, module, given, seed) if cycles else report
@@ -236,6 +238,16 @@ def bench(
             workspace = options.get("workspace", "own")
             report = _with_cycles(report, opened.device, opened.module, given, seed, workspace)
         return replace(report, provenance=_made_from(job, opened, [given], call))
+
+
+def _require_no_others(**given: Any) -> None:
+    """Raise for arguments that are none of a module of an open device."""
+    if extra := [name for name, value in given.items() if value is not None]:
+        words = listed(extra, "and")
+        raise InputError(
+            f"{words} given for a module of an open device",
+            f"drop {words}: the firmware runs already",
+        )
 
 
 def _check_estimable(board: Board) -> None:

@@ -17,6 +17,8 @@ from hil.device import RunResult
 from hil.errors import InputError, LinkError
 from hil.firmware.build import Firmware, ModelSizes, Sizes
 from hil.link.replies import Memory
+from hil.verify.bench import layer_counts, whole_counts
+from hil.verify.samples import random_sample
 from hilc.artifact.library import Layer, Module, TensorInfo
 from hilc.artifact.manifest import Folded
 from hilc.artifact.work import Work
@@ -217,3 +219,111 @@ def test_a_limit_that_is_not_known() -> None:
     assert "no limit of the model: that of 1 of 2 layers is not known" in text
     unknown = measure([70, 50, 40])
     assert "limit" not in unknown.to_json()
+
+
+# -- cycles, energy, and what hil tune takes -------------------------------------------------------
+
+
+def test_cycles_have_a_latency() -> None:
+    device = GivenDevice([70, 50, 40])
+    device.counter = "cycles"
+    report = bench(device, MODULE)
+    # 500 cycles of a clock of 25 MHz.
+    assert report.latency_us == pytest.approx(20.0)
+    assert not report.is_deterministic
+    assert replace(report, clock_hz=0).latency_us is None
+    assert replace(report, counter="instructions").latency_us is None
+
+
+@pytest.mark.parametrize(("name", "least"), [("runs", 1), ("warmup", 0), ("seed", 0)])
+def test_numbers_that_are_too_small(name: str, least: int) -> None:
+    wrong: dict[str, Any] = {name: least - 1}
+    right: dict[str, Any] = {name: least}
+    with pytest.raises(InputError, match=f"{name}={least - 1} is too small") as caught:
+        measure([70, 50, 40], **wrong)
+    assert f"at least {least}" in caught.value.hint
+    measure([70, 50, 40], **right)
+
+
+def test_as_many_inferences_warm_up_as_are_asked_for() -> None:
+    for warmup in (0, 1, 3):
+        ticks = [*range(100, 100 + warmup), 50, 40]
+        report = measure(ticks, warmup=warmup)
+        assert (report.warmup, report.counts, report.layers[0].count) == (warmup, (500,), 400)
+
+
+def test_energy_is_that_of_as_many_inferences_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    class Recorder:
+        def start(self) -> None:
+            said.append("start")
+
+        def stop(self) -> str:
+            said.append("stop")
+            return "recording"
+
+    class Noted(GivenDevice):
+        def _next(self) -> int:
+            ticks = super()._next()
+            said.append(str(ticks))
+            return ticks
+
+    monkeypatch.setattr("hil.verify.bench.energy_of", lambda recording: f"energy of {recording}")
+    device: Any = Noted([70, 50, 60, 40, 51, 61])
+    recorder: Any = Recorder()
+    report: Any = bench(device, MODULE, runs=2, energy=recorder)
+    assert said == ["70", "50", "60", "40", "start", "51", "61", "stop"]
+    assert report.counts == (500, 600)
+    assert report.energy == "energy of recording"
+    assert measure([70, 50, 40]).energy is None
+
+
+def test_a_layer_and_a_whole_program_are_counted_for_the_tuning_log() -> None:
+    def device(*ticks: int) -> Any:
+        return GivenDevice(list(ticks))
+
+    # A run warms up, then the layers are counted.
+    assert layer_counts(device(70, 40), MODULE) == [400, 30]
+    seen: list[np.ndarray] = []
+
+    class Keeping(GivenDevice):
+        def set_input(self, name: str, array: np.ndarray) -> None:
+            super().set_input(name, array)
+            seen.append(array)
+
+    keeping: Any = Keeping([70, 40, 70, 40, 70, 40])
+    layer_counts(keeping, MODULE)
+    layer_counts(keeping, MODULE, seed=1)
+    layer_counts(keeping, MODULE, sample={"x": np.array([5, 6], np.int8)})
+    first, other = (random_sample(MODULE.inputs, seed, 0)["x"].tolist() for seed in (0, 1))
+    assert [array.tolist() for array in seen] == [*[first] * 2, *[other] * 2, *[[5, 6]] * 2]
+    assert whole_counts(device(70, 40, 55), MODULE) == (550, [400, 30])
+    assert whole_counts(device(70, 40, 51, 59, 53), MODULE, runs=3) == (530, [400, 30])
+    with_seed: Any = Keeping([70, 40, 50])
+    seen.clear()
+    whole_counts(with_seed, MODULE, seed=1)
+    assert [array.tolist() for array in seen] == [other] * 3
+    seen.clear()
+    again: Any = Keeping([70, 40, 50])
+    whole_counts(again, MODULE)
+    assert [array.tolist() for array in seen] == [first] * 3
+
+
+def test_options_are_refused_where_nothing_is_built() -> None:
+    with pytest.raises(InputError, match="board and optimise given for a module of an open"):
+        measure([70, 50, 40], optimise="ram", board="mps2-an386", name=None)
+
+
+def test_an_image_that_does_not_tell_its_owners() -> None:
+    device = GivenDevice([70, 50, 40])
+    assert device.firmware is not None
+    models = {"net": ModelSizes(300, 30, 40, 8), "other": ModelSizes(111, 30, 40, 8)}
+    sizes = replace(device.firmware.sizes, models=models)
+    device.firmware = replace(device.firmware, sizes=sizes)
+    assert bench(device, MODULE).flash_by_owner == {}
+    models["net"] = ModelSizes(300, 30, 40, 8, flash_owners={"kernels": 200})
+    device._ticks = iter([70, 50, 40])
+    owners = bench(device, MODULE).flash_by_owner
+    assert owners["kernels"] == 200
+    assert owners["other models"] == 111

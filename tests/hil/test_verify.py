@@ -375,7 +375,7 @@ def test_the_layer_that_differs_first_in_any_sample_is_diagnosed() -> None:
     """Each of its pairs is kept, also where a later layer differed in an earlier sample."""
 
     def fault(run: int, y: np.ndarray) -> np.ndarray:
-        return np.add(y, i8(0, 1))
+        return np.asarray(y + i8(0, 1))
 
     class Late(CountingModel):
         def layer_outputs(self) -> Iterator[tuple[Layer, list[np.ndarray]]]:
