@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from random_graphs import GraphBuilder
+from small_models import convolutions
 
 import hilc
 from hilc.artifact.archive import is_library
@@ -735,6 +736,39 @@ def test_a_description_of_an_earlier_release_is_read() -> None:
     del written["reference"]
     earlier = Module.from_json(json.dumps(written).encode(), "x")
     assert earlier == dataclasses.replace(module, reference="litert-ref")
+
+
+def test_parameters_that_were_edited_are_refused(tmp_path: Path) -> None:
+    """No build reads them, so their change would go unnoticed."""
+    library = _library()
+    path = "parameters/net.params"
+    for edited in (library.files[path][:-1] + b"\x7f", b""):
+        dataclasses.replace(library, files={**library.files, path: edited}).save(
+            tmp_path / "net.tar", force=True
+        )
+        with pytest.raises(InputError) as caught:
+            ModelLibrary.load(tmp_path / "net.tar")
+        assert f"{path} is not the one that the code in it was made from" in caught.value.fact
+        assert "compile it again" in caught.value.hint
+    without = {name: data for name, data in library.files.items() if name != path}
+    dataclasses.replace(library, files=without).save(tmp_path / "net.tar", force=True)
+    assert ModelLibrary.load(tmp_path / "net.tar").modules == library.modules
+
+
+def test_a_model_that_was_replaced_in_its_archive_is_refused(tmp_path: Path) -> None:
+    library = hilc.compile(convolutions(), name="net")
+    library.save(tmp_path / "lib")
+    (tmp_path / "lib" / "src" / "net.tflite").write_bytes(convolutions() + b"\0")
+    with pytest.raises(InputError, match="src/net.tflite is not the one"):
+        ModelLibrary.load(tmp_path / "lib")
+
+
+def test_edited_parameters_of_one_of_several_modules_are_refused(tmp_path: Path) -> None:
+    hilc.merge([_library("one"), _library("two")]).save(tmp_path / "both")
+    with (tmp_path / "both" / "parameters" / "two.params").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(InputError, match="parameters/two.params is not the one"):
+        ModelLibrary.load(tmp_path / "both")
 
 
 def test_random_damage_is_refused_or_harmless(tmp_path: Path) -> None:

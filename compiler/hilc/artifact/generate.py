@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal, cast
 
 from hilc.artifact.library import Layer, ModelLibrary, Module, Pool, TensorInfo, module_path
-from hilc.artifact.manifest import NOTHING_FOLDED, CompressedArrays, Folded
+from hilc.artifact.manifest import NOTHING_FOLDED, CompressedArrays, Folded, Origin
 from hilc.artifact.metadata import write_metadata
-from hilc.artifact.shipped import shipped_files
+from hilc.artifact.shipped import parameters_file, shipped_files
 from hilc.artifact.work import work_of
 from hilc.codegen import llvm
 from hilc.codegen.arguments import Operator
@@ -70,13 +71,16 @@ def generate(
     files.update(externals)
     if options.codegen == "llvm":
         files = llvm.to_objects(files, module.name, program.cpu, table)
-    files["metadata.json"] = write_metadata(program, names, source, module.io_bytes, options)
-    files[module_path(module.name)] = module.to_json()
-    files.update(shipped_files(original or program.graph, names.module, options.runtime))
+    origins = parameters_file(original or program.graph, names.module)
     if model is not None:
         reader = reader_of(model)
         assert reader is not None
-        files[f"src/{names.module}{reader.suffix}"] = model
+        origins[f"src/{names.module}{reader.suffix}"] = model
+    made_from = tuple(Origin.of(path, data) for path, data in origins.items())
+    module = replace(module, made_from=made_from)
+    files["metadata.json"] = write_metadata(program, names, source, module.io_bytes, options)
+    files[module_path(module.name)] = module.to_json()
+    files |= origins | shipped_files(options.runtime)
     return ModelLibrary((module,), dict(sorted(files.items())))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from hilc.artifact.archive import METADATA, export_time_s, read_files, write_files
 from hilc.artifact.extra import extra_files, is_extra
 from hilc.artifact.foreign import foreign_reader, path_beside_others
-from hilc.artifact.manifest import Argument, Layer, Module, Pool, TensorInfo
+from hilc.artifact.manifest import Argument, Layer, Module, Origin, Pool, TensorInfo
 from hilc.artifact.notebook import module_html
 from hilc.artifact.shipped import shipped_runtime
 from hilc.codegen.function_table import function_table
@@ -211,6 +211,7 @@ def _library(files: Mapping[str, bytes], label: str) -> ModelLibrary:
             if module.name != name:
                 raise InputError(f"{label}: {path} describes {module.name!r}")
             _require_files(module, files, label)
+            _require_unedited(module, files, label)
         else:
             module = foreign_reader(label).module(files, name, entries[name], label)
         modules.append(module)
@@ -243,6 +244,20 @@ def _require_files(module: Module, files: Mapping[str, bytes], label: str) -> No
     for number in (0, 1):
         _file(files, f"{stem}{number}.{suffix}", label)
     _file(files, f"codegen/host/include/{module.symbol}.h", label)
+
+
+def _require_unedited(module: Module, files: Mapping[str, bytes], label: str) -> None:
+    """Raise if the model or its parameters were edited: the code still has the earlier ones.
+
+    An archive may lack them; who hands on the code alone leaves them out.
+    """
+    for origin in module.made_from:
+        if origin.path in files and Origin.of(origin.path, files[origin.path]) != origin:
+            raise InputError(
+                f"{label}: {origin.path} is not the one that the code in it was made from, so a "
+                "change of it would have no effect",
+                "change the model and compile it again, or put the file back",
+            )
 
 
 def _file(files: Mapping[str, bytes], name: str, label: str) -> bytes:

@@ -6,6 +6,7 @@ have none, and a reader in :mod:`hilc.artifact.foreign` derives it from their ot
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -33,6 +34,7 @@ __all__ = [
     "Folded",
     "Layer",
     "Module",
+    "Origin",
     "Pool",
     "TensorInfo",
     "check_module",
@@ -124,6 +126,18 @@ class CompressedArrays:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """A file of an archive that the code in it was made from; no build reads it."""
+
+    path: str
+    sha256: str
+
+    @staticmethod
+    def of(path: str, data: bytes) -> Origin:
+        return Origin(path, hashlib.sha256(data).hexdigest())
+
+
+@dataclass(frozen=True)
 class Module:
     """One compiled model of a library."""
 
@@ -180,6 +194,9 @@ class Module:
     fed_rows: int = 0
     #: Layers whose constants are stored compressed.
     compressed: tuple[CompressedArrays, ...] = ()
+    #: The model and its parameters, as they were when the code was made from them; empty in
+    #: archives of older versions.
+    made_from: tuple[Origin, ...] = ()
 
     @property
     def state_bytes(self) -> int:
@@ -237,7 +254,7 @@ class Module:
 
 
 #: Fields that only some models have, and descriptions of others do not speak of.
-_OMITTED_WHEN_EMPTY = ("fixed_sizes", "float_layers", "rounded_biases", "compressed")
+_OMITTED_WHEN_EMPTY = ("fixed_sizes", "float_layers", "rounded_biases", "compressed", "made_from")
 
 
 def _with_no_states(written: dict[str, Any]) -> dict[str, Any]:

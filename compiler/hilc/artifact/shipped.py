@@ -29,13 +29,15 @@ provide_shipped_runtime = _SLOT.fill
 shipped_runtime = _SLOT.found
 
 
-def shipped_files(graph: Graph, module: str, runtime: str) -> dict[str, bytes]:
-    """Return the shipped files by path.
-
-    The parameters are the constants of ``graph`` by name, as in the model: the code holds them
-    folded and packed. For TVM's C++ runtime no C runtime is shipped.
+def parameters_file(graph: Graph, module: str) -> dict[str, bytes]:
+    """Return the file of the parameters by its path: the constants of ``graph`` by name, as in the
+    model. The code holds them folded and packed.
     """
     constants = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
-    files = {f"parameters/{module}.params": save_params(constants)}
+    return {f"parameters/{module}.params": save_params(constants)}
+
+
+def shipped_files(runtime: str) -> dict[str, bytes]:
+    """Return the files of the runtime by path; for TVM's C++ runtime no C runtime is shipped."""
     found = shipped_runtime() if runtime == "crt" else None
-    return files if found is None else files | dict(found.files())
+    return {} if found is None else dict(found.files())
