@@ -134,7 +134,10 @@ def _check(plan: _Plan, label: str) -> None:
         steps > _MOST_LAYERS
         or len(plan.slots) > _MOST_SLOTS
         or not 0 <= plan.peak_layer < max(steps, 1)
+        or min(plan.workspace_bytes, plan.state_bytes) < 0
         or any(pool.bytes < 0 for pool in plan.pools)
+        or any(min(layer.macs, layer.used_bytes) < 0 for layer in plan.layers)
+        or (plan.next_saving is not None and min(plan.next_saving.nbytes, plan.next_saving.of) < 0)
         or any(len(layer.ops) != len(layer.names) or not layer.ops for layer in plan.layers)
         or any({kept.name for kept in layer.kept} - {*layer.names} for layer in plan.layers)
         or any(

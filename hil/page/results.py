@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
 from hil.board import board_names, load_board
+from hil.page.figures import check_figures, is_ascending
 from hil.page.plan_json import plan_from_json
 from hil.verify.errors import ErrorBin
 from hilc.errors import InputError
@@ -86,6 +88,11 @@ class VerifiedLayer:
     match: bool
     outputs: tuple[TensorResult, ...] = ()
 
+    def contradictions(self) -> Iterator[str]:
+        """Yield what cannot all be true, as :func:`~hil.page.figures.check_figures` wants it."""
+        if self.match and any(output.mismatches for output in self.outputs):
+            yield f"layer {self.name!r} matches, with mismatches"
+
 
 @dataclass(frozen=True)
 class DifferentElement:
@@ -154,6 +161,17 @@ class Verified:
     metrics: tuple[Fidelity, ...] = ()
     provenance: Provenance | None = None
 
+    def contradictions(self) -> Iterator[str]:
+        """Yield what cannot all be true."""
+        differ = any(output.mismatches for output in self.outputs)
+        differ = differ or not all(layer.match for layer in self.layers or ())
+        if self.match == differ:
+            yield f"match is {str(self.match).lower()}, and the tensors say otherwise"
+        for output in self.outputs:
+            elements = prod(output.shape) * self.samples
+            if output.shape and output.mismatches > elements:
+                yield f"{output.name!r} has {output.mismatches} mismatches of {elements} elements"
+
 
 @dataclass(frozen=True)
 class MeasuredLayer:
@@ -205,6 +223,11 @@ class Energy:
     max_uj: float | None = None
     mean_power_mw: float | None = None
 
+    def contradictions(self) -> Iterator[str]:
+        """Yield what cannot all be true."""
+        if not is_ascending(self.min_uj, self.per_inference_uj, self.max_uj):
+            yield "per_inference_uj is not from min_uj to max_uj"
+
 
 @dataclass(frozen=True)
 class Benched:
@@ -245,6 +268,11 @@ class Score:
     #: How the interval was computed.
     interval: str = ""
 
+    def contradictions(self) -> Iterator[str]:
+        """Yield what cannot all be true."""
+        if not is_ascending(self.low, self.value, self.high):
+            yield "its interval does not hold its value"
+
 
 @dataclass(frozen=True)
 class ScoredMetric:
@@ -275,6 +303,15 @@ class Evaluated:
     transport: str = ""
     seconds: float | None = None
     provenance: Provenance | None = None
+
+    def contradictions(self) -> Iterator[str]:
+        """Yield what cannot all be true."""
+        if self.mismatches > self.samples:
+            yield f"{self.mismatches} of {self.samples} samples differ"
+        if self.met and not all(metric.met for metric in self.metrics):
+            yield "met is true, and the metrics say otherwise"
+        if (told := sum(map(sum, self.confusion or ()))) > self.samples:
+            yield f"its confusion matrix is of {told} samples, and there are {self.samples}"
 
 
 @dataclass(frozen=True)
@@ -534,7 +571,7 @@ def runs_of(entries: Sequence[Mapping[str, Any]], label: str) -> tuple[Run, ...]
         if not isinstance(told, Mapping) or entry.get("kind") != "bench":
             continue
         given = {**told, "time": entry.get("time"), "commit": entry.get("commit")}
-        runs.append(decode(Run, given, f"{label}, entry {index}", exact=False))
+        runs.append(_part(Run, given, f"{label}, entry {index}"))
     return tuple(runs)
 
 
@@ -589,7 +626,9 @@ def _evaluated(data: Any, label: str) -> Evaluated:
 
 
 def _part(kind: Any, data: Any, label: str) -> Any:
-    return decode(kind, data, label, exact=False)
+    part = decode(kind, data, label, exact=False)
+    check_figures(part, label, _REMEDY)
+    return part
 
 
 def _name(name: Any, label: str) -> str:

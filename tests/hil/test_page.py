@@ -39,7 +39,7 @@ def result(board: str = "mps2-an386", **changes: Any) -> Json:
     """One result as `hil report` stores it, with every part but those that are drawn."""
     layers = ["conv/Relu;conv/BiasAdd", "Identity"]
     outputs = {"name": "Identity", "shape": [1, 10], "dtype": "int8"}
-    equal = {**outputs, "mismatches": 0, "max_abs_diff": 0}
+    equal: Json = {**outputs, "mismatches": 0, "max_abs_diff": 0}
     provenance = {
         "commit": "0123abc",
         "dirty": True,
@@ -59,9 +59,9 @@ def result(board: str = "mps2-an386", **changes: Any) -> Json:
         "reference": "tflm",
         "reference_description": "tflm: tflite-micro 0.1",
         "match": True,
-        "outputs": [equal],
+        "outputs": [{**equal}],
         "layers": [
-            {"index": i, "name": name, "op": "CONV_2D", "match": True, "outputs": [equal]}
+            {"index": i, "name": name, "op": "CONV_2D", "match": True, "outputs": [{**equal}]}
             for i, name in enumerate(layers)
         ],
         "seconds": 1.5,
@@ -551,6 +551,67 @@ def test_files_without_results_are_refused(text: str, told: str, tmp_path: Path)
     path.write_text(text)
     with pytest.raises(InputError, match=re.escape(told)):
         read_results(path)
+
+
+#: Places of a whole result, what no measurement gives there, and what is told of it.
+IMPOSSIBLE: list[tuple[tuple[Any, ...], Any, str]] = [
+    (("bench", "per_inference"), -1, "bench: per_inference is -1, which no result has"),
+    (("bench", "counts"), [5, -5], "counts[1] is -5"),
+    (("bench", "ram_bytes"), -1, "ram_bytes is -1"),
+    (("bench", "stack_peak_bytes"), -1, "stack_peak_bytes is -1"),
+    (("bench", "layers", 0, "count"), -3, "layers[0]: count is -3"),
+    (("bench", "layers", 1, "macs"), -1, "layers[1]: macs is -1"),
+    (("bench", "clock_hz"), 0, "clock_hz is 0"),
+    (("bench", "latency_us"), -0.5, "latency_us is -0.5"),
+    (("bench", "limit"), {"instructions": -1, "ratio": 1.0, "layers": []}, "instructions is -1"),
+    (("bench", "estimate"), {"cycles": {"low": -1, "high": 2}}, "cycles['low'] is -1"),
+    (
+        ("bench", "energy"),
+        {"per_inference_uj": 2.0, "inferences": 3, "min_uj": 2.5},
+        "per_inference_uj is not from min_uj to max_uj",
+    ),
+    (("verify", "samples"), 0, "samples is 0"),
+    (("verify", "seconds"), -1.0, "seconds is -1.0"),
+    (("verify", "match"), False, "match is false, and the tensors say otherwise"),
+    (("verify", "outputs", 0, "mismatches"), 1, "match is true, and the tensors say otherwise"),
+    (("verify", "layers", 0, "outputs", 0, "mismatches"), 1, "matches, with mismatches"),
+    (("verify", "outputs", 0, "shape", 1), -10, "shape[1] is -10"),
+    (("verify", "provenance", "inputs", "samples"), -1, "samples is -1"),
+    (("build", "flash_bytes"), -1, "flash_bytes is -1"),
+    (("build", "regions", 0, "used"), -1, "used is -1"),
+    (("build", "sections", 0, "parts", "m"), -1, "parts['m'] is -1"),
+    (("evaluate", "mismatches"), 41, "41 of 40 samples differ"),
+    (("evaluate", "confusion", 0, 0), -17, "confusion[0][0] is -17"),
+    (("evaluate", "confusion", 0, 0), 18, "is of 41 samples, and there are 40"),
+    (("evaluate", "metrics", 0, "met"), False, "met is true, and the metrics say otherwise"),
+    (("evaluate", "metrics", 0, "device", "low"), 0.95, "does not hold its value"),
+    (("history", 0, "per_inference"), -1, "per_inference is -1"),
+    (("about", "nbytes"), -1, "nbytes is -1"),
+    (("plan", "layers", 0, "macs"), -1, "is no memory plan"),
+    (("plan", "workspace_bytes"), -1, "is no memory plan"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "told"), IMPOSSIBLE, ids=lambda v: str(v)[:40])
+def test_impossible_figures_are_refused(place: tuple[Any, ...], value: Any, told: str) -> None:
+    whole = {**result(), **DRAWN, "evaluate": EVALUATED, "history": HISTORY}
+    data: Json = copy.deepcopy({"report": 1, "results": [whole]})
+    results_in(data, "the file")
+    container: Any = data["results"][0]
+    for key in place[:-1]:
+        container = container[key]
+    container[place[-1]] = value
+    with pytest.raises(InputError) as caught:
+        results_in(data, "the file")
+    assert told in caught.value.fact
+    assert caught.value.hint
+
+
+def test_more_mismatches_than_elements_are_refused() -> None:
+    data = different()
+    data["verify"]["outputs"][0]["mismatches"] = 101
+    with pytest.raises(InputError, match="has 101 mismatches of 100 elements"):
+        page_of(data)
 
 
 # -- what the commands write -------------------------------------------------------------------
