@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +13,7 @@ from hilc.artifact.library import ModelLibrary
 from hilc.codegen.control_flow import with_control_flow
 from hilc.codegen.dialects import require_installed
 from hilc.codegen.names import name_pools
+from hilc.errors import InputError
 from hilc.lowering.choice import Choice
 from hilc.memory.explain import Explanation
 from hilc.memory.explain import explain as explain_program
@@ -44,6 +46,8 @@ def compile(model: Model, options: CompileOptions) -> ModelLibrary:
     planned = _planned(model, options)
     source, found = planned.source, planned.found
     if found is not None:
+        saved = _whole_saves_bytes(model, planned, options)
+        found = replace(found, report=replace(found.report, whole_saves_bytes=saved))
         options = replace(options, optimize=found.sharing)
     library = generate(planned.program, options, source.file, source.original, source.folded)
     name = library.modules[0].name
@@ -52,6 +56,28 @@ def compile(model: Model, options: CompileOptions) -> ModelLibrary:
         reports={} if found is None else {name: found.report},
         plans={name: partial(explain_program, planned.program)},
     )
+
+
+def _whole_saves_bytes(model: Model, planned: _Planned, options: CompileOptions) -> int:
+    """Return the bytes that the program for the whole input takes less than one that is fed."""
+    graph = planned.program.graph
+    fed = _memory_bytes(planned.program, graph.outputs)
+    borders = (*graph.inputs, *graph.outputs)
+    # The whole input lies in memory when a run starts, so there may be nothing to plan.
+    at_start = graph.inputs if options.io_in_pool else borders
+    least = sum(graph.tensors[name].nbytes for name in at_start)
+    if options.feed != "rows" or fed <= least:
+        return 0
+    with suppress(InputError):  # such as a limit, or a log that is of the program that is fed
+        whole = _planned(model, replace(options, feed="whole")).program
+        return max(0, fed - _memory_bytes(whole, borders))
+    return 0
+
+
+def _memory_bytes(program: Program, borders: Sequence[str]) -> int:
+    """Return the bytes of a program's workspace, and of those of ``borders`` that lie beside it."""
+    beside = (n for n in borders if program.buffers[n].kind != "pool")
+    return program.workspace_bytes + sum(program.graph.tensors[n].nbytes for n in beside)
 
 
 @takes_options(CompileOptions)

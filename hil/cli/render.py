@@ -338,7 +338,19 @@ def chosen_lines(report: ChoiceReport) -> list[str]:
             f"the fastest program: {fastest.workspace_bytes:,} B of workspace, "
             f"{fastest.instructions:,} {report.counter}; the chosen one takes {told}"
         )
+    if cost := fed_text(report):
+        lines.append(cost)
     return lines
+
+
+def fed_text(report: ChoiceReport) -> str:
+    """Return what an input costs that is fed by rows and does not save memory; else nothing."""
+    if not report.whole_saves_bytes:
+        return ""
+    return (
+        "rows that are fed cost memory here: with --feed whole, workspace, inputs and outputs take "
+        f"{report.whole_saves_bytes:,} B less"
+    )
 
 
 def tuning_text(log: Tuning) -> str:

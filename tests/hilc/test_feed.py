@@ -11,10 +11,12 @@ import models
 import numpy as np
 import pytest
 from campaigns import sampled
+from onnx import TensorProto, helper, numpy_helper
 from random_graphs import GraphBuilder
 from row_chains import random_chains
 
 import hilc
+from hil.cli.render import chosen_lines
 from hil.page.plan_json import plan_from_json, plan_json
 from hilc import CompileOptions, InputError, host
 from hilc.host import HostModel
@@ -259,6 +261,61 @@ def test_models_that_need_the_whole_input(graph, fact):
     with pytest.raises(InputError, match=fact) as caught:
         hilc.compile(graph(), feed="rows")
     assert "feed=whole" in str(caught.value.hint)
+
+
+def _channels_first(*first: str, channels: int = 3) -> bytes:
+    """An ONNX model whose first layers work on elements, and the next one on pixels."""
+    nodes, name = [], "x"
+    for number, op in enumerate(first):
+        nodes.append(helper.make_node(op, [name], [f"e{number}"]))
+        name = f"e{number}"
+    nodes.append(helper.make_node("Conv", [name, "w"], ["y"], pads=[1, 1, 1, 1]))
+    weights = np.linspace(-1, 1, 36 * channels, dtype=np.float32).reshape(4, channels, 3, 3)
+    image, shape = TensorProto.FLOAT, [1, channels, 12, 8]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", image, shape)],
+        [helper.make_tensor_value_info("y", image, [1, 4, 12, 8])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    opsets = [helper.make_opsetid("", 13)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+
+@pytest.mark.parametrize("first", [(), ("Relu",), ("Neg", "Relu")])
+def test_channels_before_pixels_are_not_fed_as_rows(first: tuple[str, ...]) -> None:
+    """Layers on elements take in whatever comes, planes of channels too."""
+    with pytest.raises(InputError, match="has its channels before its pixels") as caught:
+        hilc.compile(_channels_first(*first), name="net", feed="rows")
+    assert r"[1, 3, 12, 8]" in caught.value.fact
+    assert "feed=whole" in caught.value.hint
+    # Of a single channel, both orders are the same.
+    (module,) = hilc.compile(_channels_first(channels=1), name="net", feed="rows").modules
+    assert (module.fed_rows, module.row_bytes) == (12, 32)
+
+
+def test_rows_that_cost_memory_are_told() -> None:
+    """Of few rows, most are needed at once; what the group keeps of them comes on top."""
+    builder = GraphBuilder()
+    small = builder.graph(builder.conv(builder.conv(builder.input(1, 4, 8, 8), 8), 8))
+    builder = GraphBuilder()
+    tall = builder.graph(builder.conv(builder.conv(builder.input(1, 40, 8, 8), 8), 1))
+    told = {}
+    for name, graph in (("small", small), ("tall", tall)):
+        whole, fed = (
+            hilc.compile(graph, feed=feed, io_in_pool=True, pools="external")
+            for feed in ("whole", "rows")
+        )
+        saved = fed.modules[0].workspace_bytes - whole.modules[0].workspace_bytes
+        told[name] = saved > 0
+        assert fed.reports["net"].whole_saves_bytes == max(0, saved)
+        assert whole.reports["net"].whole_saves_bytes == 0
+        lines = "\n".join(chosen_lines(fed.reports["net"]))
+        assert (f"with --feed whole, workspace, inputs and outputs take {saved:,} B" in lines) == (
+            saved > 0
+        )
+    assert told == {"small": True, "tall": False}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ from dataclasses import replace
 from hilc.errors import InputError
 from hilc.ir import Graph, Node
 from hilc.ops import OPS
+from hilc.ops.data_movement import permutation
 
+#: How a transpose orders [1, channels, height, width] for operators on images.
+_CHANNELS_BEHIND = (0, 2, 3, 1)
 _HINT = "give the input as a whole: feed=whole"
 
 
@@ -48,6 +51,14 @@ def with_feed(graph: Graph) -> Graph:
             "an output or a state holds it as a whole",
             _HINT,
         )
+    if _is_channels_first(graph, name):
+        raise InputError(
+            f"the input {graph.inputs[0]!r} of {graph.name!r}, {source.dtype}"
+            f"{list(source.shape)}, has its channels before its pixels: its rows would be planes "
+            "of channels, and a row that is fed is one of an image, [1, height, width, channels]",
+            "export the model with its channels behind the pixels, or give the input as a whole: "
+            "feed=whole",
+        )
     fed = f"{name}:rows"
     while fed in graph.tensors:
         fed += "_"
@@ -59,6 +70,24 @@ def with_feed(graph: Graph) -> Graph:
     nodes.insert(first, Node("FEED", (name,), (fed,), index=nodes[first].index))
     tensors = {**graph.tensors, fed: replace(source, name=fed)}
     return graph.with_(tensors=tensors, nodes=tuple(nodes))
+
+
+def _is_channels_first(graph: Graph, name: str) -> bool:
+    """Return whether layers put the channels of ``name`` behind its pixels before they look at
+    pixels.
+    """
+    consumers, known, pending = graph.consumers(), {name}, [name]
+    while pending:
+        for node in consumers.get(pending.pop(), ()):
+            if node.op == "TRANSPOSE":
+                tensors = [graph.tensors[n] for n in node.inputs]
+                if permutation(node, tensors) == _CHANNELS_BEHIND:
+                    return True
+            elif OPS[node.op].permuted is not None:
+                # It does not care which axis is which.
+                pending += [n for n in node.outputs if n not in known]
+                known.update(node.outputs)
+    return False
 
 
 def fed_node(graph: Graph) -> Node | None:

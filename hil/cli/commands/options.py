@@ -15,7 +15,7 @@ import hil
 from hil.board import Board, load_board
 from hil.cli.byte_counts import parse_bytes
 from hil.cli.console import Console
-from hil.cli.render import flashed_text
+from hil.cli.render import fed_text, flashed_text
 from hil.errors import HilError, HilWarning, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelOptions, load_libraries
@@ -211,6 +211,9 @@ def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> li
         for module in library.modules:
             if remark := check_suits(module, board):
                 console.warn(remark)
+        for name, report in library.reports.items():
+            if cost := fed_text(report):
+                console.warn(f"{name}: {cost}")
     return libraries
 
 
