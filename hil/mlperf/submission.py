@@ -7,8 +7,10 @@ each mode, ``systems/<system>.json`` what is known of the board; the submitter c
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +20,50 @@ from hil.errors import InputError
 from hil.firmware.mlperf import Benchmark
 from hil.mlperf.dut import Dut, Inference
 from hil.mlperf.runs import WINDOW_S, WINDOWS, Accuracy, Item, Performance
+from hil.support.cache import locked
 from hil.support.numbers import json_number
-from hilc.support.outputs import check_place, write_file
+from hilc.support.outputs import cannot_write, check_place, write_file
 
+_RESULTS = "results.txt"
 #: The runner's names of the modes, and its letters.
 _MODES = {"performance": "p", "accuracy": "a"}
 
 
-def check_submission(
+@contextmanager
+def claimed_submission(
     output: str | Path,
     board: Board,
     benchmark: Benchmark,
     modes: Sequence[str],
     *,
     force: bool = False,
-) -> None:
-    """Raise for a folder that results could not be written to, or that holds these already."""
+) -> Iterator[None]:
+    """Keep the place of these results for this process, from before they are measured until they
+    are written.
+
+    Raise for a folder that they could not be written to, that holds them already, or for which
+    another process measures them.
+    """
     check_place(Path(output), is_folder=True)
-    for mode in modes:
-        path = _folder(Path(output), board, benchmark, mode) / "results.txt"
-        if path.exists() and not force:
-            raise InputError(
-                f"{path} exists", "give another folder, or replace the results with --force"
-            )
+    place = _folder(Path(output), board, benchmark)
+    try:
+        with locked(Path(os.path.realpath(place)), wait=False):
+            for mode in modes:
+                path = place / mode / _RESULTS
+                if path.exists() and not force:
+                    raise InputError(
+                        f"{path} exists", "give another folder, or replace the results with --force"
+                    )
+            yield
+    except BlockingIOError:
+        raise InputError(
+            f"another process is measuring {benchmark.folder} on {board.name} for {output}",
+            "wait until it has ended, or give another folder",
+        ) from None
 
 
-def _folder(output: Path, board: Board, benchmark: Benchmark, mode: str) -> Path:
-    return output / "results" / board.name / benchmark.folder / mode
+def _folder(output: Path, board: Board, benchmark: Benchmark) -> Path:
+    return output / "results" / board.name / benchmark.folder
 
 
 def write_submission(
@@ -58,6 +77,7 @@ def write_submission(
 ) -> list[Path]:
     """Write the files of ``runs`` below ``output`` and return their paths.
 
+    Where it is killed, what is there is no result: ``results.txt`` goes first and comes last.
     A description of the system that exists is left as it is: the submitter completes it.
     ``emulator`` is the program that the board ran in: such results are none of hardware, and the
     files say so.
@@ -67,15 +87,21 @@ def write_submission(
     files: dict[Path, str] = {}
     for run in runs:
         mode = "performance" if isinstance(run, Performance) else "accuracy"
-        place = _folder(folder, board, benchmark, mode)
+        place = _folder(folder, board, benchmark) / mode
         results = _performance_text(run, at) if isinstance(run, Performance) else _text(run, at)
         note = _note(emulator)
-        files[place / "results.txt"] = note + results
         files[place / "log.txt"] = note + _log(dut, run, at) + results
         files[place / "results.json"] = json.dumps(_entries(run, _MODES[mode])) + "\n"
+        files[place / _RESULTS] = note + results
     system = folder / "systems" / f"{board.name}.json"
     if not system.exists():
         files[system] = _system(board, emulator)
+    try:
+        for path in files:
+            if path.name == _RESULTS:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from None
     for path, text in files.items():
         write_file(path, text)
     return list(files)

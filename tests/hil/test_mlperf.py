@@ -27,7 +27,7 @@ from hil.link.line import open_line
 from hil.mlperf import Accuracy, Dut, Inference, Item, Performance, accuracy, performance
 from hil.mlperf.dut import DutError
 from hil.mlperf.runs import threshold_accuracy
-from hil.mlperf.submission import check_submission, write_submission
+from hil.mlperf.submission import claimed_submission, write_submission
 from hil.runners import start
 from hilc.artifact.library import Module
 
@@ -390,15 +390,59 @@ def test_files_of_a_submission(tmp_path: Path) -> None:
     # What the submitter has completed stays.
     system = tmp_path / "systems" / "nucleo-l4r5zi.json"
     system.write_text("{}")
-    with pytest.raises(InputError, match="exists"):
-        check_submission(tmp_path, board, KWS, ["accuracy"])
-    check_submission(tmp_path, board, BENCHMARKS["ad01"], ["accuracy"])
+    with (
+        pytest.raises(InputError, match="exists"),
+        claimed_submission(tmp_path, board, KWS, ["accuracy"]),
+    ):
+        raise AssertionError("results that are there were claimed")
+    with claimed_submission(tmp_path, board, BENCHMARKS["ad01"], ["accuracy"]):
+        pass
     short = Performance(windows[:2], 10.0)
     write_submission(tmp_path, board, KWS, device, [short], emulator="qemu")
     assert system.read_text() == "{}"
     text = (tmp_path / at / "performance" / "results.txt").read_text()
     assert text.startswith("Emulated by qemu")
     assert "not valid for submission: 5 windows of at least 10 seconds" in text
+
+
+def test_a_place_is_one_commands_until_its_results_are_written(tmp_path: Path) -> None:
+    """Two at once would mix their files, or the later one replace the earlier one's unasked."""
+    board = load_board("nucleo-l4r5zi")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with claimed_submission(tmp_path, board, KWS, ["accuracy"]):
+        for other in (tmp_path, tmp_path / "link"):
+            with (
+                pytest.raises(InputError, match="another process is measuring kws") as caught,
+                claimed_submission(other, board, KWS, ["performance"], force=True),
+            ):
+                raise AssertionError("one place was claimed twice")
+        assert "another folder" in caught.value.hint
+        with claimed_submission(tmp_path, board, BENCHMARKS["ad01"], ["accuracy"]):
+            pass
+    with claimed_submission(tmp_path, board, KWS, ["accuracy"]):
+        pass
+
+
+def test_results_that_are_half_written_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board, device = load_board("nucleo-l4r5zi"), dut(GOOD)
+    run = Performance(((Item("a.bin", 3, 12, b""), inference([0.1])),), 10.0)
+    write_submission(tmp_path, board, KWS, device, [run])
+    place = tmp_path / "results/nucleo-l4r5zi/kws/performance"
+    assert (place / "results.txt").exists()
+
+    def killed(path: Path, text: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hil.mlperf.submission.write_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write_submission(tmp_path, board, KWS, device, [run])
+    assert not (place / "results.txt").exists()
+    with claimed_submission(tmp_path, board, KWS, ["performance"]):
+        write_submission(tmp_path, board, KWS, device, [run])
+    assert (place / "results.txt").exists()
 
 
 def test_a_rate_that_the_uart_cannot_have() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ from hil.firmware.mlperf import Mlperf, wire_bytes
 from hil.firmware.project import modules_of
 from hil.mlperf import Accuracy, Item, Performance, accuracy, open_dut, performance
 from hil.mlperf.items import indexed_items, is_indexed, items_of, random_items
-from hil.mlperf.submission import check_submission, write_submission
+from hil.mlperf.submission import claimed_submission, write_submission
 from hil.runners import Choice, is_machine, runner_name
-from hilc.artifact.library import Module
+from hilc.artifact.library import ModelLibrary, Module
 from hilc.errors import InputError
 
 
@@ -38,8 +39,22 @@ def mlperf_command(args: argparse.Namespace, console: Console) -> int:
     assert mlperf is not None, "--mlperf has a default here"
     if args.lab is not None:
         mlperf = _of_lab(mlperf, board)
-    if args.output:
-        check_submission(args.output, board, mlperf.benchmark, modes, force=args.force)
+    with ExitStack() as stack:
+        if args.output:
+            place = (args.output, board, mlperf.benchmark, modes)
+            stack.enter_context(claimed_submission(*place, force=args.force))
+        return _measured(args, console, board, libraries, mlperf, modes)
+
+
+def _measured(
+    args: argparse.Namespace,
+    console: Console,
+    board: Board,
+    libraries: Sequence[ModelLibrary],
+    mlperf: Mlperf,
+    modes: Sequence[str],
+) -> int:
+    """Build the firmware, measure it, and write the files."""
     (module,) = modules_of(libraries)
     measured, labelled = _items(args, module, mlperf)
     choice = Choice(
