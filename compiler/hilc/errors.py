@@ -5,13 +5,22 @@ Only :func:`hil.cli.main` turns an error into an exit code, by reading ``exit_co
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
+
+#: Characters that stay in messages, as names in models and archives may be of any length: of a
+#: quoted text, of a run without spaces, of a line.
+_QUOTED, _RUN, _LINE = 200, 400, 2000
+#: A text as ``repr`` writes it, in quotes that are no apostrophes, longer than that.
+_LITERAL = re.compile(rf"(?<!\w)(['\"])((?:(?!\1)[^\\\n]|\\.){{{_QUOTED + 1},}})\1(?!\w)")
+_LONG_RUN = re.compile(rf"\S{{{_RUN + 1},}}")
 
 
 class HilError(Exception):
     """Root of every error that the project raises on purpose.
 
-    ``fact`` is one sentence with the offending value in it; ``hint`` is the remedy.
+    ``fact`` is one sentence with the offending value in it; ``hint`` is the remedy. Overlong names
+    in them are shortened.
     """
 
     exit_code: ClassVar[int] = 2
@@ -20,9 +29,10 @@ class HilError(Exception):
     kind: ClassVar[str] = "input"
 
     def __init__(self, fact: str, hint: str = "") -> None:
+        fact = shortened(fact)
         super().__init__(fact)
         self.fact = fact
-        self.hint = hint
+        self.hint = shortened(hint)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how a copy is made: what a subclass's ``__init__`` takes is not among ``args``."""
@@ -46,3 +56,20 @@ class ModelError(InputError):
 
 class UnsupportedError(ModelError):
     """A valid model uses something that the compiler does not implement."""
+
+
+def shortened(text: str) -> str:
+    """Return a message with the middle of overlong names, and of overlong lines, left out."""
+    if len(text) <= _QUOTED:
+        return text
+    text = _LITERAL.sub(lambda m: f"{m[1]}{middle_out(m[2], _QUOTED)}{m[1]}", text)
+    text = _LONG_RUN.sub(lambda match: middle_out(match[0], _RUN), text)
+    return "\n".join(middle_out(line, _LINE) for line in text.split("\n"))
+
+
+def middle_out(text: str, most: int) -> str:
+    """Return ``text`` with at most ``most`` characters, of its begin and its end."""
+    if len(text) <= most:
+        return text
+    kept = most - len("...")
+    return f"{text[: kept - kept // 2]}...{text[-(kept // 2) :]}"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 from hil.support.numbers import json_number
 from hil.support.visible import visible
+from hilc.errors import middle_out, shortened
 
 if TYPE_CHECKING:
     from hil.cli.reports import Outcome, ReportFormat
@@ -30,6 +31,8 @@ Mood = Literal["good", "bad", "odd"]
 _SGR: Mapping[Mood, str] = {"good": "32", "bad": "1;31", "odd": "33"}
 #: Longer names are shortened to their end.
 _NAME_WIDTH = 60
+#: Texts in tables are shortened in their middle.
+_CELL_WIDTH = 200
 
 
 class Console:
@@ -121,17 +124,18 @@ class Console:
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr."""
-        self._say(f"{coloured('warning:', 'odd', sys.stderr)} {text}")
+        self._say(f"{coloured('warning:', 'odd', sys.stderr)} {visible(text, colours=False)}")
 
     def error(self, error: HilError, label: str = "") -> None:
         """Print an error on stderr; ``label`` names its source if there are several."""
         at = f"{label}: " if label else ""
-        self._say(f"{coloured('error:', 'bad', sys.stderr)} {at}{error}")
+        text = visible(f"{at}{error}", colours=False)
+        self._say(f"{coloured('error:', 'bad', sys.stderr)} {text}")
 
     def _say(self, text: str) -> None:
         # A failure to print a message must not end the command.
         with suppress(OSError):
-            print(visible(text), file=sys.stderr, flush=True)
+            print(shortened(visible(text)), file=sys.stderr, flush=True)
 
     def progress(self, items: Sequence[T], what: str) -> Iterable[T]:
         """Return the items, with a progress bar when stderr is a terminal."""
@@ -283,7 +287,7 @@ def shown_name(name: str) -> str:
 
     A converter joins the names of fused operators with ``;``: the first one names the result.
     """
-    first = name.partition(";")[0]
+    first = _in_line(name.partition(";")[0])
     return first if len(first) <= _NAME_WIDTH else f"...{first[-_NAME_WIDTH:]}"
 
 
@@ -299,8 +303,14 @@ def _cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.2f}"
-    # A name with a line break must not look like another row.
-    return str(value).translate(_BREAKS)
+    return middle_out(_in_line(str(value)), _CELL_WIDTH)
+
+
+def _in_line(text: str) -> str:
+    """Return a text from a model, an archive or a board as it is shown within a line: with a line
+    break it must not look like another row, and with colours not like a verdict.
+    """
+    return visible(text, colours=False).translate(_BREAKS)
 
 
 def arrays_json(arrays: Mapping[str, Array]) -> list[Mapping[str, Any]]:

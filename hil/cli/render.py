@@ -61,7 +61,7 @@ def verify_text(
         ),
     ]
     lines += [
-        f"first difference in output {output.name}: {_difference(output.first)}"
+        f"first difference in output {shown_name(output.name)}: {_difference(output.first)}"
         for output in report.outputs
         if output.first
     ]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-from hil.cli.console import Console, coloured, several, table
+from hil.cli.console import Console, coloured, several, shown_name, table
 from hil.errors import InputError
+from hilc.errors import shortened
 
 
 def test_columns_of_numbers_are_right_aligned() -> None:
@@ -173,3 +175,42 @@ def test_what_steers_a_terminal_is_written_out(capsys: pytest.CaptureFixture[str
         assert r"\x1b[2J\x1b]0;owned\x07 \u202eabc\x9b1m\r\x7f" in stream
         assert not set(stream) & set("\x07\u202e\u009b\r\x7f")
     assert "\x1b[32mgood\x1b[0m\tü\n" in told.out
+
+
+#: A name as a model or an archive may have it.
+EVIL = "N\n\x1b[31mred\x1b[8m\x1b]0;title\x07\r\u202e'\" " + "x y" * 20 + "L" * 5000
+
+
+def test_a_name_of_any_length_is_shortened_in_messages() -> None:
+    for fact in (f"tensor {EVIL!r} is wrong", f"the inputs are {EVIL}", f"a {EVIL}, b {EVIL}"):
+        error = InputError(fact, f"change {EVIL!r}")
+        assert len(error.fact) < 1000
+        assert len(error.hint) < 300
+        assert str(error).startswith(error.fact)
+    error = InputError(f"tensor {'n' * 300!r} of 'net' is wrong: 3", "use 'm'")
+    assert error.fact == f"tensor '{'n' * 99}...{'n' * 98}' of 'net' is wrong: 3"
+    assert error.hint == "use 'm'"
+    apart = f"the model's {'word ' * 60}and the board's"
+    assert InputError(apart).fact == apart
+    # Words of any number are cut by the line; what has lines, such as a compiler's output, keeps
+    # them.
+    assert len(InputError("a b " * 5000).fact) == 2000
+    lines = "\n".join(f"line {number} of 'net'" for number in range(1000))
+    assert InputError(lines).fact == lines
+
+
+def test_a_message_is_shortened_once() -> None:
+    for text in (EVIL, repr(EVIL), "a" * 199, "b" * 2001, "'" + "\\'" * 300 + "'"):
+        assert shortened(shortened(text)) == shortened(text)
+
+
+def test_names_neither_colour_nor_break_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console(as_json=False)
+    console.result({}, table([[EVIL, 1]], ["output", "x"]) + f"\nfirst {shown_name(EVIL)}")
+    console.warn(f"{EVIL}: odd")
+    console.error(InputError(f"unknown {EVIL}"), label="b")
+    out, err = capsys.readouterr()
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", out + err)
+    assert [len(line) < 300 for line in out.splitlines()] == [True] * 3
+    assert "N\\nred\\x1b]0;title" in out
+    assert len(err) < 1100
