@@ -21,6 +21,8 @@ from hilc.target import Cpu
 FORMAT = 2
 #: Goals whose code is shared among layers as that of another.
 _SHARED_ALIKE = {"ram": "balanced"}
+#: Above each count and size.
+_LARGEST = 1 << 53
 _REMEDY = "give a log that `hil tune` wrote"
 
 
@@ -150,4 +152,29 @@ def load_tuning(path: str | Path) -> Tuning:
             f"{path} is not a tuning log of format {FORMAT}: its format is {found!r}",
             "write one with `hil tune`",
         )
-    return decode(Tuning, value, str(path))
+    try:
+        log = decode(Tuning, value, str(path))
+    except InputError as error:
+        raise InputError(error.fact, _REMEDY) from None
+    _check(log, str(path))
+    return log
+
+
+def _check(log: Tuning, label: str) -> None:
+    """Raise for what the types do not rule out and no measurement gives."""
+
+    def require(holds: bool, what: str) -> None:
+        if not holds:
+            raise InputError(f"{label}: {what}", _REMEDY)
+
+    counts = [kernel.count for layer in log.layers for kernel in layer.kernels]
+    for program in log.programs:
+        counts += [program.count, *(tuned.count for tuned in program.groups)]
+        require(0 <= program.workspace_bytes < _LARGEST, "a program has no such workspace")
+        for tuned in program.groups:
+            nodes, kernels = tuned.group.nodes, tuned.group.kernels
+            require(len(nodes) > 0, "a group has no layers")
+            require(0 < tuned.group.rows < _LARGEST, f"a group of {tuned.group.rows} rows")
+            require(len(kernels) in (0, len(nodes)), "a group has not one kernel a layer")
+    for count in counts:
+        require(0 <= count < _LARGEST, f"a count is {str(count)[:20]}, which nothing measures")
