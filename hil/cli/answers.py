@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hil.board import load_board
-from hil.errors import HilError, InputError
+from hil.errors import HilError
 from hil.plugins import plugins
 from hil.support.cache import cache_folder, digest, forget_unused, sealed, unsealed, used
 from hil.support.identity import compiler_identity, harness_identity
@@ -30,7 +30,7 @@ from hilc.target import Cpu, load_cpu
 
 _LOG = logging.getLogger("hil.answers")
 #: Part of every key: increment it when the form of entries changes.
-_KEY_VERSION = 1
+_KEY_VERSION = 2
 #: Arguments that do not change the answer: how it is printed, and where the library goes.
 _NOT_KEY = frozenset(
     {"version", "json", "quiet", "verbose", "uses_plugins", "handler", "parser", "output", "force"}
@@ -89,7 +89,7 @@ def kept_answer(key: str | None) -> Answer | None:
     with suppress(HilError, KeyError):
         archive, about = _paths(key)
         found = unsealed(about)
-        if found is None or found["archive"] != digest(archive):
+        if found is None or found["key"] != key or found["archive"] != digest(archive):
             return None
         answer = Answer(found["models"], found["lines"], read_files(archive))
         for path in (archive, about):
@@ -104,8 +104,8 @@ def keep_answer(key: str, answer: Answer) -> None:
     try:
         archive, about = _paths(key)
         write_file(archive, tar_bytes(answer.files))
-        entry = {"archive": digest(archive), "models": answer.models, "lines": answer.lines}
-        write_file(about, sealed(entry))
+        told = {"models": answer.models, "lines": answer.lines}
+        write_file(about, sealed({"key": key, "archive": digest(archive), **told}))
         forget_unused()
     except (HilError, OSError) as error:
         _LOG.info("not kept: %s", error)
@@ -120,10 +120,11 @@ def _model_digest(word: str) -> str | None:
     """Return the digest of the file that a word names; None for what is not one TFLite file."""
     name, separator, rest = word.partition("=")
     path = Path(rest if separator and not Path(word).exists() else word)
-    with suppress(OSError, InputError):
-        found = digest(path)
-        with path.open("rb") as file:
-            return found if file.read(8)[4:] == _TFLITE else None
+    # Also None for a pipe, whose opening would wait for a writer.
+    if (found := digest(path)) is None:
+        return None
+    with suppress(OSError), path.open("rb") as file:
+        return found if file.read(8)[4:] == _TFLITE else None
     return None
 
 

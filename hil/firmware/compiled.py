@@ -35,7 +35,7 @@ from hilc.target import Cpu, load_cpu
 
 _LOG = logging.getLogger("hil.compiled")
 #: Part of every key: increment it when the form of entries changes.
-_KEY_VERSION = 1
+_KEY_VERSION = 2
 #: Options that are in the key in another form, or do not affect the library.
 _NOT_KEY = frozenset({"cpu", "name", "externals", "progress", "shapes", "inputs", "samples"})
 
@@ -134,7 +134,10 @@ def _read(entry: Path) -> ModelLibrary | None:
     """Return the library of a complete entry."""
     archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
     found = unsealed(about)
-    if found is None or found.get("archive") is None or found["archive"] != digest(archive):
+    # An entry that was renamed is that of another request.
+    if found is None or found.get("key") != entry.name:
+        return None
+    if found.get("archive") is None or found["archive"] != digest(archive):
         return None
     try:
         library = ModelLibrary.load(archive)
@@ -155,7 +158,8 @@ def _keep(entry: Path, library: ModelLibrary) -> None:
     reports = {name: asdict(report) for name, report in library.reports.items()}
     try:
         library.save(archive, force=True)
-        write_file(about, sealed({"archive": digest(archive), "reports": reports}))
+        told = {"key": entry.name, "archive": digest(archive), "reports": reports}
+        write_file(about, sealed(told))
         forget_unused()
     except (InputError, OSError) as error:
         _LOG.info("not kept: %s", error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import resource
 import subprocess
@@ -148,7 +149,9 @@ def test_what_no_key_describes_is_not_kept(model: Path, tmp_path: Path) -> None:
         answer_key(parsed(model, "--cpu", "cortex-m99", "-o", "x.tar"))
 
 
-@pytest.mark.parametrize("damage", ["archive cut", "archive gone", "about changed", "about cut"])
+@pytest.mark.parametrize(
+    "damage", ["archive cut", "archive gone", "about changed", "about cut", "renamed"]
+)
 def test_a_damaged_answer_counts_as_missing(damage: str, model: Path) -> None:
     answer = Answer([{"model": "net"}], ["a line"], {"metadata.json": b"{}", "a/b.c": b"int x;"})
     keep_answer("k" * 32, answer)
@@ -160,9 +163,23 @@ def test_a_damaged_answer_counts_as_missing(damage: str, model: Path) -> None:
         archive.unlink()
     elif damage == "about changed":
         about.write_text(about.read_text().replace("a line", "a lime"))
+    elif damage == "renamed":
+        keep_answer("o" * 32, Answer([{"model": "other"}], ["another line"], {"b": b""}))
+        for other, own in zip(answers._paths("o" * 32), (archive, about), strict=True):
+            other.replace(own)
     else:
         about.write_text(about.read_text()[:-10])
     assert kept_answer("k" * 32) is None
+
+
+@pytest.mark.parametrize("word", ["pipe.tflite", "net=pipe.tflite"])
+def test_a_pipe_is_not_waited_for(word: str, model: Path, tmp_path: Path) -> None:
+    """Nobody may ever write to it."""
+    os.mkfifo(tmp_path / "pipe.tflite")
+    command = [sys.executable, "-m", "hil", "compile", word, "-o", "x.tar"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "pipe.tflite is not a regular file" in done.stderr
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(model: Path) -> None:
