@@ -606,7 +606,8 @@ def test_archives_keep_what_was_left_out() -> None:
     (module,) = hilc.compile(net()).modules
     assert Module.from_json(module.to_json(), "net.json") == module
     for changed, says in (
-        (replace(module, folded=replace(module.folded, macs=-1)), "folded is negative"),
+        (replace(module, folded=replace(module.folded, macs=-1)), "folded is out of range"),
+        (replace(module, folded=replace(module.folded, channels=1 << 53)), "folded is out of"),
         (
             replace(module, inputs=(replace(module.inputs[0], channels=(0, 1, 2)),)),
             "input lacks channels",

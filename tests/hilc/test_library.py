@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import io
 import json
+import math
 import os
 import re
 import subprocess
@@ -648,7 +649,10 @@ def _drop_key(value: Any) -> None:
         (_set("layers", 0, "macs", to="many"), 'macs is "many"; expected is int'),
         (_set("layers", 0, "macs", to=True), "macs is true; expected is int"),
         (_set("layers", 0, "macs", to=1.0), "macs is 1.0; expected is int"),
-        (_set("layers", 0, "macs", to=-1), "macs is negative"),
+        (_set("layers", 0, "macs", to=-1), "macs is out of range"),
+        (_set("layers", 0, "macs", to=10**400), "macs is out of range"),
+        (_set("rounded_biases", to=[{"layer": "a", "largest_effect": math.nan}]), "an effect out"),
+        (_set("rounded_biases", to=[{"layer": "a", "largest_effect": math.inf}]), "an effect out"),
         (_set("io_in_pool", to=0), "io_in_pool is 0; expected is bool"),
         (_set("pools", to="shared"), "expected is one of 'internal', 'external'"),
         (_set("cpu", to="z80"), "unknown CPU 'z80'"),

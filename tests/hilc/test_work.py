@@ -195,8 +195,11 @@ def _spoiled(key: str, value: object) -> str:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("nbytes", -1, "work is negative"),
-        ("products", {"int8": -4}, "work is negative"),
+        ("nbytes", -1, "work is out of range"),
+        ("nbytes", 10**400, "work is out of range"),
+        ("products", {"int8": -4}, "work is out of range"),
+        ("products", {"int8": 10**400}, "work is out of range"),
+        ("requantized", 1 << 53, "work is out of range"),
         ("products", {"bytes": 4}, "products of no type"),
         ("requantized", 1.5, "expected is int"),
     ],

@@ -7,6 +7,7 @@ have none, and a reader in :mod:`hilc.artifact.foreign` derives it from their ot
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -45,6 +46,7 @@ CONSTANTS_POOL = "global_const_workspace"
 
 # Bounds far above any model for a microcontroller.
 _MAX_BYTES = 1 << 31
+_MOST_COUNT = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -299,7 +301,8 @@ def check_module(module: Module, label: str) -> None:
         require(0 <= getattr(module, field) < _MAX_BYTES, f"{field} is out of range")
     for name in (*module.functions, *module.devices, module.constants_pool):
         require(IDENTIFIER.fullmatch(name) is not None, f"{name!r} is not a C name")
-    require(module.folded.channels >= 0 and module.folded.macs >= 0, "folded is negative")
+    folded = (module.folded.channels, module.folded.macs)
+    require(0 <= min(folded) <= max(folded) < _MOST_COUNT, "folded is out of range")
     _check_pools(module, require)
     for info in module.states:
         _check_tensor(info, module.workspace_pools, require)
@@ -323,6 +326,8 @@ def check_module(module: Module, label: str) -> None:
         shape = shapes.get(fixed.input, ())
         is_right = 0 <= fixed.axis < len(shape) and shape[fixed.axis] == fixed.size
         require(is_right, f"{fixed} is not of an input")
+    for bias in module.rounded_biases:
+        require(0 <= bias.largest_effect < math.inf, f"{bias} has an effect out of range")
     for found in module.compressed:
         require(0 <= found.layer < len(module.layers), f"{found} is of no layer")
         sizes = found.nbytes, found.stored_bytes, found.decoded_bytes
@@ -358,10 +363,10 @@ def _check_layer(module: Module, layer: Layer, require: _Require) -> None:
     require(IDENTIFIER.fullmatch(layer.function) is not None, f"{at}: {layer.function!r}")
     require(layer.input_count >= 0, f"{at}: input_count is negative")
     require(len(layer.output_arguments) == len(layer.outputs) > 0, f"{at}: lacks arguments")
-    require(layer.macs >= 0, f"{at}: macs is negative")
+    require(0 <= layer.macs < _MOST_COUNT, f"{at}: macs is out of range")
     if layer.work is not None:
         counts = (layer.work.nbytes, layer.work.requantized, *layer.work.products.values())
-        require(min(counts) >= 0, f"{at}: work is negative")
+        require(0 <= min(counts) <= max(counts) < _MOST_COUNT, f"{at}: work is out of range")
         require(layer.work.products.keys() <= set(DTYPES), f"{at}: products of no type")
     for argument in layer.arguments:
         _check_argument(module, argument, at, require)
