@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 from hil.support.numbers import json_number
 from hil.support.visible import visible
-from hilc.errors import middle_out, shortened
 
 if TYPE_CHECKING:
     from hil.cli.reports import Outcome, ReportFormat
@@ -133,6 +132,9 @@ class Console:
         self._say(f"{coloured('error:', 'bad', sys.stderr)} {text}")
 
     def _say(self, text: str) -> None:
+        # Not at the top: `hil --help` needs nothing of the compiler.
+        from hilc.errors import shortened
+
         # A failure to print a message must not end the command.
         with suppress(OSError):
             print(shortened(visible(text)), file=sys.stderr, flush=True)
@@ -303,6 +305,8 @@ def _cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.2f}"
+    from hilc.errors import middle_out
+
     return middle_out(_in_line(str(value)), _CELL_WIDTH)
 
 

@@ -349,7 +349,7 @@ def test_of_many_classes_the_confusions_are_listed() -> None:
     rows = [[10 * (row == column) for column in range(100)] for row in range(100)]
     rows[3][7] = 4
     plain = result(verify=None)
-    many = {**EVALUATED, "classes": names, "confusion": rows}
+    many = {**EVALUATED, "samples": 1004, "classes": names, "confusion": rows}
     page = page_of({**plain, "evaluate": many})
     assert "The most frequent confusions of 100 classes" in page.html
     assert '<th scope="row">c3</th><td>c7</td><td class="number">4</td>' in page.html
