@@ -18,7 +18,8 @@ from hilc.lowering.choice import Choice, CostEstimate, Group
 from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.allocate import ALIGNMENT
-from hilc.schedule import pareto
+from hilc.memory.explain import Saving
+from hilc.schedule import bound, pareto
 from hilc.schedule.estimate import UNLIMITED, Estimator, Segment, Sketch, _Costs, as_called
 from hilc.schedule.goals import Goals, LimitError
 from hilc.schedule.groups import FusedGroups, Objective, _is_covered
@@ -31,6 +32,7 @@ from hilc.schedule.partition import (
     _decoded_in_little,
 )
 from hilc.schedule.policy import POLICY, SearchPolicy
+from hilc.schedule.search import Found, choose
 from hilc.target import get_cpu
 
 Options = Sequence[Sequence[Segment]]
@@ -280,6 +282,8 @@ class Tried:
     may_fuse: Callable[[int, int], bool] = lambda first, last: True
     fed: str = ""
     policy: SearchPolicy = POLICY
+    #: What another way to fuse the same layers costs; 0 where there is none.
+    dearer: int = 0
     tried: list[tuple[int, int]] = field(default_factory=list)
 
     def within(self, limit: int | None, singles: Options) -> list[tuple[int, int]]:
@@ -294,7 +298,8 @@ class Tried:
         def segments(first: int, last: int, most: int, objective: Objective) -> Iterator[Segment]:
             self.tried.append((first, last))
             if self.memory(first, last) <= most:
-                yield segment(first, last, self.cost(first, last), self.memory(first, last))
+                for cost in filter(None, (self.dearer, self.cost(first, last) or 1)):
+                    yield segment(first, last, cost, self.memory(first, last))
 
         made._group_segments = segments
         return [(s.first, s.last) for s in made.within(limit, Objective(), singles)]
@@ -325,6 +330,35 @@ def test_what_short_groups_cover_cheaply_is_not_fused_in_long_ones() -> None:
     assert one.within(300, singles(100, 400, 400, 100)) == [(1, 1), (2, 2)]
     dear = Tried(4, cost=lambda first, last: 104 if first == last == 1 else 103)
     assert dear.within(300, singles(100, 400, 400, 100)) == [(1, 1), (2, 2), (0, 1), (1, 2)]
+
+
+def test_the_cheapest_way_to_fuse_layers_covers_them() -> None:
+    one = Tried(4, cost=lambda first, last: 103 * (last - first + 1))
+    one.dearer = 999
+    assert one.within(300, singles(100, 400, 400, 100)) == [(1, 1), (1, 1), (2, 2), (2, 2)]
+
+
+def test_the_first_kernels_of_a_group_are_those_that_are_permitted() -> None:
+    made: Any = object.__new__(FusedGroups)
+
+    def kernels(*unfolding: int) -> list[Segment]:
+        found = [segment(0, 0, 1, kernel=kernel) for kernel in range(3)]
+        for kernel in unfolding:
+            found[kernel].calls[0].kernel.unfolds = True  # type: ignore[misc]
+        return found
+
+    lean = Objective(unfolds=False)
+    for layers, first in (
+        ([kernels(), kernels()], ()),
+        ([kernels(0), kernels()], (1, 0)),
+        ([kernels(), kernels(0, 1)], (0, 2)),
+        ([kernels(1), kernels(2)], ()),
+        # Kernel 0 is dominated by others: it is what a group takes by itself.
+        ([kernels(1)[1:], kernels(0)], (0, 1)),
+    ):
+        made._singles = layers
+        assert made._first_kernels(0, 1, lean) == first
+        assert made._first_kernels(0, 1, Objective()) == ()
 
 
 def test_groups_that_cannot_keep_the_limit_are_not_tried() -> None:
@@ -514,7 +548,10 @@ class Point:
     in_place: bool = True
 
     #: Of its kernels, as those of a segment.
-    speed_only = unfolds = False
+    speed_only: bool = False
+    unfolds: bool = False
+    #: Of its choice.
+    groups: tuple[Group, ...] = ()
 
     @property
     def flash_heavy(self) -> bool:
@@ -554,7 +591,7 @@ class Points:
                 for p in self.points
                 if (limit is None or p.memory_bound <= limit)
                 and (p.in_place or not in_place)
-                and (objective.flash_heavy or not p.heavy)
+                and objective.permits(p)  # type: ignore[arg-type]
                 and (objective.flash_limit is None or p.flash <= objective.flash_limit)
             ),
             key=lambda p: (p.cost + objective.flash_worth * p.flash, p.memory_bound),
@@ -829,6 +866,62 @@ def test_what_was_measured_as_a_whole_counts_where_it_is_better(
     assert point_of(goals(Point(300, 900, 50, measured=True)).within(300, None)).cost == 900
 
 
+def test_measured_programs_are_permitted_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    frontier, _ = frontier_of(monkeypatch, [])
+    plain, heavy = segment(0, 0, 1, flash=5), segment(1, 1, 1, heavy=True)
+    both = Partition((plain, heavy), 2, 100, 40, True)
+    one = Partition((plain, replace(plain, first=1, last=1)), 3, 100, 50, True)
+    partitioner: Any = frontier.partitioner
+    partitioner.measured = [one, both]
+    assert frontier.measured(FASTEST) == [both, one]
+    assert frontier.measured(Objective()) == [one]
+    assert frontier.measured(replace(FASTEST, flash_limit=40)) == [both]
+    assert frontier.measured(replace(FASTEST, flash_limit=39)) == []
+
+
+def test_kernels_for_speed_alone_and_that_unfold_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Balanced is relative to the fastest without the former, ram to that without the latter."""
+    points = [
+        Point(1000, 50, 10, speed_only=True),
+        Point(1000, 100, 10),
+        Point(900, 90, 10, unfolds=True),
+        Point(950, 120, 10),
+    ]
+    for speeds, usual in ((True, points[2]), (False, points[0])):
+        frontier, _ = frontier_of(monkeypatch, points, workspace_worth=0.0)
+        partitioner: Any = frontier.partitioner
+        partitioner.speeds = speeds
+        goals = Goals(frontier)
+        assert point_of(goals.fastest) is points[0]
+        assert point_of(goals.usual) is usual
+        # Up to 30 % more than 100, those that unfold none.
+        assert point_of(goals.lean) is points[1]
+    lean = frontier_of(monkeypatch, points, balanced_flash_worth=0.0)[0]
+    # 120 / 100 + 4.25 * 950 / 1000 is less than 5.25.
+    assert point_of(Goals(lean).lean) is points[3]
+
+
+def found_by(monkeypatch: pytest.MonkeyPatch, points: list[Point], **limits: int) -> Any:
+    """Return the fastest program within limits."""
+    goals = Goals(frontier_of(monkeypatch, points)[0])
+    planned, report = choose(goals, optimize="speed", **limits)
+    flash = limits.get("flash")
+    return Found(planned.program, planned.choice, report, "speed", goals, "speed", flash)
+
+
+def test_the_next_saving_is_the_next_program_of_the_goal(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [Point(1000, 100, 500), Point(700, 130, 400), Point(400, 190, 600)]
+    first = found_by(monkeypatch, points)
+    assert first.choice is points[0]
+    assert first.next_saving() == Saving(300, 30, 100)
+    second = found_by(monkeypatch, points, ram=999)
+    assert second.choice is points[1]
+    assert second.next_saving() == Saving(300, 60, 130)
+    assert found_by(monkeypatch, points, ram=400).next_saving() is None
+    # The limit of flash holds for it too.
+    assert found_by(monkeypatch, points, ram=999, flash=599).next_saving() is None
+
+
 def test_a_refusal_has_the_least_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [Point(1000, 10, 500), Point(600, 20, 700), Point(400, 30, 900)]
     goals = Goals(frontier_of(monkeypatch, points)[0])
@@ -853,6 +946,95 @@ def test_where_nothing_can_be_planned_the_planner_says_why(
     goals = Goals(frontier_of(monkeypatch, [Point(100, 1, workspace=None)])[0])
     with pytest.raises(InputError, match="the pools are too small"):
         _ = goals.fastest
+
+
+# -- the bound of all plans ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_bound_is_the_least_largest_segment_of_all_divisions(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    dice = random.Random(seed)
+    count = dice.randrange(1, 6)
+    ranges = list(itertools.combinations_with_replacement(range(count), 2))
+    least = {one: dice.randrange(50) for one in ranges}
+    bounds = {one: [dice.randrange(200) for _ in range(dice.randrange(3))] for one in ranges}
+    for step in range(count):
+        bounds[step, step].append(dice.randrange(100, 300))
+    made = SimpleNamespace(
+        nodes=[SimpleNamespace(name=f"n{step}") for step in range(count)],
+        least_memory_bound=lambda first, last: least[first, last],
+    )
+    monkeypatch.setattr(bound, "Estimator", lambda *given: made)
+    monkeypatch.setattr(bound, "_bounds", lambda p, e, policy, first, last: bounds[first, last])
+    planner: Any = None
+
+    def best(last: int) -> float:
+        if last < 0:
+            return 0
+        return min(
+            (
+                max(best(first - 1), least[first, last], one)
+                for first in range(last + 1)
+                for one in bounds[first, last]
+            ),
+            default=float("inf"),
+        )
+
+    assert bound.least_workspace(planner, 10_000) == best(count - 1)
+    # A plan that is known is a bound from above.
+    known = dice.randrange(20, 200)
+    assert bound.least_workspace(planner, known) == min(known, best(count - 1))
+
+
+def test_each_way_to_run_layers_has_its_bound() -> None:
+    tried: list[Group] = []
+
+    def outlines(group: Group) -> Any:
+        tried.append(group)
+        if group.direction == "backward" and group.rows > 2:
+            raise NotFusible("no")
+        return group.rows
+
+    singles = [SimpleNamespace(memory_bound=1000), SimpleNamespace(memory_bound=900)]
+    estimator: Any = SimpleNamespace(
+        nodes=[SimpleNamespace(name=f"n{step}") for step in range(3)],
+        singles=lambda step: singles,
+        group_memory_bound=lambda first, last, rows: 100 * first + 10 * last + rows,
+    )
+    planner: Any = SimpleNamespace(lowering=SimpleNamespace(least_outlines=outlines))
+    policy = replace(POLICY, fused_rows=(1, 2, 4))
+    assert list(bound._bounds(planner, estimator, policy, 1, 2)) == [121, 121, 122, 122, 124]
+    assert {group.nodes for group in tried} == {("n1", "n2")}
+    assert [group.direction for group in tried] == ["forward", "backward"] * 3
+    assert list(bound._bounds(planner, estimator, policy, 1, 1))[:3] == [1000, 900, 111]
+
+
+def test_the_bound_of_a_group_is_its_fullest_moment() -> None:
+    """Around it, and of it: inputs that end, its output with scratch, or its live rows."""
+    estimator = object.__new__(Estimator)
+    sizes = [0, 0, 0]
+    made: Any = estimator
+    made._sizes = lambda first, last: tuple(sizes)
+
+    def outline(scratch: int, live: int, outside: int) -> Any:
+        return SimpleNamespace(scratch_bytes=scratch, live_bytes=live, outside_bytes=outside)
+
+    # Bytes around, ending, starting; scratch may lose its padding of up to 15 bytes.
+    for given, outlines, expected in (
+        ([100, 50, 20], [outline(64, 130, 70)], 100 + 130),
+        ([100, 500, 20], [outline(64, 400, 520)], 100 + 500),
+        ([100, 50, 20], [outline(264, 130, 70)], 100 + 20 + 264 - 15),
+        ([100, 50, 20], [outline(264, 130, 70), outline(90, 900, 70)], 100 + 130),
+        # Of what is outside of the group, only what ends or starts with it is there.
+        ([0, 50, 20], [outline(16, 300, 100)], 300 - 30),
+    ):
+        sizes[:] = given
+        assert estimator.group_memory_bound(0, 1, outlines) == expected
+        assert estimator.least_memory_bound(0, 1) == given[0] + max(given[1:])
+        scratch, live = estimator.group_rooms(0, 1, 1000)
+        assert (scratch, live) == (1000 - given[0] - given[2] + 15, 1000 - sum(given))
 
 
 # -- estimates and the policy ----------------------------------------------------------------------

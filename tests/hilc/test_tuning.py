@@ -93,6 +93,13 @@ def test_what_is_no_log_is_refused(tmp_path: Path, text: str | None, told: str) 
     assert str(path) in caught.value.fact
 
 
+def test_a_log_is_a_file() -> None:
+    """Of a device there may be no end."""
+    with pytest.raises(InputError) as caught:
+        load_tuning("/dev/null")
+    assert "is not JSON" not in caught.value.fact
+
+
 def test_fields_of_another_type_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.json"
     path.write_text(json.dumps({**asdict(log()), "board": 7}))
