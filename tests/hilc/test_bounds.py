@@ -110,7 +110,9 @@ def some_blocks(seed: int) -> tuple[list[Block], dict[tuple[int, int], Forbidden
     blocks = []
     for _ in range(4):
         first = dice.randrange(3)
-        blocks.append(Block(dice.randrange(1, 70), first, first + dice.randrange(3)))
+        # Of every second instance they fit without padding.
+        nbytes = ALIGNMENT * dice.randrange(1, 5) if seed % 2 else dice.randrange(1, 70)
+        blocks.append(Block(nbytes, first, first + dice.randrange(3)))
     overlaps = {
         (a, b): some_interval(dice, blocks[a].nbytes, blocks[b].nbytes)
         for a, b in itertools.permutations(range(4), 2)
@@ -200,3 +202,26 @@ def test_sizes_are_rounded_to_the_alignment() -> None:
             == -align(-nbytes)
             == next(n for n in range(nbytes, -1, -1) if n % ALIGNMENT == 0)
         )
+
+
+def test_simple_orders_place_each_block_at_the_first_offset_that_is_free() -> None:
+    """Next to a block as well as in a gap between two."""
+    found = 0
+    for seed in range(60):
+        blocks, overlaps = some_blocks(seed)
+        offsets = allocate(blocks, 1 << 30, overlaps=overlaps)
+        order = sorted(range(4), key=lambda i: (-blocks[i].nbytes, blocks[i].first, i))
+        placed: dict[int, int] = {}
+        for index in order:
+            placed[index] = next(
+                at
+                for at in itertools.count(0, ALIGNMENT)
+                if all(
+                    not blocks[other].meets(blocks[index])
+                    or forbidden_between(blocks, overlaps, other, index).allow(at - offset)
+                    for other, offset in placed.items()
+                )
+            )
+        assert offsets == tuple(placed[index] for index in range(4))
+        found += max(offsets) > 0
+    assert found > 50

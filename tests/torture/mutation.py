@@ -83,7 +83,8 @@ AREAS = (
         "compiler/hilc/memory",
         _tests(
             "hilc",
-            "bounds allocate liveness plan explain pins access state carried_states fusion feed",
+            "bounds allocate replay liveness plan explain pins access state carried_states fusion "
+            "feed",
         ),
     ),
     Area(
