@@ -110,7 +110,7 @@ AREAS = (
         _tests(
             "hil",
             "metrics samples taps datasets cycles diagnosis fidelity oracle jobs rerun tune tuned "
-            "verify bench evaluate",
+            "verify bench evaluate provenance",
         ),
     ),
 )
