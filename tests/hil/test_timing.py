@@ -259,6 +259,38 @@ def test_the_largest_echo_leaves_room_for_two_in_both_directions(board: Board) -
         assert client.echo(b"") == b""
 
 
+@pytest.mark.parametrize("frame_max", [128, 300, 600])
+def test_echoes_under_way_are_within_the_window_in_both_directions(
+    board: Board, frame_max: int
+) -> None:
+    """Neither side then waits for the other one to listen; where nothing is answered at once."""
+    board.frame_max = frame_max
+    held: list[bytes] = []
+    asked = 0
+    most = 0
+
+    def unasked() -> bytes:
+        nonlocal asked
+        answers, asked = b"".join(held), 0
+        held.clear()
+        return answers
+
+    def lie(request: Frame, reply: Frame) -> list[Frame | bytes]:
+        nonlocal asked, most
+        if request.code != Command.ECHO:
+            return [reply]
+        held.append(encode(reply))
+        asked += len(encode(request))
+        most = max(most, asked + sum(map(len, held)))
+        return []
+
+    board.unasked, board.lie = unasked, lie
+    with connected(board) as client:
+        data = bytes(range(1, 251)) * 8
+        assert client.echo(data) == data
+        assert frame_max / 2 < most <= client.hello.window
+
+
 # -- runs ------------------------------------------------------------------------------------------
 
 
