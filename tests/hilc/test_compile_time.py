@@ -124,19 +124,22 @@ def test_every_limit_of_flash_lowers_once(lowered, planned) -> None:
     assert len(planned) > 1
 
 
-@pytest.mark.parametrize("model", sampled(["kws", "vww"], keep=["kws"]))
-def test_groups_that_surely_need_too_much_are_not_laid_out(monkeypatch, model: str) -> None:
-    made, sketched = Counter[Group](), Counter[Group]()
+@pytest.mark.parametrize(
+    ("model", "laid_out", "sketched"),
+    sampled([("kws", 60, 300), ("ic", 140, 250), ("vww", 260, 720)], keep=[("kws", 60, 300)]),
+)
+def test_groups_are_laid_out_that_may_be_in_the_cheapest_partition(
+    monkeypatch, model: str, laid_out: int, sketched: int
+) -> None:
+    """Others are known to take too much, or to cost too much, by outlines; 1,332 were laid out."""
+    made, outlined = Counter[Group](), Counter[Group]()
     call, outline = GroupCalls.call, GroupCalls.outlines
     monkeypatch.setattr(GroupCalls, "call", lambda s, g: made.update([g]) or call(s, g))
-    monkeypatch.setattr(GroupCalls, "outlines", lambda s, g: sketched.update([g]) or outline(s, g))
+    monkeypatch.setattr(GroupCalls, "outlines", lambda s, g: outlined.update([g]) or outline(s, g))
     hilc.compile(models.model_path(model), cpu="cortex-m55", name=model, io_in_pool=True)
-    assert max(made.values()) == 1
-    assert max(sketched.values()) == 1
-    first = sum(count for group, count in made.items() if not group.kernels)
-    assert first < 0.85 * sketched.total() < 700
-    # Others have the kernels that leave them within a limit of memory.
-    assert made.total() - first < 700
+    assert max(made.values(), default=0) <= max(outlined.values()) == 1
+    assert made.total() < laid_out
+    assert outlined.total() < sketched
 
 
 @pytest.mark.full

@@ -14,6 +14,7 @@ import pytest
 from hilc.errors import InputError
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.call import FusedCall
+from hilc.fusion.frame import LeastCost, least_of
 from hilc.lowering.choice import Choice, CostEstimate, Group
 from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import KernelCall
@@ -22,7 +23,7 @@ from hilc.memory.explain import Saving
 from hilc.schedule import bound, pareto
 from hilc.schedule.estimate import UNLIMITED, Estimator, Segment, Sketch, _Costs, as_called
 from hilc.schedule.goals import Goals, LimitError
-from hilc.schedule.groups import FusedGroups, Objective, _is_covered
+from hilc.schedule.groups import FusedGroups, GroupsOfLayers, Objective, _is_covered
 from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import (
     Partition,
@@ -30,6 +31,7 @@ from hilc.schedule.partition import (
     _cheapest,
     _cheapest_of_each_size,
     _decoded_in_little,
+    _laid_out,
 )
 from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.schedule.search import Found, choose
@@ -92,6 +94,22 @@ def some_options(seed: int, layers: int = 5) -> list[list[Segment]]:
     return options
 
 
+def alternatives(
+    groups: Sequence[Segment], bounds: Sequence[tuple[float, float]] = ()
+) -> GroupsOfLayers:
+    """Return groups of the same layers; before each that has bounds of its cost and of its cost
+    with flash these and the next are not laid out.
+    """
+
+    def tried() -> Iterator[Segment | LeastCost]:
+        for number, one in enumerate(groups):
+            if number < len(bounds):
+                yield least_of([LeastCost(*each) for each in bounds[number:]])
+            yield one
+
+    return GroupsOfLayers(groups[0].first, groups[0].last, 0, tried())
+
+
 def all_paths(options: Options, start: int = 0) -> Iterator[list[Segment]]:
     if start == len(options):
         yield []
@@ -121,6 +139,43 @@ def test_the_cheapest_path_is_the_least_of_all(seed: int, worth: float) -> None:
     assert [one.first for one in found] == [0, *(one.last + 1 for one in found[:-1])]
     least = min((cost_of(path, worth), memory_of(path)) for path in all_paths(options))
     assert (cost_of(found, worth), memory_of(found)) == pytest.approx(least)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_groups_are_laid_out_that_may_be_in_the_cheapest_path(seed: int) -> None:
+    """The path is the one of all groups, of equals the same, and the rest is left alone."""
+    dice = random.Random(seed)
+    options = some_options(seed, layers=7)
+    worth = dice.choice([0.0, 1.5])
+    # Many cost the same.
+    options = [[replace(s, cost=round(s.cost, -1)) for s in found] for found in options]
+    singles = [[s for s in found if s.first == s.last] for found in options]
+    groups, every = [], [*map(list, singles)]
+    for one in (s for found in options for s in found if s.first != s.last):
+        same = [replace(one, cost=one.cost + 10 * dice.randrange(-3, 4)) for _ in range(3)]
+        low = [dice.randrange(20) for _ in same]
+        bounds = [
+            (s.cost - less, s.cost_at(worth) - less) for s, less in zip(same, low, strict=True)
+        ]
+        groups.append(alternatives(same, bounds))
+        every[one.last] += same
+    found = _laid_out(singles, groups, worth)
+    expected = _cheapest(every, worth)
+    assert found is not None
+    assert expected is not None
+    assert [id(one) for one in found] == [id(one) for one in expected]
+    assert any(own.rest is not None for own in groups)
+
+
+def test_groups_are_laid_out_until_one_costs_little() -> None:
+    costs = [(50, 40), (30, 30), (20, 10), (9, 5)]
+    for most, laid_out in ((4, 0), (5, 4), (20, 3), (29, 3), (30, 2), (60, 1)):
+        groups = alternatives([segment(0, 1, c) for c, _ in costs], [(b, b) for _, b in costs])
+        assert groups.has_cost(most) == (most >= 9), most
+        assert len(groups.found) == laid_out, most
+    groups.lay_out_all()
+    assert (len(groups.found), groups.rest) == (4, None)
+    assert [groups.rest for groups in (alternatives([segment(0, 1, 1)]),)] == [None]
 
 
 def test_where_no_path_leads_through_there_is_none() -> None:
@@ -169,8 +224,10 @@ def a_partitioner(options: Options, **policy: Any) -> Partitioner:
     made.singles = [[s for s in found if s.first == s.last] for found in options]
     groups = [s for found in options for s in found if s.first != s.last]
 
-    def within(limit: int | None, *rest: object) -> list[Segment]:
-        return [] if limit is None else [one for one in groups if one.memory_bound <= limit]
+    def within(limit: int | None, *rest: object) -> list[GroupsOfLayers]:
+        if limit is None:
+            return []
+        return [alternatives([one]) for one in groups if one.memory_bound <= limit]
 
     made._groups = SimpleNamespace(within=within)  # type: ignore[assignment]
     made.estimator = SimpleNamespace(  # type: ignore[assignment]
@@ -291,7 +348,7 @@ class Tried:
         made: Any = object.__new__(FusedGroups)
         made._policy = self.policy
         made._nodes = [SimpleNamespace(name=f"n{step}") for step in range(self.layers)]
-        made._estimator = SimpleNamespace(least_memory_bound=self.bound)
+        made._estimator = SimpleNamespace(least_memory_bound=self.bound, bounds_groups=True)
         made._is_fed = lambda name: name == self.fed
         made._may_fuse = self.may_fuse
 
@@ -302,7 +359,8 @@ class Tried:
                     yield segment(first, last, cost, self.memory(first, last))
 
         made._group_segments = segments
-        return [(s.first, s.last) for s in made.within(limit, Objective(), singles)]
+        found = made.within(limit, Objective(), singles)
+        return [(s.first, s.last) for own in found for s in own.found]
 
 
 def singles(*memory: int) -> list[list[Segment]]:
@@ -396,6 +454,9 @@ def some_groups(
         tensors={f"n{step}": SimpleNamespace(shape=shape) for step, shape in enumerate(shapes)}
     )
     made._tried = made._segment = lambda group, limit=0: tried(group)
+    made._foreseen = lambda group, limit, prices: tried(group)
+    made._segments = {}
+    made._estimator = SimpleNamespace(prices=lambda worth: None)
     return made
 
 
@@ -414,7 +475,7 @@ def test_rows_at_a_time_grow_to_the_height_of_the_image() -> None:
 
 def test_rows_at_a_time_grow_as_long_as_they_keep_the_limit() -> None:
     groups = some_groups(lambda group: made(group, 50 * group.rows), height=99)
-    groups._smaller = lambda group, limit: iter(())
+    groups._smaller = lambda group, limit, prices: iter(())
     assert [s.group.rows for s in groups._group_segments(0, 1, 200, Objective())] == [1, 2, 4]
     assert list(groups._group_segments(0, 1, 49, Objective())) == []
 
@@ -459,15 +520,19 @@ def test_a_group_takes_the_cheapest_kernels_that_leave_it_within_the_limit() -> 
     groups = some_groups(tried)
     groups._steps = {f"n{step}": step for step in range(2)}
     groups._estimator = SimpleNamespace(group_rooms=lambda first, last, limit: (limit, last))
-    groups._lowering = SimpleNamespace(kernels_within=kernels_within)
+    least = LeastCost(1, 2)
+    groups._lowering = SimpleNamespace(
+        kernels_within=kernels_within, least_cost_within=lambda group, *rooms: least
+    )
     for limit, kernels in ((220, (0, 0)), (199, (0, 1)), (190, (0, 1)), (205, (0, 1))):
-        (found,) = groups._smaller(Group(("n0", "n1"), 1), limit)
+        *before, found = groups._smaller(Group(("n0", "n1"), 1), limit, None)
+        assert set(before) == {least}
         assert (found.group.kernels, found.memory_bound <= limit) == (kernels, True), limit
     # What the layout loses is taken from the room of the next kernels.
     assert asked[-2:] == [(205, 1), (190, 1)]
-    assert list(groups._smaller(Group(("n0", "n1"), 1), 99)) == []
+    assert set(groups._smaller(Group(("n0", "n1"), 1), 99, None)) <= {least}
     groups._policy = replace(POLICY, kernel_exchanges=1)
-    assert list(groups._smaller(Group(("n0", "n1"), 1), 205)) == []
+    assert list(groups._smaller(Group(("n0", "n1"), 1), 205, None)) == [least]
 
 
 def outlined(outlines: Callable[[Group], Any], names: Sequence[str], nodes: Sequence[str]) -> Any:
@@ -478,7 +543,7 @@ def outlined(outlines: Callable[[Group], Any], names: Sequence[str], nodes: Sequ
     groups._steps = {name: at for at, name in enumerate(names)}
     groups._lowering = SimpleNamespace(outlines=outlines, group=outlines)
     groups._is_fed = lambda name: name == "fed"
-    groups._segments = {}
+    groups._segments, groups._sketches = {}, {}
     groups._estimator = SimpleNamespace(
         group_memory_bound=lambda first, last, outlines: (
             100 * (1 + last) + min(o.scratch_bytes for o in outlines)

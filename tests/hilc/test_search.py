@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -29,9 +30,9 @@ from hilc.memory.allocate import align
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
 from hilc.schedule.bound import least_workspace
-from hilc.schedule.estimate import Segment
+from hilc.schedule.estimate import Estimator, Segment
 from hilc.schedule.goals import Goals
-from hilc.schedule.groups import Objective
+from hilc.schedule.groups import GroupsOfLayers, Objective
 from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import Partitioner
 from hilc.schedule.policy import POLICY
@@ -40,6 +41,8 @@ from hilc.source import Source, prepare
 from hilc.target import get_cpu
 
 CPU = get_cpu("cortex-m4")
+#: Without kernels that unfold weights, as for the goal ``ram``.
+UNFOLDED = Objective(20.0, unfolds=False)
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -172,6 +175,39 @@ def test_no_kernel_is_tried_that_another_one_beats_in_all():
                 or before.flash > after.flash
                 or before.in_place < after.in_place
             )
+
+
+@pytest.mark.parametrize("objective", [FASTEST, Objective(20.0), Objective(1e6), UNFOLDED])
+@pytest.mark.parametrize(
+    "cpu", sampled(["cortex-m0", "cortex-m4", "cortex-m55"], keep=["cortex-m4"])
+)
+def test_partitions_are_those_of_all_groups_laid_out(
+    monkeypatch: pytest.MonkeyPatch, cpu: str, objective: Objective
+) -> None:
+    """Of the groups only those are laid out that may be in one; none costs less than was known."""
+    lay_out, laid_out = GroupsOfLayers.lay_out, Counter[str]()
+
+    def checked(self: GroupsOfLayers) -> None:
+        before, count = getattr(self, "rest", None), len(self.found)
+        lay_out(self)
+        for segment in self.found[count:] if before else ():
+            assert before.cost <= segment.cost
+            assert before.priced <= segment.cost_at(objective.flash_worth)
+            assert before.memory_bound <= segment.memory_bound
+        laid_out[name] += before is not None
+
+    monkeypatch.setattr(GroupsOfLayers, "lay_out", checked)
+    found = {}
+    graph = prepare(images(), "images", get_cpu(cpu)).graph
+    for name, bounds in (("all", False), ("some", True)):
+        monkeypatch.setattr(Estimator, "bounds_groups", bounds)
+        one = ParetoFrontier(Planner(graph, get_cpu(cpu), io_in_pool=True))
+        found[name] = [
+            (p.choice, p.cost, p.memory_bound, p.flash) for p in one.partitions(objective)
+        ]
+    assert found["some"] == found["all"]
+    assert len(found["all"]) > 5
+    assert 0 < laid_out["some"] < laid_out["all"]
 
 
 def test_groups_save_what_kernels_cannot():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 
@@ -33,7 +33,7 @@ class Band:
     #: those that it is made of.
     place: int = 0
 
-    @property
+    @cached_property
     def key(self) -> tuple[int, ...]:
         """Equal for bands of one shape."""
         return self.count, self.in_count, self.above, self.below, self.place
@@ -69,8 +69,14 @@ class RowNode:
     places: tuple[tuple[int, int], ...] = ()
     #: So many output rows further these lie so many input rows further; zeros where they never do.
     period: tuple[int, int] = (0, 0)
+    _bands: dict[tuple[int, int], Band] = field(default_factory=dict, init=False, repr=False)
 
     def band(self, first: int, count: int) -> Band:
+        if (first, count) not in self._bands:
+            self._bands[first, count] = self._band(first, count)
+        return self._bands[first, count]
+
+    def _band(self, first: int, count: int) -> Band:
         if self.accumulates:
             # There is no padding beyond, but it is the first or the last band all the same.
             end = first + count
@@ -174,6 +180,30 @@ class Variant:
     alias: int | None
 
 
+class RowNodes:
+    """Nodes of a graph, described along the height of their images; cached."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._known: dict[tuple[str, bool], RowNode | str] = {}
+
+    def of(self, node: Node, *, accumulates: bool) -> RowNode:
+        """Return the description of ``node``; raise :class:`NotFusible` if there is none.
+
+        The last of several nodes ``accumulates`` where it averages its whole image.
+        """
+        key = node.name, accumulates
+        if key not in self._known:
+            try:
+                self._known[key] = _row_node(self._graph, node, accumulates=accumulates)
+            except NotFusible as error:
+                self._known[key] = str(error)
+        found = self._known[key]
+        if isinstance(found, str):
+            raise NotFusible(found)
+        return found
+
+
 class Geometry:
     """Nodes of a group and their connections, independent of the schedule."""
 
@@ -183,6 +213,7 @@ class Geometry:
         group: Group,
         nodes: Sequence[Node],
         consumers: Mapping[str, Sequence[Node]],
+        row_nodes: RowNodes,
     ) -> None:
         if group.rows < 1:
             raise NotFusible(f"a fused group of {group.rows} rows at a time")
@@ -191,8 +222,7 @@ class Geometry:
         if group.direction == "backward" and len(nodes) > 1:
             raise NotFusible("a fused group of several nodes cannot run backward")
         self.nodes = [
-            _row_node(graph, node, accumulates=node is nodes[-1] and len(nodes) > 1)
-            for node in nodes
+            row_nodes.of(node, accumulates=node is nodes[-1] and len(nodes) > 1) for node in nodes
         ]
         #: Stage that computes a tensor, by name.
         self.producer = {n.out.name: i for i, n in enumerate(self.nodes)}

@@ -30,8 +30,8 @@ WORD = 4
 FEED_WORDS = 5
 # Instructions to move rows: per byte with vectors, with words and with single bytes, and per call.
 _VECTOR_MOVE_COST, _WORD_MOVE_COST, _SINGLE_MOVE_COST, _MOVE_CALL_COST = 0.4, 0.75, 4.0, 24.0
-# Instructions of the loop around a stage's call.
-_CALL_COST = 40.0
+#: Instructions of the loop around a stage's call.
+CALL_COST = 40.0
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ class FusedCall:
             for call in piece.calls:
                 if id(call) not in calls:
                     calls[id(call)] = call.instructions(cpu)
-                total += times * (calls[id(call)] + _CALL_COST)
+                total += times * (calls[id(call)] + CALL_COST)
             total += times * sum(map(len, piece.moves)) * _MOVE_CALL_COST
         together = _VECTOR_MOVE_COST if "mve" in cpu.features else _WORD_MOVE_COST
         total += self.move_bytes * (together if self.moves_words else _SINGLE_MOVE_COST)

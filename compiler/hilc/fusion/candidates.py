@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from hilc.external import ExternalCall
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.call import FusedCall
+from hilc.fusion.frame import LeastCost, Outline, Prices
 from hilc.fusion.fused import GroupCalls
-from hilc.fusion.layout import Outline
 from hilc.ir import Graph, Node
 from hilc.lowering import candidates
 from hilc.lowering.access import Access, ForbiddenInterval, access_of, forbidden_interval
@@ -98,6 +98,20 @@ class Lowering:
         at most these figures, ``live_bytes`` without its ``outside_bytes``; None if there are none.
         """
         return self._group_calls.kernels_within(group, scratch_bytes, live_bytes)
+
+    def least_cost(self, group: Group, prices: Prices) -> LeastCost | None:
+        """Return lower bounds of the cost of ``group``, which can be fused; None if it has no
+        kernels.
+        """
+        return self._group_calls.least_cost(group, prices)
+
+    def least_cost_within(
+        self, group: Group, scratch_bytes: int, live_bytes: int, prices: Prices
+    ) -> LeastCost | None:
+        """Return the same of any kernels, none of them flash-heavy, with which an outline of
+        ``group`` has at most these figures; None if there are none.
+        """
+        return self._group_calls.least_cost_within(group, scratch_bytes, live_bytes, prices)
 
     def differences(
         self, call: Call, reads: Sequence[str], writes: Sequence[str], input: int, output: int

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from hilc.fusion.bands import Geometry, NotFusible
+from hilc.fusion.bands import Geometry, NotFusible, RowNodes
 from hilc.fusion.call import FusedCall
-from hilc.fusion.layout import Layout, Outline
+from hilc.fusion.frame import Frame, LeastCost, Outline, Prices, least_of
+from hilc.fusion.layout import Layout
 from hilc.fusion.schedule import Schedule
 from hilc.fusion.stages import Stages
 from hilc.ir import Graph, Node
@@ -29,9 +31,10 @@ class GroupCalls:
         self._graph = graph
         self._positions = {node.name: i for i, node in enumerate(graph.nodes)}
         self._consumers = graph.consumers()
+        self._row_nodes = RowNodes(graph)
         self._stages = Stages(cpu)
         #: By group without kernels its schedules, or the reason why there are none.
-        self._schedules: dict[Group, list[Schedule] | str] = {}
+        self._frames: dict[Group, list[Frame] | str] = {}
         self._latest: tuple[Group, list[Layout]] | None = None
 
     def call(self, group: Group) -> FusedCall:
@@ -61,44 +64,63 @@ class GroupCalls:
 
     def least_outlines(self, group: Group) -> list[Outline]:
         """Return the same with the kernels of the least scratch."""
-        return [layout.least_outline() for layout in self._layouts(group)]
+        return [frame.least_outline() for frame in self._frames_of(group)]
 
     def kernels_within(
         self, group: Group, scratch_bytes: int, live_bytes: int
     ) -> tuple[int, ...] | None:
         """Return the cheapest kernels with which the group's outline has at most these figures
-        (:meth:`Layout.kernels_within`); None if there are none.
+        (:meth:`Frame.kernels_within`); None if there are none.
         """
-        for layout in sorted(self._layouts(group), key=Layout.least_memory):
-            if (kernels := layout.kernels_within(scratch_bytes, live_bytes)) is not None:
+        for frame in sorted(self._frames_of(group), key=_arena_bytes):
+            if (kernels := frame.kernels_within(scratch_bytes, live_bytes)) is not None:
                 return kernels
         return None
+
+    def least_cost(self, group: Group, prices: Prices) -> LeastCost | None:
+        """Return lower bounds of the cost of the group's call; None if it has no kernels."""
+        return _least(frame.cost(group.kernels, prices) for frame in self._frames_of(group))
+
+    def least_cost_within(
+        self, group: Group, scratch_bytes: int, live_bytes: int, prices: Prices
+    ) -> LeastCost | None:
+        """Return the same of all kernels with which the group's outline has at most these figures;
+        None if there are none.
+        """
+        return _least(
+            frame.least_cost_within(scratch_bytes, live_bytes, prices)
+            for frame in self._frames_of(group)
+        )
 
     def _layouts(self, group: Group) -> list[Layout]:
         """Return the layouts of the group's variants, cached until another group follows."""
         if self._latest is None or self._latest[0] != group:
-            if group.kernels and len(group.kernels) != len(group.nodes):
-                fact = f"{len(group.kernels)} kernels for {len(group.nodes)} nodes"
-                raise NotFusible(fact)
-            schedules = self._schedules_of(replace(group, kernels=()))
-            layouts = [Layout(self._stages, schedule, group) for schedule in schedules]
+            layouts = [Layout(frame, group) for frame in self._frames_of(group)]
             self._latest = group, layouts
         return self._latest[1]
 
-    def _schedules_of(self, group: Group) -> list[Schedule]:
-        """Return the schedules of a group, which do not depend on its kernels."""
-        if group not in self._schedules:
+    def _frames_of(self, group: Group) -> list[Frame]:
+        """Return the group's schedules, which do not depend on its kernels."""
+        if group.kernels:
+            if len(group.kernels) != len(group.nodes):
+                fact = f"{len(group.kernels)} kernels for {len(group.nodes)} nodes"
+                raise NotFusible(fact)
+            group = replace(group, kernels=())
+        if group not in self._frames:
             try:
-                geometry = Geometry(self._graph, group, self._nodes(group), self._consumers)
+                geometry = Geometry(
+                    self._graph, group, self._nodes(group), self._consumers, self._row_nodes
+                )
                 schedules: dict[object, Schedule] = {}
                 for variant in geometry.variants():
                     schedule = Schedule(geometry, variant)
                     # Variants may be equivalent.
                     schedules.setdefault(schedule.key, schedule)
-                self._schedules[group] = list(schedules.values())
+                frames = [Frame(self._stages, schedule) for schedule in schedules.values()]
+                self._frames[group] = frames
             except NotFusible as error:
-                self._schedules[group] = str(error)
-        found = self._schedules[group]
+                self._frames[group] = str(error)
+        found = self._frames[group]
         if isinstance(found, str):
             raise NotFusible(found)
         return found
@@ -112,6 +134,17 @@ class GroupCalls:
         if not positions or positions != list(range(positions[0], positions[0] + len(positions))):
             raise NotFusible(f"{', '.join(map(repr, group.nodes))} are not consecutive nodes")
         return tuple(self._graph.nodes[position] for position in positions)
+
+
+def _arena_bytes(frame: Frame) -> int:
+    """Return a lower bound of the rows between a group's layers."""
+    return frame.schedule.arena_bounds[0]
+
+
+def _least(costs: Iterable[LeastCost | None]) -> LeastCost | None:
+    """Return lower bounds of all that there are."""
+    found = [cost for cost in costs if cost is not None]
+    return least_of(found) if found else None
 
 
 def _rank(call: FusedCall) -> tuple[int, int, int]:

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hilc.fusion.bands import Band, NotFusible
+from hilc.fusion.bands import NotFusible
 from hilc.fusion.call import WORD, Entry, FusedCall, Location, Move, Part, Piece, Stage
+from hilc.fusion.frame import Frame, Outline
 from hilc.fusion.row_allocation import NO_MOVES, Operand, RowAllocation
-from hilc.fusion.schedule import Schedule
 from hilc.fusion.scratch import ALIGNMENT, Item, Moment, Ranges, aligned, place_items
-from hilc.fusion.stages import StageCalls, Stages
+from hilc.fusion.stages import StageCalls
 from hilc.lowering.choice import Group
-from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
 
 # Number of arena sizes that are tried between the bounds.
@@ -55,34 +54,20 @@ class _Arena:
     moments: Sequence[Sequence[Moment]]
 
 
-@dataclass(frozen=True)
-class Outline:
-    """Properties of a group's call that are known before its layout."""
-
-    #: For each stage the call of its first band; None where no kernel computes all of its bands.
-    calls: tuple[KernelCall, ...] | None
-    #: Lower bound of its scratch.
-    scratch_bytes: int
-    #: The same of its scratch, inputs and output, where scratch may lie over rows of inputs that
-    #: have been read.
-    live_bytes: int
-    #: Size of its inputs and output.
-    outside_bytes: int
-
-
 class Layout:
     """Layout of a schedule's rows, for the kernels of ``group``."""
 
-    def __init__(self, stages: Stages, schedule: Schedule, group: Group) -> None:
+    def __init__(self, frame: Frame, group: Group) -> None:
         self._group = group
-        self._stages = stages
-        self._schedule = schedule
-        self._geometry = schedule.geometry
-        self._nodes = schedule.geometry.nodes
+        self._frame = frame
+        self._stages = frame.stages
+        self._schedule = frame.schedule
+        self._geometry = frame.schedule.geometry
+        self._nodes = frame.schedule.geometry.nodes
 
     def least_memory(self) -> int:
         """Lower bound of the memory that ranks calls, for any layout."""
-        return self._memory(self._bounds[0])
+        return self._memory(self._schedule.arena_bounds[0])
 
     def _memory(self, scratch_bytes: int) -> int:
         """Return the memory that ranks a call with this much scratch."""
@@ -91,97 +76,12 @@ class Layout:
         output = self._nodes[-1].out.nbytes
         return scratch_bytes + max([*sizes[:1], output]) + sum(sizes[1:])
 
-    @property
-    def _outside(self) -> int:
-        """Size of the group's inputs and output."""
-        tensors = self._geometry.graph.tensors
-        inputs = sum(tensors[name].nbytes for name in self._geometry.inputs)
-        return inputs + self._nodes[-1].out.nbytes
-
-    def least_outline(self) -> Outline:
-        """Return the outline with, for each stage, the kernel of the least scratch."""
-        every = [self._stages.kernels(*pair) for pair in zip(self._nodes, self._bands, strict=True)]
-        if not all(every):
-            return Outline(
-                None, self._bounds[0], self._with_outside(self._schedule.least), self._outside
-            )
-        stages = [min((k.calls for k in kernels), key=_scratch) for kernels in every]
-        used = self._least_used(stages, self._scratch_spans())
-        calls = tuple(stage.first for stage in stages)
-        return Outline(calls, max(used), self._with_outside(used), self._outside)
-
-    def _scratch_spans(self) -> list[Sequence[int]]:
-        """Return, for each stage, the entries during which its scratch is live."""
-        own: list[list[int]] = [[] for _ in self._nodes]
-        for e, (index, _) in enumerate(self._schedule.bands):
-            own[index].append(e)
-        return [
-            range(entries[0], entries[-1] + 1) if node.accumulates else entries
-            for node, entries in zip(self._nodes, own, strict=True)
-        ]
-
-    def _least_used(
-        self, stages: Sequence[StageCalls | None], spans: Sequence[Sequence[int]]
-    ) -> list[int]:
-        """Return, for each entry, a lower bound of the scratch: the rows that are live together
-        with the own scratch of a stage, of those that are given.
-        """
-        used = list(self._schedule.least)
-        for stage, span in zip(stages, spans, strict=True):
-            if stage is None:
-                continue
-            for e in span:
-                used[e] += stage.scratch_bytes
-        return used
-
-    def _with_outside(self, used: Sequence[int]) -> int:
-        """Return a lower bound of the scratch, inputs and output, given that of the scratch."""
-        outside = self._schedule.outside
-        return max(own + other for own, other in zip(used, outside, strict=True))
-
     def outline(self) -> Outline:
         """Return the outline of the call that :meth:`call` returns."""
         try:
-            stages = self._stage_calls
+            return self._frame.outline(self._stage_calls)
         except NotFusible:
-            least = self._schedule.least
-            return Outline(None, self._bounds[0], self._with_outside(least), self._outside)
-        used = self._least_used(stages, self._scratch_spans())
-        calls = tuple(stage.first for stage in stages)
-        return Outline(calls, max(used), self._with_outside(used), self._outside)
-
-    def kernels_within(self, scratch_bytes: int, live_bytes: int) -> tuple[int, ...] | None:
-        """Return the cheapest kernels, none of them flash-heavy, with which :class:`Outline` has at
-        most these figures, ``live_bytes`` without :attr:`Outline.outside_bytes`; None if there are
-        none.
-        """
-        every = [self._stages.kernels(*pair) for pair in zip(self._nodes, self._bands, strict=True)]
-        if not all(every):
-            return None
-        spans = self._scratch_spans()
-        # A stage that accumulates has one kernel, whose scratch is live all the time.
-        fixed = [
-            kernels[0].calls if node.accumulates else None
-            for kernels, node in zip(every, self._nodes, strict=True)
-        ]
-        used = self._least_used(fixed, spans)
-        live = [a + b for a, b in zip(used, self._schedule.outside, strict=True)]
-        live_bytes += self._outside
-        found: list[int] = []
-        for node, kernels, span in zip(self._nodes, every, spans, strict=True):
-            room = min(
-                scratch_bytes - max(used[e] for e in span), live_bytes - max(live[e] for e in span)
-            )
-            fitting = (
-                kernel.position
-                for kernel in kernels
-                if node.accumulates
-                or (kernel.calls.scratch_bytes <= room and not kernel.flash_heavy)
-            )
-            if (position := next(fitting, None)) is None:
-                return None
-            found.append(position)
-        return tuple(found)
+            return self._frame.outline(None)
 
     def call(self, most: int | None) -> FusedCall | None:
         """Return the group's call; None where the kernel does not support the variant, or where the
@@ -193,8 +93,8 @@ class Layout:
         stages = self._stage_calls
         if self._schedule.alias is not None and not self._may_alias(stages[-1]):
             return None
-        spans = self._scratch_spans()
-        if most is not None and self._memory(max(self._least_used(stages, spans))) > most:
+        spans = self._frame.spans
+        if most is not None and self._memory(max(self._frame.least_used(stages))) > most:
             return None
         rows = self._lay_out(stages)
         items = [rows.item] if rows.item.nbytes else []
@@ -316,20 +216,12 @@ class Layout:
         return {name: index for index, name in enumerate(self._schedule.buffers)}
 
     @cached_property
-    def _bands(self) -> list[dict[tuple[int, ...], Band]]:
-        """Bands of each stage, one of each shape."""
-        bands: list[dict[tuple[int, ...], Band]] = [{} for _ in self._nodes]
-        for index, band in self._schedule.bands:
-            bands[index][band.key] = band
-        return bands
-
-    @cached_property
     def _stage_calls(self) -> list[StageCalls]:
         """Calls of each stage for its bands."""
         kernels = self._group.kernels or (None,) * len(self._nodes)
         return [
-            self._stages.calls(node, own, kernel)
-            for node, own, kernel in zip(self._nodes, self._bands, kernels, strict=True)
+            self._stages.kernel(node, own, kernel).calls
+            for node, own, kernel in zip(self._nodes, self._frame.bands, kernels, strict=True)
         ]
 
     def _may_alias(self, last: StageCalls) -> bool:
@@ -343,7 +235,7 @@ class Layout:
 
     def _lay_out(self, stages: Sequence[StageCalls]) -> _Arena:
         """Return the smallest arena found."""
-        least, most = self._bounds
+        least, most = self._schedule.arena_bounds
         step = max(ALIGNMENT, aligned(-(-(most - least) // _ARENAS)))
         allocations = self._allocations(stages)
         surely = max(self._schedule.least, default=0)
@@ -476,16 +368,3 @@ class Layout:
                     nbytes = max(nbytes, *(end for _, end in ranges))
         # Part of the arena may have remained unused.
         return _Arena(Item(nbytes, live, duration), runs, moments)
-
-    @cached_property
-    def _bounds(self) -> tuple[int, int]:
-        """Lower and upper bound of the arena in bytes."""
-        effects = self._schedule.effects
-        least = max(
-            (max(effect.taken, effect.held + effect.added) for effect in effects), default=0
-        )
-        return least, max((effect.taken + effect.added for effect in effects), default=0)
-
-
-def _scratch(stage: StageCalls) -> int:
-    return stage.scratch_bytes

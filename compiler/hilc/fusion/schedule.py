@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from hilc.fusion.bands import Band, Geometry, RowNode, Variant
 
@@ -112,10 +113,17 @@ class Schedule:
         #: Repeating entries, if any.
         self.repeat = walk.repeat
 
+    @cached_property
+    def arena_bounds(self) -> tuple[int, int]:
+        """Lower and upper bound of the arena in bytes."""
+        least = max([max(e.taken, e.held + e.added) for e in self.effects], default=0)
+        return least, max([e.taken + e.added for e in self.effects], default=0)
+
     @property
     def key(self) -> object:
-        """Equal for equivalent schedules."""
-        return self.alias, tuple(self.bands), self.repeat
+        """Equal for equivalent schedules of a group."""
+        bands = tuple([(index, band.first, band.count) for index, band in self.bands])
+        return self.alias, bands, self.repeat
 
     def times(self) -> list[int]:
         """Return, by entry, the number of entries that it stands for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class StageCalls:
     tables: Mapping[str, tuple[Array, ...]]
     scratch_bytes: int
 
-    @property
+    @cached_property
     def first(self) -> KernelCall:
         """Call for the first band."""
         return next(iter(self.calls.values()))
@@ -59,14 +60,19 @@ class StageCalls:
 @dataclass(frozen=True)
 class Kernel:
     """A kernel that computes all bands of a node: its position among the node's candidates, its
-    estimated instructions for a band of each shape, and its calls.
+    calls, and the estimated instructions of each.
     """
 
     position: int
-    cost: int
     calls: StageCalls
+    instructions: Mapping[tuple[int, ...], int]
 
-    @property
+    @cached_property
+    def cost(self) -> int:
+        """Estimated instructions for a band of each shape."""
+        return sum(self.instructions.values())
+
+    @cached_property
     def flash_heavy(self) -> bool:
         """Whether its constants take several times the usual flash."""
         return self.calls.first.kernel.flash_heavy
@@ -82,6 +88,7 @@ class Stages:
         self._band_nodes: dict[tuple[str, bool, tuple[int, ...]], BandNode] = {}
         self._overlaps: dict[tuple[int, int], tuple[KernelCall, Overlap]] = {}
         self._allocations: dict[RowAllocation, RowAllocation] = {}
+        self._estimates: dict[int, tuple[KernelCall, int]] = {}
 
     def _band_node(self, node: RowNode, band: Band) -> BandNode:
         """Return ``node`` and its tensors, reduced to ``band``."""
@@ -98,11 +105,11 @@ class Stages:
             self._candidates[key] = [call for call in calls if isinstance(call, KernelCall)]
         return self._candidates[key]
 
-    def calls(
+    def kernel(
         self, node: RowNode, bands: Mapping[tuple[int, ...], Band], wanted: int | None
-    ) -> StageCalls:
-        """Return the calls of one kernel for ``bands`` of ``node``: the ``wanted`` one or the
-        cheapest that is not flash-heavy; they differ in numbers only.
+    ) -> Kernel:
+        """Return a kernel that computes all ``bands`` of ``node``: the ``wanted`` one or the
+        cheapest that is not flash-heavy.
         """
         found = self.kernels(node, bands)
         if wanted is None:
@@ -112,7 +119,7 @@ class Stages:
         if not usual:
             which = "no kernel that computes" if wanted is None else f"no kernel {wanted} for"
             raise NotFusible(f"{node.node.name!r} has {which} all of its row bands")
-        return usual[0].calls
+        return usual[0]
 
     def kernels(self, node: RowNode, bands: Mapping[tuple[int, ...], Band]) -> Sequence[Kernel]:
         """Return the kernels that compute all ``bands`` of ``node``, the cheapest first."""
@@ -132,7 +139,7 @@ class Stages:
                 key: make(node.node, node.ins, (node.out,), b.count, b.above == 1, b.below == 1)
                 for key, b in bands.items()
             }
-            yield Kernel(0, 0, StageCalls.of(calls, band_nodes))
+            yield self._kernel(0, calls, band_nodes)
             return
         candidates = {
             key: self._of_band(node.node, band, band_nodes[key]) for key, band in bands.items()
@@ -140,8 +147,23 @@ class Stages:
         for position in range(min(map(len, candidates.values()))):
             calls = {key: found[position] for key, found in candidates.items()}
             if _one_kernel(list(calls.values())):
-                cost = sum(call.instructions(self._cpu) for call in calls.values())
-                yield Kernel(position, cost, StageCalls.of(calls, band_nodes))
+                yield self._kernel(position, calls, band_nodes)
+
+    def _kernel(
+        self,
+        position: int,
+        calls: Mapping[tuple[int, ...], KernelCall],
+        band_nodes: Mapping[tuple[int, ...], BandNode],
+    ) -> Kernel:
+        instructions = {key: self._instructions(call) for key, call in calls.items()}
+        return Kernel(position, StageCalls.of(calls, band_nodes), instructions)
+
+    def _instructions(self, call: KernelCall) -> int:
+        """Return the estimated instructions of a call."""
+        if id(call) not in self._estimates:
+            # Stored with the call to keep its identity, the key, valid.
+            self._estimates[id(call)] = call, call.instructions(self._cpu)
+        return self._estimates[id(call)][1]
 
     def overlap(self, call: KernelCall, band_node: BandNode, position: int) -> Overlap:
         """Return the permitted overlaps of a call's output and its node's input ``position``."""

@@ -14,7 +14,7 @@ from statistics import median
 
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
-from hilc.fusion.layout import Outline
+from hilc.fusion.frame import Outline, Prices
 from hilc.ir import Node
 from hilc.lowering.bodies import body_key
 from hilc.lowering.choice import CostEstimate, Group
@@ -122,6 +122,12 @@ class Estimator:
         liveness.set_reads([reads_of(node, calls[0]) for node, calls in pairs], planner.keep_inputs)
         liveness.set_pins(planner.pins)
         self._neighbours: dict[tuple[int, int], Neighbours] = {}
+        #: By the identity of a call, which is stored too to keep it alive.
+        self._known_arrays: dict[int, tuple[KernelCall, dict[object, int]]] = {}
+        #: The node that was the first to have an array.
+        self._owners: dict[object, str] = {}
+        #: By the identity of a call, which the arrays keep alive.
+        self._known_bytes: dict[int, int] = {}
         #: Number of layers that may share each body.
         self._sharers = Counter[object](
             key
@@ -172,7 +178,7 @@ class Estimator:
     def fused(self, group: Group, call: FusedCall, first: int, last: int) -> Segment:
         """Return the segment of a fused group that ``call`` computes."""
         stages = tuple(stage.call for stage in call.stages)
-        parts = _arrays(stages)
+        parts = {key: size for stage in stages for key, size in self._arrays(stage).items()}
         parts.update((id(stage), self._band_bytes(stage.kernel)) for stage in stages)
         parts[group] = self._policy.group_entry_bytes * call.count
         memory_bound, in_place = self._memory_bound(first, last, call, call.inputs, call.outputs)
@@ -189,6 +195,32 @@ class Estimator:
             names=group.nodes,
             in_place=in_place,
         )
+
+    @property
+    def bounds_groups(self) -> bool:
+        """Whether no group costs less than its entries as estimated."""
+        return self._costs.estimates_groups
+
+    def prices(self, flash_worth: float) -> Prices:
+        """Return the prices of a group's flash, at so many instructions a byte."""
+        return Prices(
+            lambda name, call: flash_worth * self._own_bytes(name, call),
+            flash_worth * self._policy.group_entry_bytes,
+        )
+
+    def _own_bytes(self, name: str, call: KernelCall) -> int:
+        """Return the flash of a stage that computes this node, without arrays of other nodes."""
+        if id(call) not in self._known_bytes:
+            arrays = self._arrays(call).items()
+            own = sum([size for key, size in arrays if self._owners.setdefault(key, name) == name])
+            self._known_bytes[id(call)] = own + self._band_bytes(call.kernel)
+        return self._known_bytes[id(call)]
+
+    def _arrays(self, call: KernelCall) -> dict[object, int]:
+        """Return the arrays of a stage's call with their sizes in bytes."""
+        if id(call) not in self._known_arrays:
+            self._known_arrays[id(call)] = call, _arrays((call,))
+        return self._known_arrays[id(call)][1]
 
     # -- memory ---------------------------------------------------------------------------------
 
@@ -345,6 +377,11 @@ class _Costs:
             if (count := self._count(node, position, call)) is not None
         ]
         self._scale = median(ratios) if ratios else 1.0
+
+    @property
+    def estimates_groups(self) -> bool:
+        """Whether the cost of every group is the estimate, in instructions."""
+        return not self._groups and not self._is_scaled
 
     def of(self, node: Node, position: int, call: _Call) -> int:
         measured = self._count(node, position, call)

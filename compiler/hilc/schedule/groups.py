@@ -2,15 +2,20 @@
 
 There are too many chains of layers to lay out each. Groups are tried only where single kernels
 exceed a memory limit, the shortest first, and outlines exclude groups that certainly exceed it.
+What a group costs at least is known without its layout too, so those are laid out that may be in
+the cheapest partition, or cheap enough that no longer groups are tried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeGuard
 
 from hilc.errors import InputError
 from hilc.fusion.bands import NotFusible
+from hilc.fusion.frame import LeastCost, Prices, least_of
 from hilc.lowering.choice import Group
 from hilc.memory.plan import Planner
 from hilc.ops import OPS
@@ -43,6 +48,86 @@ class Objective:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """Stands for the groups of some layers that are not yet laid out: their lower bounds."""
+
+    groups: GroupsOfLayers
+    cost: float
+    memory_bound: int
+    #: Cost with the price of flash.
+    priced: float
+
+    @property
+    def first(self) -> int:
+        return self.groups.first
+
+    @property
+    def last(self) -> int:
+        return self.groups.last
+
+    def cost_at(self, flash_worth: float) -> float:
+        """Return :attr:`priced`, which is for the price of the objective."""
+        return self.priced
+
+
+class GroupsOfLayers:
+    """Fused groups of the layers ``first`` to ``last``, which are laid out one after the other, as
+    far as they may matter.
+
+    ``tried`` yields them, and a lower bound of all that follow before one is laid out.
+    """
+
+    def __init__(
+        self, first: int, last: int, memory_bound: int, tried: Iterator[Segment | LeastCost]
+    ) -> None:
+        self.first = first
+        self.last = last
+        self._memory_bound = memory_bound
+        self._tried = tried
+        #: Groups that are laid out.
+        self.found: list[Segment] = []
+        #: What stands for the others; None where there are none.
+        self.rest: Rest | None = None
+        self.lay_out()
+
+    @property
+    def options(self) -> list[Segment | Rest]:
+        """The groups, and what stands for others."""
+        return [*self.found, *([] if self.rest is None else [self.rest])]
+
+    def lay_out(self) -> None:
+        """Lay out one more group, and find those that are laid out already."""
+        self.rest = None
+        for tried in self._tried:
+            if isinstance(tried, LeastCost):
+                self.rest = Rest(self, tried.instructions, self._memory_bound, tried.priced)
+                return
+            self.found.append(tried)
+
+    def lay_out_all(self) -> None:
+        """Lay out every group."""
+        while self.rest is not None:
+            self.lay_out()
+
+    def has_cost(self, most: float) -> bool:
+        """Return whether one of the groups costs at most ``most``."""
+        while not any(segment.cost <= most for segment in self.found):
+            if self.rest is None or self.rest.cost > most:
+                return False
+            self.lay_out()
+        return True
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Groups of some rows at a time: with the usual kernels, and with flash-heavy ones."""
+
+    #: Of a single layer also the one that goes backward.
+    usual: Sequence[Group]
+    heavy: Group | None
+
+
 class FusedGroups:
     """Fused groups of a graph's layers, each estimated once.
 
@@ -63,13 +148,16 @@ class FusedGroups:
         self._policy = policy
         self._nodes = estimator.nodes
         self._segments: dict[Group, Segment | None] = {}
+        self._sketches: dict[Group, Sketch] = {}
+        #: By group and the price of an entry's flash.
+        self._least_costs: dict[tuple[Group, float], LeastCost | None] = {}
         #: Position of a layer, by name, among all nodes, and among those that are computed.
         self._positions = {node.name: i for i, node in enumerate(self._graph.nodes)}
         self._steps = {node.name: i for i, node in enumerate(self._nodes)}
 
     def within(
         self, limit: int | None, objective: Objective, singles: Sequence[Sequence[Segment]]
-    ) -> list[Segment]:
+    ) -> list[GroupsOfLayers]:
         """Return fused groups that take at most ``limit`` bytes, for layers whose best kernel takes
         more.
 
@@ -84,7 +172,7 @@ class FusedGroups:
         best = [min(s, key=segment_cost) for s in singles]
         blocked = [segment.memory_bound > limit for segment in best]
         fastest = [segment.cost for segment in best]
-        found: list[Segment] = []
+        found: list[GroupsOfLayers] = []
         #: For each layer, the ends of segments that start with it.
         ends: list[list[int]] = [[] if blocked[i] else [i] for i in range(count)]
         for length in range(1, self._policy.longest_group + 1):
@@ -94,22 +182,24 @@ class FusedGroups:
                     any(blocked[first : last + 1])
                     # Alone it would collect the rows.
                     and not (length == 1 and self._is_fed(self._nodes[first].name))
-                    and self._estimator.least_memory_bound(first, last) <= limit
+                    and (bound := self._estimator.least_memory_bound(first, last)) <= limit
                     and not _is_covered(ends, first, last)
                     and self._may_fuse(first, last)
-                    and (groups := list(self._group_segments(first, last, limit, objective)))
                 ):
-                    found += groups
-                    most = self._policy.cheap_group * sum(fastest[first : last + 1])
-                    if min(map(segment_cost, groups)) <= most:
+                    tried = self._group_segments(first, last, limit, objective)
+                    groups = GroupsOfLayers(first, last, bound, tried)
+                    if not self._estimator.bounds_groups:
+                        groups.lay_out_all()
+                    found.append(groups)
+                    if groups.has_cost(self._policy.cheap_group * sum(fastest[first : last + 1])):
                         ends[first].append(last)
         return found
 
     def _group_segments(
         self, first: int, last: int, limit: int, objective: Objective
-    ) -> Iterator[Segment]:
+    ) -> Iterator[Segment | LeastCost]:
         """Yield groups of these layers that take at most ``limit`` bytes, with increasing rows at a
-        time.
+        time; before a group is laid out, a lower bound of the costs of all that follow.
         """
         flash_heavy: tuple[int, ...] = ()
         if objective.flash_heavy:
@@ -119,21 +209,73 @@ class FusedGroups:
         # The last layer may have one row: an average over the image.
         shapes = [self._graph.tensors[name].shape for name in names]
         height = max((shape[1] for shape in shapes if len(shape) == 4), default=1)
+        steps: list[_Step] = []
         for rows in self._policy.fused_rows:
-            groups = [Group(names, rows, kernels=usual)]
+            usually = [Group(names, rows, kernels=usual)]
             if len(names) == 1:
-                groups.append(replace(groups[0], direction="backward"))
-            tried = [self._tried(group, limit) for group in groups]
+                usually.append(replace(usually[0], direction="backward"))
+            heavy = Group(names, rows, kernels=flash_heavy) if flash_heavy else None
+            steps.append(_Step(usually, heavy))
+            if rows >= height:
+                break
+        prices = self._estimator.prices(objective.flash_worth)
+        for number, step in enumerate(steps):
+            rest = partial(self._least_of_steps, steps[number:], limit, objective, prices)
+            tried: list[Segment | Sketch | None] = []
+            for group in step.usual:
+                if isinstance(self._foreseen(group, limit, prices), LeastCost):
+                    yield rest()
+                tried.append(self._tried(group, limit))
             within = [s for s in tried if isinstance(s, Segment) and s.memory_bound <= limit]
             if not within and tried[0] is not None:
-                within = [s for s in self._smaller(groups[0], limit) if objective.permits(s)]
+                for smaller in self._smaller(step.usual[0], limit, prices):
+                    if isinstance(smaller, LeastCost):
+                        yield rest()
+                    elif objective.permits(smaller):
+                        within.append(smaller)
             yield from within
-            if flash_heavy:
-                fast = self._tried(Group(names, rows, kernels=flash_heavy), limit)
+            if step.heavy is not None:
+                if isinstance(self._foreseen(step.heavy, limit, prices), LeastCost):
+                    yield rest()
+                fast = self._tried(step.heavy, limit)
                 if isinstance(fast, Segment) and fast.memory_bound <= limit:
                     yield fast
-            if rows >= height or not within:
+            if not within:
                 return
+
+    def _least_of_steps(
+        self, steps: Sequence[_Step], limit: int, objective: Objective, prices: Prices
+    ) -> LeastCost:
+        """Return lower bounds of what any group of these steps costs that is within the limit."""
+        found: list[LeastCost] = []
+        for step in steps:
+            now, goes_on = self._least_of_step(step, limit, objective, prices)
+            found += now
+            if not goes_on:
+                break
+        return least_of(found)
+
+    def _least_of_step(
+        self, step: _Step, limit: int, objective: Objective, prices: Prices
+    ) -> tuple[list[LeastCost], bool]:
+        """Return lower bounds of what the groups of a step cost that are within the limit, and
+        whether the next step may be tried.
+        """
+        worth = objective.flash_worth
+        foreseen = [self._foreseen(group, limit, prices) for group in step.usual]
+        found = [one for one in foreseen if _may_be_within(one, limit)]
+        if not any(isinstance(one, Segment) for one in found) and foreseen[0] is not None:
+            smaller = next(self._smaller(step.usual[0], limit, prices), None)
+            if isinstance(smaller, LeastCost) or (smaller and objective.permits(smaller)):
+                found.append(smaller)
+        goes_on = bool(found)
+        if step.heavy is not None:
+            heavy = self._foreseen(step.heavy, limit, prices)
+            found += [heavy] if _may_be_within(heavy, limit) else []
+        return [
+            LeastCost(one.cost, one.cost_at(worth)) if isinstance(one, Segment) else one
+            for one in found
+        ], goes_on
 
     def _first_kernels(self, first: int, last: int, objective: Objective) -> tuple[int, ...]:
         """Return the first permitted kernel of each layer; empty where that is the first of all."""
@@ -158,8 +300,10 @@ class FusedGroups:
             kernels.append(min(better, key=segment_cost).kernel if better else 0)
         return tuple(kernels) if any(kernels) else ()
 
-    def _smaller(self, group: Group, limit: int) -> Iterator[Segment]:
-        """Yield the group with the cheapest kernels that leave it within the limit."""
+    def _smaller(self, group: Group, limit: int, prices: Prices) -> Iterator[Segment | LeastCost]:
+        """Yield the group with the cheapest kernels that leave it within the limit; before a group
+        is laid out, lower bounds of what it costs with these and the next kernels.
+        """
         first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
         room = limit
         for _ in range(self._policy.kernel_exchanges):
@@ -167,7 +311,12 @@ class FusedGroups:
             kernels = self._lowering.kernels_within(group, *rooms)
             if kernels is None:
                 return
-            found = self._segment(replace(group, kernels=kernels))
+            chosen = replace(group, kernels=kernels)
+            if chosen not in self._segments:
+                least = self._lowering.least_cost_within(group, *rooms, prices)
+                assert least is not None, "there are kernels"
+                yield least
+            found = self._segment(chosen)
             if found is None:
                 return
             if found.memory_bound <= limit:
@@ -176,22 +325,53 @@ class FusedGroups:
             # Its rows and scratch do not lie as close as they could.
             room -= found.memory_bound - limit
 
+    def _foreseen(
+        self, group: Group, limit: int, prices: Prices
+    ) -> Segment | Sketch | LeastCost | None:
+        """Return what :meth:`_tried` does where that takes no layout, lower bounds of its cost
+        elsewhere.
+        """
+        if group in self._segments:
+            return self._segments[group]
+        try:
+            sketch = self._sketch(group, limit)
+        except NotFusible:
+            return None
+        if sketch is not None:
+            return sketch
+        if (group, prices.entry) not in self._least_costs:
+            self._least_costs[group, prices.entry] = self._lowering.least_cost(group, prices)
+        return self._least_costs[group, prices.entry]
+
     def _tried(self, group: Group, limit: int) -> Segment | Sketch | None:
         """Return the segment of a group, or a sketch if it certainly takes more than ``limit``
         bytes; None if it cannot be fused.
         """
         if group not in self._segments:
             try:
-                outlines = self._lowering.outlines(group)
+                sketch = self._sketch(group, limit)
             except NotFusible:
                 return None
+            if sketch is not None:
+                return sketch
+        return self._segment(group)
+
+    def _sketch(self, group: Group, limit: int) -> Sketch | None:
+        """Return the sketch of a group that certainly takes more than ``limit`` bytes; None for
+        another. Raise :class:`NotFusible` if it cannot be fused.
+        """
+        if group not in self._sketches:
+            outlines = self._lowering.outlines(group)
             first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
             bound = self._estimator.group_memory_bound(first, last, outlines)
             calls = [outline.calls for outline in outlines if outline.calls is not None]
-            if bound > limit and len(calls) == len(outlines):
-                one = all(a is b for found in calls for a, b in zip(calls[0], found, strict=True))
-                return Sketch(bound, calls[0] if one else ())
-        return self._segment(group)
+            if len(calls) < len(outlines):
+                # Its layouts say whether it has kernels.
+                bound = 0
+            one = all(a is b for found in calls for a, b in zip(calls[0], found, strict=True))
+            self._sketches[group] = Sketch(bound, calls[0] if one else ())
+        sketch = self._sketches[group]
+        return sketch if sketch.memory_bound > limit else None
 
     def _segment(self, group: Group) -> Segment | None:
         """Return the segment of a group; None if it cannot be fused."""
@@ -228,6 +408,15 @@ class FusedGroups:
             return all(o.calls is not None for o in self._lowering.outlines(Group((name,))))
         except NotFusible:
             return False
+
+
+def _may_be_within(
+    foreseen: Segment | Sketch | LeastCost | None, limit: int
+) -> TypeGuard[Segment | LeastCost]:
+    """Return whether a group may take at most ``limit`` bytes."""
+    if isinstance(foreseen, Segment):
+        return foreseen.memory_bound <= limit
+    return isinstance(foreseen, LeastCost)
 
 
 def _is_covered(ends: Sequence[Sequence[int]], first: int, last: int) -> bool:

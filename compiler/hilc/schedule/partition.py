@@ -17,12 +17,13 @@ import numpy.typing as npt
 from hilc.lowering.choice import Choice, Group
 from hilc.memory.plan import Planner
 from hilc.schedule.estimate import UNLIMITED, Estimator, Segment
-from hilc.schedule.groups import FusedGroups, Objective
+from hilc.schedule.groups import FusedGroups, GroupsOfLayers, Objective, Rest
 from hilc.schedule.policy import SearchPolicy
 from hilc.schedule.tuning import Tuning
 from hilc.transforms.feed import fed_node
 
 _IntArray = npt.NDArray[np.intp]
+_Option = Segment | Rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,27 +97,34 @@ class Partitioner:
             limit = UNLIMITED - 1
         singles = [[s for s in found if objective.permits(s)] for found in self.singles]
         groups = self._groups.within(limit, objective, singles)
-        options: list[list[Segment]] = []
-        for last, found in enumerate(singles):
+        alone: list[list[Segment]] = []
+        for found in singles:
             within = [s for s in found if limit is None or s.memory_bound <= limit]
             if in_place and any(s.in_place for s in within):
                 within = [s for s in within if s.in_place]
-            options.append(within + [group for group in groups if group.last == last])
-        segments = self._cheapest(options, objective)
+            alone.append(within)
+        segments = self._cheapest(alone, groups, objective)
         return None if segments is None else self._partition(segments)
 
     def _cheapest(
-        self, options: Sequence[Sequence[Segment]], objective: Objective
+        self,
+        singles: Sequence[Sequence[Segment]],
+        groups: Sequence[GroupsOfLayers],
+        objective: Objective,
     ) -> list[Segment] | None:
-        segments = _cheapest(options, objective.flash_worth)
+        segments = _laid_out(singles, groups, objective.flash_worth)
         limit, flash_bytes = objective.flash_limit, self.estimator.flash_bytes
         if segments is None or limit is None or flash_bytes(segments) <= limit:
             return segments
+        options = [list(found) for found in singles]
+        for own in groups:
+            own.lay_out_all()
+            options[own.last] += own.found
         for found in _cheapest_of_each_size(options, limit, self._policy):
             if flash_bytes(found) <= limit:
                 return found
         # Sizes are rounded, that of the last one too.
-        least = _cheapest(options, self._policy.least_flash_worth)
+        least = _laid_out(options, (), self._policy.least_flash_worth)
         return least if least and flash_bytes(least) <= limit else None
 
     def _partition(self, segments: Sequence[Segment]) -> Partition:
@@ -169,15 +177,38 @@ def _decoded_in_little(singles: Sequence[Sequence[Segment]], room: int) -> list[
     return [[s for s in own if not s.decodes or s.memory_bound <= most] for own in singles]
 
 
-def _cheapest(options: Sequence[Sequence[Segment]], flash_worth: float) -> list[Segment] | None:
+def _laid_out(
+    singles: Sequence[Sequence[Segment]], groups: Sequence[GroupsOfLayers], flash_worth: float
+) -> list[Segment] | None:
+    """Return the cheapest path through ``singles`` and ``groups``, of which those are laid out that
+    may be in it.
+
+    Where it has none that are not laid out, whose lower bounds it takes, it is the cheapest of all;
+    of equals the first, as it would be if all were laid out.
+    """
+    while True:
+        options: list[list[_Option]] = [[*found] for found in singles]
+        for own in groups:
+            options[own.last] += own.options
+        path = _cheapest(options, flash_worth)
+        if path is None:
+            return None
+        rest = [one.groups for one in path if isinstance(one, Rest)]
+        if not rest:
+            return [one for one in path if isinstance(one, Segment)]
+        for own in rest:
+            own.lay_out()
+
+
+def _cheapest(options: Sequence[Sequence[_Option]], flash_worth: float) -> list[_Option] | None:
     """Return the cheapest path from end to end through ``options``, which are indexed by their last
     layer.
 
     A byte of flash costs ``flash_worth`` instructions.
     """
-    best: list[tuple[float, int, list[Segment]] | None] = [(0.0, 0, [])]
+    best: list[tuple[float, int, list[_Option]] | None] = [(0.0, 0, [])]
     for segments in options:
-        found: tuple[float, int, list[Segment]] | None = None
+        found: tuple[float, int, list[_Option]] | None = None
         for segment in segments:
             before = best[segment.first]
             if before is None:

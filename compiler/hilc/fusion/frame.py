@@ -1,0 +1,238 @@
+"""What the layouts of a schedule share, whichever kernels compute its stages: the bands of each
+stage, and how much scratch a kernel may take there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from hilc.fusion.bands import Band, NotFusible
+from hilc.fusion.call import CALL_COST
+from hilc.fusion.schedule import Schedule
+from hilc.fusion.stages import Kernel, StageCalls, Stages
+from hilc.lowering.kernels import KernelCall
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Properties of a group's call that are known before its layout."""
+
+    #: For each stage the call of its first band; None where no kernel computes all of its bands.
+    calls: tuple[KernelCall, ...] | None
+    #: Lower bound of its scratch.
+    scratch_bytes: int
+    #: The same of its scratch, inputs and output, where scratch may lie over rows of inputs that
+    #: have been read.
+    live_bytes: int
+    #: Size of its inputs and output.
+    outside_bytes: int
+
+
+@dataclass(frozen=True)
+class LeastCost:
+    """Lower bounds of what a group's call costs in instructions: those of its entries, without
+    moves of rows.
+    """
+
+    instructions: float
+    #: The same with the price of the flash that it takes.
+    priced: float
+
+
+def least_of(costs: Sequence[LeastCost]) -> LeastCost:
+    """Return lower bounds of all of these."""
+    return LeastCost(min([c.instructions for c in costs]), min([c.priced for c in costs]))
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices of flash in instructions, none above what it costs."""
+
+    #: Of what a stage takes that computes this node, by the call of its first band.
+    stage: Callable[[str, KernelCall], float]
+    #: Of an entry of the schedule.
+    entry: float
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A kernel that computes a stage, and its instructions for all bands."""
+
+    position: int
+    scratch_bytes: int
+    cost: float
+    #: Its call for the first band.
+    first: KernelCall
+
+
+class Frame:
+    """A schedule with the kernels that may compute its stages."""
+
+    def __init__(self, stages: Stages, schedule: Schedule) -> None:
+        self.stages = stages
+        self.schedule = schedule
+        self._nodes = schedule.geometry.nodes
+
+    @cached_property
+    def bands(self) -> list[dict[tuple[int, ...], Band]]:
+        """Bands of each stage, one of each shape."""
+        bands: list[dict[tuple[int, ...], Band]] = [{} for _ in self._nodes]
+        for index, band in self.schedule.bands:
+            bands[index][band.key] = band
+        return bands
+
+    @cached_property
+    def spans(self) -> list[Sequence[int]]:
+        """For each stage, the entries during which its scratch is live."""
+        own: list[list[int]] = [[] for _ in self._nodes]
+        for e, (index, _) in enumerate(self.schedule.bands):
+            own[index].append(e)
+        return [
+            range(entries[0], entries[-1] + 1) if node.accumulates else entries
+            for node, entries in zip(self._nodes, own, strict=True)
+        ]
+
+    @cached_property
+    def _times(self) -> list[dict[tuple[int, ...], int]]:
+        """How often each stage computes bands of each shape."""
+        found: list[dict[tuple[int, ...], int]] = [{} for _ in self._nodes]
+        for (index, band), times in zip(self.schedule.bands, self.schedule.times(), strict=True):
+            found[index][band.key] = found[index].get(band.key, 0) + times
+        return found
+
+    @cached_property
+    def count(self) -> int:
+        """Number of calls of all stages."""
+        return sum(sum(times.values()) for times in self._times)
+
+    @cached_property
+    def outside(self) -> int:
+        """Size of the group's inputs and output."""
+        tensors = self.schedule.geometry.graph.tensors
+        inputs = sum(tensors[name].nbytes for name in self.schedule.geometry.inputs)
+        return inputs + self._nodes[-1].out.nbytes
+
+    @cached_property
+    def _kernels(self) -> list[Sequence[Kernel]]:
+        """The kernels that compute each stage."""
+        pairs = zip(self._nodes, self.bands, strict=True)
+        return [self.stages.kernels(node, bands) for node, bands in pairs]
+
+    @cached_property
+    def _peaks(self) -> list[tuple[int, int]]:
+        """For each stage, the most bytes that are used while its scratch is live, apart from that
+        scratch: of the group's scratch, and of that with the inputs and the output.
+        """
+        # A stage that accumulates has one kernel, whose scratch is live all the time.
+        fixed = [
+            kernels[0].calls if node.accumulates else None
+            for kernels, node in zip(self._kernels, self._nodes, strict=True)
+        ]
+        used = self.least_used(fixed)
+        live = [a + b for a, b in zip(used, self.schedule.outside, strict=True)]
+        return [(max(used[e] for e in span), max(live[e] for e in span)) for span in self.spans]
+
+    def least_used(self, stages: Sequence[StageCalls | None]) -> list[int]:
+        """Return, for each entry, a lower bound of the scratch: the rows that are live together
+        with the own scratch of a stage, of those that are given.
+        """
+        used = list(self.schedule.least)
+        for stage, span in zip(stages, self.spans, strict=True):
+            if stage is None or not stage.scratch_bytes:
+                continue
+            for e in span:
+                used[e] += stage.scratch_bytes
+        return used
+
+    def outline(self, stages: Sequence[StageCalls] | None) -> Outline:
+        """Return the outline of a call with these kernels; None where a stage has none."""
+        used = self.schedule.least if stages is None else self.least_used(stages)
+        # Rows alone take no less than the most of their buffers.
+        scratch = self.schedule.arena_bounds[0] if stages is None else max(used)
+        live = max(a + b for a, b in zip(used, self.schedule.outside, strict=True))
+        calls = None if stages is None else tuple([stage.first for stage in stages])
+        return Outline(calls, scratch, live, self.outside)
+
+    def least_outline(self) -> Outline:
+        """Return the outline with, for each stage, the kernel of the least scratch."""
+        if not all(self._kernels):
+            return self.outline(None)
+        return self.outline([min((k.calls for k in own), key=_scratch) for own in self._kernels])
+
+    @cached_property
+    def _ways(self) -> list[list[_Way]] | None:
+        """For each stage, the ways to compute it with a kernel that is not flash-heavy, the
+        cheapest first; None if a stage has no kernel.
+        """
+        if not all(self._kernels):
+            return None
+        return [
+            [
+                # A stage that accumulates has one kernel, which is counted in all peaks.
+                self._way(stage, kernel, 0 if node.accumulates else kernel.calls.scratch_bytes)
+                for kernel in kernels
+                if node.accumulates or not kernel.flash_heavy
+            ]
+            for stage, (node, kernels) in enumerate(zip(self._nodes, self._kernels, strict=True))
+        ]
+
+    def _way(self, stage: int, kernel: Kernel, scratch_bytes: int) -> _Way:
+        times, each = self._times[stage], kernel.instructions
+        cost = sum([n * (each[band] + CALL_COST) for band, n in times.items()])
+        return _Way(kernel.position, scratch_bytes, cost, kernel.calls.first)
+
+    def _within(self, scratch_bytes: int, live_bytes: int) -> list[list[_Way]] | None:
+        """Return, for each stage, the kernels, none of them flash-heavy, with which an
+        :class:`Outline` has at most these figures, ``live_bytes`` without
+        :attr:`Outline.outside_bytes`; the cheapest first. None if a stage has none.
+        """
+        if self._ways is None:
+            return None
+        live_bytes += self.outside
+        found = []
+        for node, ways, (used, live) in zip(self._nodes, self._ways, self._peaks, strict=True):
+            room = min(scratch_bytes - used, live_bytes - live)
+            fitting = ways if node.accumulates else [w for w in ways if w.scratch_bytes <= room]
+            if not fitting:
+                return None
+            found.append(fitting)
+        return found
+
+    def kernels_within(self, scratch_bytes: int, live_bytes: int) -> tuple[int, ...] | None:
+        """Return the cheapest of these kernels; None if a stage has none."""
+        within = self._within(scratch_bytes, live_bytes)
+        return None if within is None else tuple([ways[0].position for ways in within])
+
+    def least_cost_within(
+        self, scratch_bytes: int, live_bytes: int, prices: Prices
+    ) -> LeastCost | None:
+        """Return lower bounds for a call with any of these kernels, of each stage; None if a stage
+        has none.
+        """
+        within = self._within(scratch_bytes, live_bytes)
+        return None if within is None else self._least_cost(within, prices)
+
+    def cost(self, kernels: Sequence[int], prices: Prices) -> LeastCost | None:
+        """Return lower bounds for a call with these kernels; None if a stage has no such kernel."""
+        wanted = kernels or (None,) * len(self._nodes)
+        ways = []
+        for stage, pair in enumerate(zip(self._nodes, self.bands, strict=True)):
+            try:
+                ways.append([self._way(stage, self.stages.kernel(*pair, wanted[stage]), 0)])
+            except NotFusible:
+                return None
+        return self._least_cost(ways, prices)
+
+    def _least_cost(self, stages: Sequence[Sequence[_Way]], prices: Prices) -> LeastCost:
+        total, priced = 0.0, prices.entry * self.count
+        for node, ways in zip(self._nodes, stages, strict=True):
+            name = node.node.name
+            total += min([way.cost for way in ways])
+            priced += min([way.cost + prices.stage(name, way.first) for way in ways])
+        return LeastCost(total, priced)
+
+
+def _scratch(stage: StageCalls) -> int:
+    return stage.scratch_bytes
