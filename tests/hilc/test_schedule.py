@@ -642,14 +642,14 @@ class Points:
         self.points = points
         self.graph = SimpleNamespace(name="points")
         self.limits: list[int | None] = []
+        self.in_place_limits: list[int | None] = []
         self.measured: list[Point] = []
         self.speeds = False
 
     def cheapest(
         self, limit: int | None, objective: Objective, *, in_place: bool = False
     ) -> Point | None:
-        if not in_place:
-            self.limits.append(limit)
+        (self.in_place_limits if in_place else self.limits).append(limit)
         return min(
             (
                 p
@@ -694,6 +694,19 @@ def test_a_frontier_goes_down_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     # 98.5 % and a byte less; where nothing is that small, an alignment less.
     assert limits == [None, 1575, 984, 968, 968]
     assert [p.memory_bound for p in frontier.partitions()] == [1600, 1000, 984]  # known now
+
+
+def test_partitions_are_found_as_far_as_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frontier, _ = frontier_of(monkeypatch, [Point(100, 1), Point(60, 5)])
+    points: Any = frontier.partitioner
+    first = next(frontier.partitions())
+    assert (first.memory_bound, points.limits, points.in_place_limits) == (100, [None], [])
+    assert next(frontier.partitions()) is first
+    assert points.limits == [None]
+    assert [p.memory_bound for p in frontier.partitions()] == [100, 60]
+    assert points.in_place_limits == [100, 60]
 
 
 def test_a_small_step_is_tried_where_there_is_no_larger_one(

@@ -69,7 +69,9 @@ class ParetoFrontier:
         self.tuned = tuning is not None
         #: Unit of the costs.
         self.counter = "instructions" if tuning is None else tuning.counter
+        #: Those that are known, and what finds the next ones.
         self._partitions: dict[Objective, list[Partition]] = {}
+        self._walks: dict[Objective, Iterator[Partition]] = {}
         self._planned: dict[Partition, PlannedProgram | InputError] = {}
 
     def partitions(self, objective: Objective = FASTEST) -> Iterator[Partition]:
@@ -149,17 +151,27 @@ class ParetoFrontier:
 
     def _partition(self, objective: Objective, index: int) -> Partition | None:
         known = self._partitions.setdefault(objective, [])
+        if objective not in self._walks:
+            self._walks[objective] = self._walk(objective)
         while len(known) <= index:
-            partition = self._next(known[-1].memory_bound if known else None, objective)
+            partition = next(self._walks[objective], None)
             if partition is None:
                 return None
             known.append(partition)
+        return known[index]
+
+    def _walk(self, objective: Objective) -> Iterator[Partition]:
+        """Find the partitions from the fastest on."""
+        bound: int | None = None
+        while (partition := self._next(bound, objective)) is not None:
+            yield partition
+            bound = partition.memory_bound
             # Outputs that cannot share an input's buffer may leave no bytes for scratch; other
             # kernels may permit it.
-            other = self.partitioner.cheapest(partition.memory_bound, objective, in_place=True)
+            other = self.partitioner.cheapest(bound, objective, in_place=True)
             if other is not None and other.segments != partition.segments:
-                known.append(other)
-        return known[index]
+                yield other
+                bound = other.memory_bound
 
     def _next(self, bound: int | None, objective: Objective) -> Partition | None:
         """Return the cheapest partition with clearly less than ``bound`` bytes, or at least a
