@@ -110,7 +110,7 @@ AREAS = (
         _tests(
             "hil",
             "metrics samples taps datasets cycles diagnosis fidelity oracle jobs rerun tune tuned "
-            "verify bench evaluate provenance",
+            "verify bench evaluate evaluation_parts provenance",
         ),
     ),
 )
