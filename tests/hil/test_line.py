@@ -18,7 +18,7 @@ from hostile_board import Clock
 from hil.errors import InputError, LinkError
 from hil.link import line, rtt
 from hil.link.codec import Frame, encode
-from hil.link.line import Link, open_error, raise_if_ending
+from hil.link.line import Link, check_port, open_error, raise_if_ending
 from hil.link.rtt import RttLine
 
 URL = "/dev/board"
@@ -339,3 +339,23 @@ def test_a_probe_that_fails_is_a_line_that_fails(block: Block) -> None:
     for use in (made.read, lambda: made.write(b"x")):
         with pytest.raises(ConnectionResetError, match="no probe"):
             use()
+
+
+# -- names of ports --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["loop://", "SPY://x", "socket://h:1", "rfc2217://h:1"])
+def test_a_url_that_pyserial_opens_may_be_a_port(url: str) -> None:
+    check_port(url)
+
+
+@pytest.mark.parametrize("url", ["nothing://x", "1x://y", "a-b://y", "://y", "sys.path://y"])
+def test_a_url_that_nothing_opens_is_no_port(url: str) -> None:
+    with pytest.raises(InputError, match="is not a serial port: the forms are"):
+        check_port(url)
+
+
+def test_a_path_is_a_port_where_it_exists() -> None:
+    check_port("/dev/null")
+    with pytest.raises(LinkError, match="there is no port /dev/none"):
+        check_port("/dev/none")

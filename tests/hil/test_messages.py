@@ -73,3 +73,18 @@ def test_what_does_not_fit_is_refused_as_construct_does() -> None:
         messages.build(hello, Container(hello.parse(bytes(60))) | {"build_id": b"short"})
     with pytest.raises(AttributeError):
         _ = messages.parse(protocol.ERROR, bytes(5)).nothing  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_layout_builds_what_construct_builds(name: str) -> None:
+    """By itself: what the struct module cannot build is left to construct, which is slower."""
+    message = MESSAGES[name]
+    layout = messages._layout(message)
+    if layout is None or not layout.is_written:
+        return
+    for payload in _payloads(message, random.Random(name)):
+        if (fields := _by_construct(message, payload)) is not None:
+            assert layout.build(fields) == payload
+            constants = {layout._names[index] for index in layout._constants}
+            given = {key: value for key, value in fields.items() if key not in constants}
+            assert layout.build(given) == payload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -130,3 +131,20 @@ def test_inferences_of_which_a_part_is_missing_are_counted() -> None:
         SimpleNamespace(kind=Kind.EVENT, code=Event.TAP_BEGIN, payload=b""),
     ):
         assert reader.add(other) is None  # type: ignore[arg-type]
+
+
+def test_an_inference_keeps_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all its tensors together, the last one included."""
+    monkeypatch.setattr(taps, "_RUN_BYTES_MAX", 10)
+    for sizes, kept in (((6, 4), 2), ((6, 5), 1), ((11,), 0), ((10,), 1)):
+        reader = TapReader()
+        reader.add(event(Event.TAP_BEGIN, run=1, name=b"m"))
+        for index, size in enumerate(sizes):
+            place = {"run": 1, "list": 0, "layer": 0, "index": index}
+            data = bytes(size)
+            tensor = {"dtype": 0, "nbytes": size, "crc": zlib.crc32(data), "sent": 1, "name": b"t"}
+            reader.add(event(Event.TAP_TENSOR, **place, **tensor))
+            reader.add(event(Event.TAP_DATA, **place, offset=0, data=data))
+        run = reader.add(event(Event.TAP_END, run=1, tensors=len(sizes)))
+        assert run is not None
+        assert sum(tensor.data is not None for tensor in run.tensors) == kept

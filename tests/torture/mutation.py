@@ -101,7 +101,7 @@ AREAS = (
         _tests(
             "hil",
             "codec protocol messages replies line timing fault_text client hostile_board bulk "
-            "calls faults taps tap_line recovery noise riscv",
+            "tensor_table calls faults taps tap_line recovery noise riscv",
         ),
     ),
     Area(
