@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from hil.board import load_board
+from hil.errors import InputError
 from hil.verify import provenance
 from hil.verify.provenance import Provenance, call_text, checked_out, commit_named
 
@@ -134,3 +135,28 @@ def test_inputs_have_the_hash_of_their_names_types_shapes_and_values() -> None:
     # As the values lie in memory makes no difference.
     grid = np.arange(4, dtype=np.int8).reshape(2, 2)
     assert hashed({"x": grid.T}) == hashed({"x": grid.T.copy()})
+
+
+def test_a_program_that_is_missing_has_no_version() -> None:
+    with pytest.raises(InputError, match="no-such-program is not in PATH"):
+        provenance._program_version("no-such-program")
+
+
+def test_versions_are_those_of_the_programs_that_took_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = load_board("mps2-an386")
+    monkeypatch.setattr(provenance, "compiler_version", lambda board: "gcc 1")
+    monkeypatch.setattr(provenance, "program", lambda cpu: f"qemu for {cpu.name}")
+    monkeypatch.setattr(provenance, "_program_version", lambda name: f"version of {name}")
+    found = provenance._versions(board, "openocd")
+    assert set(found) == {"hil", "python", "numpy", "compiler"}
+    assert found["compiler"] == "gcc 1"
+    assert found["numpy"] == np.__version__
+    emulated = provenance._versions(board, "qemu")
+    assert emulated == {**found, "qemu": "version of qemu for cortex-m4"}
+
+    def missing(what: object) -> str:
+        raise InputError("it is not in PATH", "install it")
+
+    for name in ("compiler_version", "program"):
+        monkeypatch.setattr(provenance, name, missing)
+    assert set(provenance._versions(board, "qemu")) == {"hil", "python", "numpy"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +14,8 @@ import pytest
 
 from hil.cli.render import verify_text
 from hil.errors import DeviceError, InputError, NumericError
-from hil.verify import FLOAT_RTOL, Oracle, Report, verify
+from hil.verify import FLOAT_RTOL, Oracle, Report, comparison, cost, verify
+from hil.verify.diagnosis import PAIRS_MAX
 from hilc.artifact.library import Layer, TensorInfo
 
 Arrays = Mapping[str, np.ndarray]
@@ -444,3 +447,54 @@ def test_the_check_says_what_differs() -> None:
     assert error.hint.startswith("the earliest layer that differs is 'layer_y' (ADD): ")
     right = verify(CountingModel(), STEPS, Sums().oracle, board="none")
     assert right.check() is right
+
+
+def test_pairs_of_the_first_layer_are_kept_up_to_a_number() -> None:
+    def suspect(layer: int, output: int, *pairs: int) -> Any:
+        return comparison._Suspect(layer, output, [], {}, list(pairs))  # type: ignore[arg-type]
+
+    first: Any = suspect(2, 0, 1)
+    first_suspect: Any = comparison._first_suspect
+    assert first_suspect(None, first) is first
+    assert first_suspect(first, suspect(2, 0, 2)).pairs == [1, 2]
+    for later in (suspect(2, 1, 3), suspect(3, 0, 3)):
+        assert first_suspect(first, later) is first
+    assert first.pairs == [1, 2]
+    for number in range(PAIRS_MAX + 3):
+        assert first_suspect(first, suspect(2, 0, 9 + number)) is first
+    assert len(first.pairs) == PAIRS_MAX
+    for earlier in (suspect(1, 5, 4), suspect(2, -1, 4)):
+        assert first_suspect(first, earlier) is earlier
+
+
+# -- cost ------------------------------------------------------------------------------------------
+
+
+class FakeModel:
+    """A model on a board of which 3 requests were repeated."""
+
+    name = "net"
+
+    def __init__(self, sizes: Any = None) -> None:
+        firmware = None if sizes is None else SimpleNamespace(sizes=sizes)
+        self.device = SimpleNamespace(repeated_requests=3, counter="cycles", firmware=firmware)
+        self.module = SimpleNamespace(workspace_bytes=40)
+
+
+def test_the_cost_is_that_of_undisturbed_runs_on_a_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "Model", FakeModel)
+    model = FakeModel()
+    counted = SimpleNamespace(count=7)
+    assert cost.repeated_requests(model) == 3
+    assert cost.repeated_requests(object()) == 0
+    assert cost.undisturbed_count(model, 3, counted) == 7
+    assert cost.undisturbed_count(model, 2, counted) is None
+    assert cost.undisturbed_count(object(), 3, counted) is None
+    for uncounted in (SimpleNamespace(count=None), SimpleNamespace(), None):
+        assert cost.undisturbed_count(model, 3, uncounted) is None
+    assert cost.cost_of(object(), [1]) is None
+    assert cost.cost_of(model, []) is None
+    # The lower one of two in the middle: a count that was counted.
+    assert cost.cost_of(model, [5, 9, 1, 7]) == cost.Cost("cycles", 5, None, None, 40)
+    sizes = SimpleNamespace(models={"net": SimpleNamespace(flash_bytes=300)}, ram_bytes=500)
+    assert cost.cost_of(FakeModel(sizes), [5]) == cost.Cost("cycles", 5, 300, 500, 40)
