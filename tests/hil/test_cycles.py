@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from hil.board import load_board
-from hil.errors import InputError
+from hil.errors import InputError, LinkError
+from hil.verify import cycles
 from hil.verify.cycles import Instruction, Mix, Trace, block_cycles, check_estimable, estimate, kind
 from hilc.target.cores import Timing, get_cpu
 
@@ -210,3 +214,48 @@ def test_a_run_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_refusals(board: str, reason: str) -> None:
     with pytest.raises(InputError, match=re.escape(reason)):
         check_estimable(load_board(board))
+
+
+@pytest.mark.parametrize(
+    ("beyond", "is_believed"), [(-1, False), (0, True), (100, True), (101, False)]
+)
+def test_a_trace_has_the_instructions_that_were_counted(
+    monkeypatch: pytest.MonkeyPatch, beyond: int, is_believed: bool
+) -> None:
+    """But for those around the run, up to a hundred."""
+    given: list[Any] = []
+
+    class Found:
+        firmware = SimpleNamespace(elf="elf")
+
+        def __getitem__(self, name: str) -> Any:
+            assert name == "net"
+            set_input = lambda *pair: given.append(pair)  # noqa: E731
+            return SimpleNamespace(set_input=set_input, run=lambda: SimpleNamespace(ticks=7))
+
+        def count(self, ticks: int) -> int:
+            assert ticks == 7
+            return 1000 + beyond
+
+    watch = lambda *place: given.append(place)  # noqa: E731
+    trace = SimpleNamespace(watch=watch, runs=lambda: "runs")
+    estimated = SimpleNamespace(mix=SimpleNamespace(total=1000))
+    monkeypatch.setattr(cycles, "traced", lambda board: nullcontext((board, trace)))
+    monkeypatch.setattr(cycles, "open_device", lambda *words, **options: nullcontext(Found()))
+    monkeypatch.setattr(cycles, "estimate", lambda runs, cpu: estimated)
+    module: Any = SimpleNamespace(name="net", symbol="tvmgen_net", fed_rows=None)
+    sample: Any = {"x": 1, "z": 2}
+
+    def result() -> object:
+        board = load_board("mps2-an386")
+        return cycles.estimate_cycles(board, [], module, seed=0, workspace="own", sample=sample)
+
+    if is_believed:
+        assert result() is estimated
+        assert given == [("elf", "tvmgen_net_run"), ("x", 1), ("z", 2)]
+    else:
+        with pytest.raises(LinkError, match=f"has 1,000 instructions, but {1000 + beyond:,} were"):
+            result()
+    module.fed_rows = 4
+    with pytest.raises(InputError, match="cycles are estimated for a run alone"):
+        result()
