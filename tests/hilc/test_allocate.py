@@ -180,6 +180,14 @@ def test_places_in_pools_stay_what_they_are() -> None:
     assert seen == PLACES
 
 
+@pytest.mark.parametrize(("seed", "nbytes"), [(111, 707), (234, 802), (318, 754)])
+def test_a_search_goes_on_from_several_orders(seed: int, nbytes: int) -> None:
+    """From the best two alone it finds no pool as small for these."""
+    blocks = _random_blocks(seed, 9 + seed % 14)
+    overlaps = _overlaps(seed, blocks)
+    assert pool_bytes(blocks, allocate(blocks, overlaps=overlaps)) <= nbytes
+
+
 def test_a_search_ends_where_the_pool_is_small_enough() -> None:
     """With the first simple order, the largest blocks first, where that is enough."""
     for seed in range(40):
