@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hil.errors import DeviceError, LinkError, Mend
-from hil.link import protocol
+from hil.firmware.addresses import Place
+from hil.link import fault, protocol
 from hil.link.fault import FaultError, FaultRecord, StackReader, StackRecord, fault_error
 from hil.link.protocol import Event, Fault
 
@@ -35,13 +36,13 @@ def record(**values: int) -> FaultRecord:
 
 @pytest.mark.parametrize("code", range(24))
 def test_each_exception_of_risc_v_has_its_name_and_its_address(code: int) -> None:
-    fault = record(kind=Fault.EXCEPTION + code, cfsr=code, bfar=0x1230)
+    found = record(kind=Fault.EXCEPTION + code, cfsr=code, bfar=0x1230)
     word, has_address = EXCEPTIONS.get(code, (f"exception {code}", False))
-    assert fault.exception == code
-    assert word in fault.kind_text
-    assert fault.address == (0x1230 if has_address else None)
-    assert ("address 0x00001230" in str(fault)) == has_address
-    assert ("instruction 0x1230" in str(fault)) == (code == 2)
+    assert found.exception == code
+    assert word in found.kind_text
+    assert found.address == (0x1230 if has_address else None)
+    assert ("address 0x00001230" in str(found)) == has_address
+    assert ("instruction 0x1230" in str(found)) == (code == 2)
     # The registers of Arm's faults are no part of it.
     assert "fetch" not in str(record(kind=Fault.EXCEPTION + code, cfsr=1, hfsr=2))
 
@@ -58,18 +59,18 @@ def test_each_kind_has_its_name(kind: Fault) -> None:
 
 def test_a_kind_that_is_not_known_has_its_number() -> None:
     for kind in (0, 1, 15, 39, Fault.EXCEPTION, Fault.SIGNAL):
-        fault = record(kind=kind)
-        if fault.exception is None:
-            assert fault.kind_text == f"fault of kind {kind}"
+        found = record(kind=kind)
+        if found.exception is None:
+            assert found.kind_text == f"fault of kind {kind}"
     assert record(kind=Fault.EXCEPTION - 1).exception is None
     assert record(kind=Fault.SIGNAL - 1).exception == 23
     assert record(kind=Fault.SIGNAL).exception is None
 
 
 def test_a_signal_has_its_name_and_its_address() -> None:
-    fault = record(kind=Fault.SIGNAL + signal.SIGSEGV, bfar=0x10)
-    assert fault.kind_text == "signal SIGSEGV"
-    assert fault.address == 0x10
+    found = record(kind=Fault.SIGNAL + signal.SIGSEGV, bfar=0x10)
+    assert found.kind_text == "signal SIGSEGV"
+    assert found.address == 0x10
     assert record(kind=Fault.SIGNAL + signal.SIGHUP).kind_text == "signal SIGHUP"
     assert record(kind=Fault.SIGNAL + 99).kind_text == "signal 99"
 
@@ -77,9 +78,9 @@ def test_a_signal_has_its_name_and_its_address() -> None:
 def test_the_address_of_an_access_is_told_where_it_is_valid() -> None:
     """MMARVALID is bit 7 of CFSR, BFARVALID bit 15."""
     for bit, address in ((7, 0x70), (15, 0xF0), (0, None), (8, None)):
-        fault = record(kind=Fault.HARD, cfsr=1 << bit, mmfar=0x70, bfar=0xF0)
-        assert fault.address == address
-        assert (", address" in str(fault)) == (address is not None)
+        found = record(kind=Fault.HARD, cfsr=1 << bit, mmfar=0x70, bfar=0xF0)
+        assert found.address == address
+        assert (", address" in str(found)) == (address is not None)
     text = str(record(kind=Fault.BUS, pc=0x12, lr=0x34, sp=0x56))
     assert text == "bus fault; pc 0x00000012, lr 0x00000034, sp 0x00000056"
 
@@ -111,6 +112,54 @@ def test_without_its_image_a_fault_has_no_place(tmp_path: Path) -> None:
         assert error.place is None
         assert error.callers == []
         assert "called from" not in str(error)
+
+
+class Image:
+    """Stands for an image's addresses: each is a place of its own, functions from 0x100 on."""
+
+    def __init__(self, asked: list[tuple[int, int, tuple[int, ...]]]) -> None:
+        self._asked = asked
+
+    def place(self, address: int) -> Place:
+        return Place(address, f"f{address:x}" if address >= 0x100 else "", "a.c", 3)
+
+    def callers(self, pc: int, lr: int, words: tuple[int, ...]) -> list[Place]:
+        self._asked.append((pc, lr, words))
+        return [self.place(word) for word in words]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_fault_is_told_with_its_place_and_its_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int, tuple[int, ...]]] = []
+    monkeypatch.setattr(fault, "Addresses", lambda elf: Image(asked))
+    stack = StackRecord(0x1000, 0x2000, 0, 0x1F00, (0x200, 0x200, 0x300))
+
+    def error(stack: StackRecord | None = stack, **values: int) -> FaultError:
+        return FaultError(record(**values), stack, Path("x.elf"))
+
+    found = error(kind=Fault.HARD, pc=0x151, lr=0x44)
+    # Without the bit of the instruction set.
+    assert asked == [(0x150, 0x44, (0x200, 0x200, 0x300))]
+    assert "the firmware stopped in f150 at a.c:3: hard fault" in found.fact
+    assert "called from f200 at a.c:3 (2 times), f300 at a.c:3" in found.fact
+    assert found.hint.startswith("correct the code at that location")
+    # The address behind the call of an assertion's function.
+    assert error(kind=Fault.ASSERT, pc=0x152).place == Image([]).place(0x150)
+    # After a jump to nowhere the caller is of interest.
+    nowhere = error(kind=Fault.HARD, pc=0x10)
+    assert nowhere.place is None
+    assert len(nowhere.callers) == 3
+    # Of an overflowed stack the registers may be lost.
+    lost = error(kind=Fault.STACK_OVERFLOW)
+    assert lost.place == Image([]).place(0x200)
+    assert len(lost.callers) == 2
+    assert error(kind=Fault.STACK_OVERFLOW, pc=0x150).place == Image([]).place(0x150)
+    assert error(None, kind=Fault.STACK_OVERFLOW).place is None
+    asked.clear()
+    assert error(None, kind=Fault.HARD, pc=0x150).callers == []
+    assert asked == [(0x150, 0, ())]
 
 
 def test_the_same_fault_at_the_same_place_is_alike() -> None:

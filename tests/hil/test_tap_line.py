@@ -68,6 +68,7 @@ def test_layers_are_chosen_once_the_firmware_answers(clock: Clock) -> None:
     assert [at for at, _ in link.sent] == pytest.approx([0, 0.5, 1.0, 1.5], abs=0.2)
     frame = link.sent[0][1]
     assert (frame.kind, frame.code) == (Kind.REQUEST, Command.TAP_SELECT)
+    assert (frame.session, frame.seq) == (1, 1)
     fields = protocol.REQUESTS[Command.TAP_SELECT].parse(frame.payload)
     assert (fields.first, fields.count) == (3, 2)
     assert clock.now - link.start == pytest.approx(1.7, abs=0.06)
@@ -148,3 +149,18 @@ def test_an_inference_keeps_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> No
         run = reader.add(event(Event.TAP_END, run=1, tensors=len(sizes)))
         assert run is not None
         assert sum(tensor.data is not None for tensor in run.tensors) == kept
+
+
+def test_an_inference_has_so_many_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one with more, what comes beyond is missing."""
+    monkeypatch.setattr(taps, "ENTRIES_MAX", 2)
+    for count in (2, 3):
+        reader = TapReader()
+        reader.add(event(Event.TAP_BEGIN, run=1, name=b"m"))
+        for index in range(count):
+            place = {"run": 1, "list": 0, "layer": 0, "index": index}
+            tensor = {"dtype": 0, "nbytes": 1, "crc": 0, "sent": 0, "name": b"t"}
+            reader.add(event(Event.TAP_TENSOR, **place, **tensor))
+        run = reader.add(event(Event.TAP_END, run=1, tensors=count))
+        assert (run is not None) == (count == 2)
+        assert reader.dropped == (count != 2)
