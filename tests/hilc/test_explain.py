@@ -16,7 +16,7 @@ from hil.page.plan_json import plan_from_json, plan_json
 from hilc.errors import InputError
 from hilc.frontends import load_model
 from hilc.lowering.choice import Choice, Group
-from hilc.memory.explain import Explanation, explain
+from hilc.memory.explain import Explanation, PlannedLayer, StepMemory, explain
 from hilc.memory.liveness import BEFORE
 from hilc.memory.plan import plan
 from hilc.memory.program import Program
@@ -118,3 +118,13 @@ def test_a_tensor_is_named_as_bench_names_its_layer() -> None:
     assert "\nfunctional_1/activation_2/Relu " in text
     assert "conv2d_4" not in text
     assert plan_json(replace(told, slots=slots))["tenants"][0]["name"] == fused
+
+
+def test_a_long_group_is_told_by_its_first_and_its_last_operator() -> None:
+    def ops(*names: str) -> str:
+        nodes = tuple(PlannedLayer(f"n{at}", name) for at, name in enumerate(names))
+        return StepMemory(nodes, 0, 0, (), (), ()).ops
+
+    assert ops("PAD") == "PAD"
+    assert ops("PAD", "ADD", "MUL") == "PAD + ADD + MUL"
+    assert ops("PAD", "ADD", "MUL", "MEAN") == "PAD ... MEAN (4 layers)"

@@ -21,6 +21,7 @@ from hilc.lowering.kernels import KernelCall
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.explain import Saving
 from hilc.schedule import bound, pareto
+from hilc.schedule import groups as groups_module
 from hilc.schedule.estimate import UNLIMITED, Estimator, Segment, Sketch, _Costs, as_called
 from hilc.schedule.goals import Goals, LimitError
 from hilc.schedule.groups import FusedGroups, GroupsOfLayers, Objective, _is_covered
@@ -1226,3 +1227,68 @@ def test_a_change_of_the_policy_is_meant() -> None:
         "flash_parts_beyond": 1024,
     }
     assert {name: getattr(POLICY, name) for name in vars(POLICY)} == numbers
+
+
+# -- what is left of flash, groups and kernels -----------------------------------------------------
+
+
+def test_a_limit_of_flash_between_two_rounded_sizes_is_kept_by_the_smallest() -> None:
+    """Sizes are rounded to a part of the limit, here to all of it."""
+    kernels = [segment(0, 0, 10, flash=19), segment(0, 0, 30, flash=14, kernel=1)]
+    partitioner = a_partitioner([kernels], flash_parts=1, flash_parts_beyond=0)
+    for limit, cost in ((26, 10), (25, 30), (21, 30), (20, None)):
+        found = partitioner.cheapest(None, replace(FASTEST, flash_limit=limit))
+        assert (found and found.cost) == cost, limit
+
+
+def test_kernels_for_speed_alone_are_known() -> None:
+    fast = segment(1, 1, 1)
+    fast.calls[0].kernel.speed_only = True  # type: ignore[misc]
+    plain = [[segment(0, 0, 1)], [segment(1, 1, 2, kernel=1)]]
+    assert not a_partitioner(plain).speeds
+    assert a_partitioner([plain[0], [*plain[1], fast]]).speeds
+
+
+def test_flash_as_constants_are_counts_what_compression_spares(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Sketch, "compression", property(lambda self: self.memory_bound))
+    segments = (segment(0, 0, 1, 30), segment(1, 1, 1, 12))
+    assert Partition(segments, 2, 30, 100).plain_flash == 142
+
+
+def test_flash_heavy_kernels_of_other_layers_are_no_part_of_a_group() -> None:
+    groups = some_groups(lambda group: made(group, 100), height=1)
+    heavy = segment(2, 2, 1, flash=10, heavy=True, kernel=3)
+    usual = [[segment(at, at, 100, flash=10)] for at in range(3)]
+    groups._singles = [*usual[:2], [*usual[2], heavy]]
+    objective = Objective(0.0, flash_heavy=True)
+    assert groups._flash_heavy_kernels(0, 1, objective) == ()
+    assert groups._flash_heavy_kernels(1, 2, objective) == (0, 3)
+
+
+def test_why_rows_cannot_be_fed_is_what_the_shortest_group_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = [SimpleNamespace(name=f"n{at}", inputs=("x",)) for at in range(5)]
+    monkeypatch.setattr(groups_module, "fed_node", lambda graph: nodes[1])
+    tried: list[tuple[str, ...]] = []
+    most = 99
+
+    def outlines(group: Group) -> None:
+        tried.append(group.nodes)
+        if len(group.nodes) <= most:
+            raise NotFusible(f"{len(group.nodes)} are too few")
+
+    graph = SimpleNamespace(nodes=nodes, name="net")
+    planner: Any = SimpleNamespace(lowering=SimpleNamespace(graph=graph, outlines=outlines))
+    with pytest.raises(InputError, match="rows of 'x' cannot be fed to 'net': 2 are too few"):
+        groups_module.require_fed_group(planner)
+    assert tried == [("n1", "n2"), ("n1", "n2", "n3"), ("n1", "n2", "n3", "n4")]
+    most = 2
+    tried.clear()
+    groups_module.require_fed_group(planner)
+    assert [len(names) for names in tried] == [2, 3]
+    most = 3
+    with pytest.raises(InputError):
+        groups_module.require_fed_group(planner, replace(POLICY, longest_group=3))

@@ -17,6 +17,7 @@ from hilc.external import ExternalCall
 from hilc.lowering.choice import Choice, Group
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.plan import Planner
+from hilc.schedule import tuning as tuning_module
 from hilc.schedule.estimate import _Costs
 from hilc.schedule.pareto import FASTEST
 from hilc.schedule.partition import Partition, Partitioner
@@ -287,3 +288,63 @@ def test_external_functions_are_never_measured() -> None:
     node: Any = SimpleNamespace(name="a")
     found = costs("instructions", {"a": [Measured("k", 200)]})
     assert found.of(node, 0, call) == 31
+
+
+# -- values that no measurement gives --------------------------------------------------------------
+
+TOO_LARGE = tuning_module._LARGEST
+
+
+def test_counts_and_groups_of_a_log_are_possible_ones(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+
+    def told(**fields: Any) -> str:
+        path.write_bytes(log(**fields).to_json())
+        try:
+            load_tuning(path)
+        except InputError as error:
+            return error.fact
+        return ""
+
+    def layer(count: int) -> tuple[TunedLayer, ...]:
+        return (TunedLayer("a", "ADD", (Measured("k", 1), Measured("l", count))),)
+
+    def grouped(count: int = 5, **fields: Any) -> tuple[TunedProgram, ...]:
+        group = TunedGroup(replace(GROUP, **fields), count)
+        return (replace(program(), groups=(group,)),)
+
+    for count in (0, TOO_LARGE - 1):
+        assert told(layers=layer(count), programs=grouped(count)) == ""
+        assert told(programs=(replace(program(), count=count, workspace_bytes=count),)) == ""
+    for count in (-1, TOO_LARGE):
+        for fields in (
+            {"layers": layer(count)},
+            {"programs": grouped(count)},
+            {"programs": (replace(program(), count=count),)},
+        ):
+            assert "which nothing measures" in told(**fields)
+        sizes = (replace(program(), workspace_bytes=count),)
+        assert "a program has no such workspace" in told(programs=sizes)
+    for rows in (0, -1, TOO_LARGE):
+        assert f"a group of {rows} rows" in told(programs=grouped(rows=rows))
+    for rows in (1, TOO_LARGE - 1):
+        assert told(programs=grouped(rows=rows)) == ""
+    assert "a group has no layers" in told(programs=grouped(nodes=(), kernels=()))
+    for kernels in ((1,), (1, 2, 3)):
+        assert "a group has not one kernel a layer" in told(programs=grouped(kernels=kernels))
+    assert told(programs=grouped(kernels=())) == ""
+
+
+def test_kernels_that_another_one_beats_in_all_respects_are_left_out() -> None:
+    estimator = partitioner(None).estimator
+    for step in range(len(estimator.nodes)):
+        kept = estimator.singles(step)
+        for at, one in enumerate(kept):
+            for before in kept[:at]:
+                worse = (
+                    before.cost <= one.cost
+                    and before.memory_bound <= one.memory_bound
+                    and before.flash <= one.flash
+                    and before.in_place >= one.in_place
+                )
+                assert not worse
