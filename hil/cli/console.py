@@ -305,14 +305,19 @@ def _cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.2f}"
+    return shown_text(str(value))
+
+
+def shown_text(text: str) -> str:
+    """Return a text from a model, an archive or a board as it is shown among others."""
     from hilc.errors import middle_out
 
-    return middle_out(_in_line(str(value)), _CELL_WIDTH)
+    return middle_out(_in_line(text), _CELL_WIDTH)
 
 
 def _in_line(text: str) -> str:
-    """Return a text from a model, an archive or a board as it is shown within a line: with a line
-    break it must not look like another row, and with colours not like a verdict.
+    """Return a text in one line: with a line break it must not look like another row, and with
+    colours not like a verdict.
     """
     return visible(text, colours=False).translate(_BREAKS)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from hil.board import Board, MemoryRegion
-from hil.cli.console import shown_name, table
+from hil.cli.console import shown_name, shown_text, table
 from hil.support.fused import group_text
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded, Module
 from hilc.ir import Array, FixedSize, FloatLayer, RoundedBias
@@ -70,7 +70,7 @@ def verify_text(
         layer = report.first_different_layer
         if layer is not None:
             name = shown_name(layer.name)
-            lines.append(f"first layer that differs: {layer.index} {layer.op} {name}")
+            lines.append(f"first layer that differs: {layer.index} {shown_text(layer.op)} {name}")
             lines += [
                 f"  {shown_name(t.name)}: {_difference(t.first)}" for t in layer.outputs if t.first
             ]
@@ -302,7 +302,8 @@ def quantized_lines(
 ) -> list[str]:
     """Return lines about what a quantized model computes in floats, and about its biases."""
     lines = [
-        f"computed in floats: {layer.op} {shown_name(layer.name)}, as {layer.reason}"
+        f"computed in floats: {shown_text(layer.op)} {shown_name(layer.name)}, as "
+        f"{shown_text(layer.reason)}"
         for layer in float_layers
     ]
     if rounded_biases:

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from hil.cli.console import Console, coloured, several, shown_name, table
+from hil.cli.render import quantized_lines
 from hil.errors import InputError
 from hilc.errors import shortened
+from hilc.ir import FloatLayer, RoundedBias
 
 
 def test_columns_of_numbers_are_right_aligned() -> None:
@@ -214,3 +216,10 @@ def test_names_neither_colour_nor_break_what_is_printed(capsys: pytest.CaptureFi
     assert [len(line) < 300 for line in out.splitlines()] == [True] * 3
     assert "N\\nred\\x1b]0;title" in out
     assert len(err) < 1100
+
+
+def test_texts_of_an_archive_are_shown_in_a_line() -> None:
+    lines = quantized_lines([FloatLayer(EVIL, EVIL, EVIL)], [RoundedBias(EVIL, 1.0)])
+    for line in lines:
+        assert not re.search("[\x00-\x1f\x7f-\x9f\u202e]", line)
+        assert len(line) < 600
