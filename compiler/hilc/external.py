@@ -39,6 +39,7 @@ from typing import Any, Protocol, cast
 
 from hilc.errors import HilError, InputError
 from hilc.ir import DTYPES, Array, Graph, Node, Tensor
+from hilc.support.inputs import check_regular
 from hilc.target import Cpu
 from hilc.target.objects import read_object
 
@@ -386,8 +387,10 @@ def load_generator(spec: str, **options: str) -> ExternalCodegen:
 
 
 def _load_file(path: Path) -> ModuleType:
+    remedy = "give the file of a code generator"
+    check_regular(path, remedy)
     if not path.is_file():
-        raise InputError(f"the file {path} does not exist", "give the file of a code generator")
+        raise InputError(f"the file {path} does not exist", remedy)
     # A module name by which its classes can be found, and that is unique per file.
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
     name = f"hilc_external_{path.stem}_{digest}"

@@ -909,6 +909,12 @@ def test_specs_that_name_no_generator(spec: str, message: str, tmp_path: Path) -
         load_generator(spec.format(path))
 
 
+def test_a_pipe_is_no_file_of_generators(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    with pytest.raises(InputError, match="pipe.py is not a regular file"):
+        load_generator(str(tmp_path / "pipe.py"))
+
+
 def test_a_file_must_say_which(tmp_path: Path) -> None:
     path = tmp_path / "several.py"
     path.write_text(GENERATORS + "\n\nclass Another(One):\n    pass\n")

@@ -247,6 +247,14 @@ def test_names_of_files_are_no_folders(
     assert not looks_like_a_file(name)
 
 
+def test_a_link_to_a_folder_that_is_yet_to_be_created(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(tmp_path / "disk" / "lib")
+    check_folder(tmp_path / "out", kind="a library")
+    update_folder(tmp_path / "out", FILES)
+    assert (tmp_path / "out").is_symlink()
+    assert content(tmp_path / "disk" / "lib") == FILES
+
+
 @pytest.mark.parametrize("is_stale", [False, True])
 def test_nothing_is_changed_behind_a_link(tmp_path: Path, is_stale: bool) -> None:
     """A folder in the output that is a link: what it leads to is somebody else's."""

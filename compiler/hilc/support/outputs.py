@@ -214,7 +214,8 @@ def update_folder(
     added to those written before.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        # A link stays one, also where the folder that it names is yet to be created.
+        Path(os.path.realpath(folder)).mkdir(parents=True, exist_ok=True)
         lock = os.open(folder, os.O_RDONLY)
     except OSError as error:
         raise cannot_write(folder, error) from None
