@@ -260,6 +260,20 @@ def test_compare_goes_layer_by_layer(folder: Folder, capsys: pytest.CaptureFixtu
     assert ["SOFTMAX", "90", "90", "0", "+0.00", "%", "c"] in rows
 
 
+def test_names_in_files_are_shown_in_a_line(
+    folder: Folder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "m\n\x1b[31mred" + "L" * 5000
+    odd = changed(model=evil, counter=evil)
+    odd["layers"][0]["name"] = evil
+    assert main(["compare", folder.file("a", odd), folder.file("b", odd)]) == 0
+    text = capsys.readouterr().out
+    slower = {**odd, "per_inference": 9999}
+    text += folder.gate(slower, "--max-slower", "1%", baseline=odd, code=1)
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) < 1000
+
+
 def test_layers_with_new_names_are_paired_by_operator() -> None:
     named = changed()
     for layer in named["layers"]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from hil.cli.commands.recording import history_of, record
 from hil.cli.commands.results import chosen_history
 from hil.cli.commands.running import measured
-from hil.cli.console import Console, shown_name, table
+from hil.cli.console import Console, shown_name, shown_text, table
 from hil.cli.render import COUNTER_NOTES
 from hil.errors import InputError
 from hil.firmware.sources import parse_sources
@@ -170,7 +170,7 @@ def _of_entry(entry: Entry) -> Measurement:
 def _comparison_text(comparison: Comparison) -> str:
     before, after = comparison.before, comparison.after
     heads = [
-        f"{name}: {measurement.title} ({measurement.source})"
+        f"{name}: {shown_text(measurement.title)} ({measurement.source})"
         for name, measurement in (("A", before), ("B", after))
     ]
     rows = [_row(comparison.count, _count_title(comparison))]
@@ -194,14 +194,14 @@ def _row(change: Change, title: str) -> list[object]:
 
 def _count_title(comparison: Comparison) -> str:
     counter = comparison.after.counter
-    return f"{COUNTER_NOTES.get(counter, counter)}, per inference"
+    return f"{COUNTER_NOTES.get(counter) or shown_text(counter)}, per inference"
 
 
 def _verdict_text(verdict: Verdict, limits: Mapping[str, Limit]) -> str:
     comparison = verdict.comparison
-    title = comparison.after.title
+    title = shown_text(comparison.after.title)
     if verdict.passed:
-        units = {"slower": comparison.after.counter, "energy": "uJ"}
+        units = {"slower": shown_text(comparison.after.counter), "energy": "uJ"}
         limited = ", ".join(
             f"{name} {_limit_text(limit, units.get(name, 'bytes'))}"
             for name, limit in limits.items()
@@ -213,17 +213,18 @@ def _verdict_text(verdict: Verdict, limits: Mapping[str, Limit]) -> str:
 def _excess_text(comparison: Comparison, excess: Excess) -> str:
     change = excess.change
     if change == comparison.count:
-        text, unit = _count_text(comparison), comparison.after.counter
+        text, unit = _count_text(comparison), shown_text(comparison.after.counter)
     else:
         unit = "uJ" if change.title.endswith("uJ") else "bytes"
         name = change.title.removesuffix(" in uJ")
         text = f"{name} {change.after:,} {unit}: {_growth_text(change)}"
     limit = _limit_text(excess.limit, unit)
-    text = f"{comparison.after.title}: {text}; the limit is {limit} more"
+    text = f"{shown_text(comparison.after.title)}: {text}; the limit is {limit} more"
     layer = excess.layer_change
     if layer is None:
         return text
-    return f"{text}\n  most of it in {excess.layer}: {layer.after or 0:,}, {_growth_text(layer)}"
+    name = shown_text(excess.layer)
+    return f"{text}\n  most of it in {name}: {layer.after or 0:,}, {_growth_text(layer)}"
 
 
 def _count_text(comparison: Comparison) -> str:
