@@ -119,20 +119,34 @@ class Entry:
 class Piece:
     """Consecutive entries, created on first access: most groups that are estimated never run."""
 
-    #: Creates the entry at a position.
     calls: Sequence[KernelCall]
+    #: By entry, its stage, and the offset and the size of the rows that it writes to the scratch;
+    #: None where it writes none there.
+    stages: Sequence[int]
+    writes: Sequence[tuple[int, int] | None]
     moves: Sequence[Sequence[Move]]
     #: Offset of the arena, to which the offsets of moves are relative.
     offset: int
     #: Positions of entries that read the group's inputs or write its output.
     borders: Sequence[int]
+    #: Creates the entry at a position.
     make: Callable[[int], Entry] = field(repr=False)
 
     @staticmethod
     def of(entries: Sequence[Entry]) -> Piece:
         """Return a piece of existing entries."""
-        calls, moves = [e.call for e in entries], [e.moves for e in entries]
-        return Piece(calls, moves, 0, range(len(entries)), entries.__getitem__)
+        return Piece(
+            [e.call for e in entries],
+            [e.stage for e in entries],
+            [
+                (e.write.offset, e.output.nbytes) if e.write.kind == "scratch" else None
+                for e in entries
+            ],
+            [e.moves for e in entries],
+            0,
+            range(len(entries)),
+            entries.__getitem__,
+        )
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -329,23 +343,26 @@ class FusedCall:
     @cached_property
     def _writing_entries(self) -> Steps:
         """By byte of the scratch, the number of the entry that writes it first."""
-        first = np.full(self.scratch_bytes, np.iinfo(np.int32).max, np.int32)
+        written: list[tuple[int, int, int]] = []
         known: set[int] = set()
         number = 0
         for part in self.parts:
+            piece = part.piece
             # What a piece writes there does not depend on how often it has run.
-            if id(part.piece) not in known:
-                known.add(id(part.piece))
-                for now, entry in enumerate(part.piece.entries, number):
-                    stage = self.stages[entry.stage]
-                    ranges = [(move.target, move.nbytes) for move in entry.moves]
-                    ranges.append((stage.scratch, stage.scratch_bytes))
-                    if entry.write.kind == "scratch":
-                        ranges.append((entry.write.offset, entry.output.nbytes))
-                    for offset, nbytes in ranges:
-                        written = first[offset : offset + nbytes]
-                        np.minimum(written, now, out=written)
-            number += len(part.piece.calls) * part.copies
+            if id(piece) not in known:
+                known.add(id(piece))
+                entries = zip(piece.stages, piece.writes, piece.moves, strict=True)
+                for now, (index, write, moves) in enumerate(entries, number):
+                    for move in moves:
+                        written.append((now, piece.offset + move.target, move.nbytes))
+                    stage = self.stages[index]
+                    written.append((now, stage.scratch, stage.scratch_bytes))
+                    if write is not None:
+                        written.append((now, *write))
+            number += len(piece.calls) * part.copies
+        first = np.full(self.scratch_bytes, np.iinfo(np.int32).max, np.int32)
+        for now, offset, nbytes in reversed(written):
+            first[offset : offset + nbytes] = now
         return first
 
     @cached_property

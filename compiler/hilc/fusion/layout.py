@@ -157,11 +157,16 @@ class Layout:
         ]
         borders = [e for e, (index, _) in enumerate(bands) if touching[index]]
         moves = [moved for _, moved, _ in piece.lying]
+        effects = self._schedule.effects[piece.start : end]
+        writes = [
+            None if effect.grown is None else (offset + place, effect.added)
+            for effect, (_, _, place) in zip(effects, piece.lying, strict=True)
+        ]
 
         def make(position: int) -> Entry:
             return self._entry(stages, piece.start + position, piece.lying[position], offset)
 
-        return Piece(calls, moves, offset, borders, make)
+        return Piece(calls, [i for i, _ in bands], writes, moves, offset, borders, make)
 
     def _entry(self, stages: Sequence[StageCalls], e: int, lying: _Lying, offset: int) -> Entry:
         """Return the entry at position ``e`` of the schedule."""

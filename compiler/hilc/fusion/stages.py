@@ -48,7 +48,7 @@ class StageCalls:
         varying = [n for n, value in values[0].items() if any(v[n] != value for v in values[1:])]
         tables: dict[str, tuple[Array, ...]] = {}
         for name, field_value in listed[0].fields.items():
-            if isinstance(field_value, np.ndarray):
+            if isinstance(field_value, np.ndarray) and len(listed) > 1:
                 found = (call.fields[name] for call in listed)
                 arrays = {a.tobytes(): a for a in found if isinstance(a, np.ndarray)}
                 if len(arrays) > 1:
@@ -113,9 +113,9 @@ class Stages:
         """
         found = self.kernels(node, bands)
         if wanted is None:
-            usual = [kernel for kernel in found if not kernel.flash_heavy] or found
+            usual = (*[kernel for kernel in found if not kernel.flash_heavy][:1], *found[:1])
         else:
-            usual = [kernel for kernel in found if kernel.position == wanted]
+            usual = tuple([kernel for kernel in found if kernel.position == wanted])
         if not usual:
             which = "no kernel that computes" if wanted is None else f"no kernel {wanted} for"
             raise NotFusible(f"{node.node.name!r} has {which} all of its row bands")
