@@ -4,9 +4,11 @@ stage, and how much scratch a kernel may take there.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from hilc.fusion.bands import Band, NotFusible
 from hilc.fusion.call import CALL_COST
@@ -67,6 +69,26 @@ class _Way:
     first: KernelCall
 
 
+@dataclass(frozen=True)
+class _Least:
+    """The least cost of some kernels, by the most scratch that they take."""
+
+    scratch_bytes: Sequence[int]
+    costs: Sequence[float]
+    #: With the price of flash.
+    priced: Sequence[float]
+
+    @staticmethod
+    def of(ways: Sequence[_Way], flash: Sequence[float]) -> _Least:
+        priced = [way.cost + price for way, price in zip(ways, flash, strict=True)]
+        ordered = sorted(range(len(ways)), key=lambda i: ways[i].scratch_bytes)
+        return _Least(
+            [ways[i].scratch_bytes for i in ordered],
+            list(accumulate([ways[i].cost for i in ordered], min)),
+            list(accumulate([priced[i] for i in ordered], min)),
+        )
+
+
 class Frame:
     """A schedule with the kernels that may compute its stages."""
 
@@ -74,6 +96,7 @@ class Frame:
         self.stages = stages
         self.schedule = schedule
         self._nodes = schedule.geometry.nodes
+        self._least: dict[Prices, list[_Least]] = {}
 
     @cached_property
     def bands(self) -> list[dict[tuple[int, ...], Band]]:
@@ -183,27 +206,32 @@ class Frame:
         cost = sum([n * (each[band] + CALL_COST) for band, n in times.items()])
         return _Way(kernel.position, scratch_bytes, cost, kernel.calls.first)
 
-    def _within(self, scratch_bytes: int, live_bytes: int) -> list[list[_Way]] | None:
-        """Return, for each stage, the kernels, none of them flash-heavy, with which an
+    def _rooms(self, scratch_bytes: int, live_bytes: int) -> list[int]:
+        """Return, for each stage, the most scratch of a kernel with which an :class:`Outline` has
+        at most these figures, ``live_bytes`` without :attr:`Outline.outside_bytes`.
+        """
+        live_bytes += self.outside
+        return [
+            # The scratch of a stage that accumulates is counted in all peaks.
+            max(room, 0) if node.accumulates else room
+            for node, (used, live) in zip(self._nodes, self._peaks, strict=True)
+            for room in [min(scratch_bytes - used, live_bytes - live)]
+        ]
+
+    def kernels_within(self, scratch_bytes: int, live_bytes: int) -> tuple[int, ...] | None:
+        """Return, for each stage, the cheapest kernel, not flash-heavy, with which an
         :class:`Outline` has at most these figures, ``live_bytes`` without
-        :attr:`Outline.outside_bytes`; the cheapest first. None if a stage has none.
+        :attr:`Outline.outside_bytes`; None if a stage has none.
         """
         if self._ways is None:
             return None
-        live_bytes += self.outside
-        found = []
-        for node, ways, (used, live) in zip(self._nodes, self._ways, self._peaks, strict=True):
-            room = min(scratch_bytes - used, live_bytes - live)
-            fitting = ways if node.accumulates else [w for w in ways if w.scratch_bytes <= room]
-            if not fitting:
+        found: list[int] = []
+        for room, ways in zip(self._rooms(scratch_bytes, live_bytes), self._ways, strict=True):
+            fitting = (way.position for way in ways if way.scratch_bytes <= room)
+            if (position := next(fitting, None)) is None:
                 return None
-            found.append(fitting)
-        return found
-
-    def kernels_within(self, scratch_bytes: int, live_bytes: int) -> tuple[int, ...] | None:
-        """Return the cheapest of these kernels; None if a stage has none."""
-        within = self._within(scratch_bytes, live_bytes)
-        return None if within is None else tuple([ways[0].position for ways in within])
+            found.append(position)
+        return tuple(found)
 
     def least_cost_within(
         self, scratch_bytes: int, live_bytes: int, prices: Prices
@@ -211,26 +239,34 @@ class Frame:
         """Return lower bounds for a call with any of these kernels, of each stage; None if a stage
         has none.
         """
-        within = self._within(scratch_bytes, live_bytes)
-        return None if within is None else self._least_cost(within, prices)
+        if self._ways is None:
+            return None
+        if prices not in self._least:
+            self._least[prices] = [
+                _Least.of(ways, [prices.stage(node.node.name, way.first) for way in ways])
+                for node, ways in zip(self._nodes, self._ways, strict=True)
+            ]
+        total, priced = 0.0, prices.entry * self.count
+        rooms = self._rooms(scratch_bytes, live_bytes)
+        for room, least in zip(rooms, self._least[prices], strict=True):
+            count = bisect_right(least.scratch_bytes, room)
+            if not count:
+                return None
+            total += least.costs[count - 1]
+            priced += least.priced[count - 1]
+        return LeastCost(total, priced)
 
     def cost(self, kernels: Sequence[int], prices: Prices) -> LeastCost | None:
         """Return lower bounds for a call with these kernels; None if a stage has no such kernel."""
         wanted = kernels or (None,) * len(self._nodes)
-        ways = []
-        for stage, pair in enumerate(zip(self._nodes, self.bands, strict=True)):
+        total, priced = 0.0, prices.entry * self.count
+        for stage, (node, bands) in enumerate(zip(self._nodes, self.bands, strict=True)):
             try:
-                ways.append([self._way(stage, self.stages.kernel(*pair, wanted[stage]), 0)])
+                way = self._way(stage, self.stages.kernel(node, bands, wanted[stage]), 0)
             except NotFusible:
                 return None
-        return self._least_cost(ways, prices)
-
-    def _least_cost(self, stages: Sequence[Sequence[_Way]], prices: Prices) -> LeastCost:
-        total, priced = 0.0, prices.entry * self.count
-        for node, ways in zip(self._nodes, stages, strict=True):
-            name = node.node.name
-            total += min([way.cost for way in ways])
-            priced += min([way.cost + prices.stage(name, way.first) for way in ways])
+            total += way.cost
+            priced += way.cost + prices.stage(node.node.name, way.first)
         return LeastCost(total, priced)
 
 

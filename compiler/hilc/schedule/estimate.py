@@ -126,6 +126,7 @@ class Estimator:
         self._known_arrays: dict[int, tuple[KernelCall, dict[object, int]]] = {}
         #: The node that was the first to have an array.
         self._owners: dict[object, str] = {}
+        self._prices: dict[float, Prices] = {}
         #: By the identity of a call, which the arrays keep alive.
         self._known_bytes: dict[int, int] = {}
         #: Number of layers that may share each body.
@@ -203,10 +204,12 @@ class Estimator:
 
     def prices(self, flash_worth: float) -> Prices:
         """Return the prices of a group's flash, at so many instructions a byte."""
-        return Prices(
-            lambda name, call: flash_worth * self._own_bytes(name, call),
-            flash_worth * self._policy.group_entry_bytes,
-        )
+        if flash_worth not in self._prices:
+            self._prices[flash_worth] = Prices(
+                lambda name, call: flash_worth * self._own_bytes(name, call),
+                flash_worth * self._policy.group_entry_bytes,
+            )
+        return self._prices[flash_worth]
 
     def _own_bytes(self, name: str, call: KernelCall) -> int:
         """Return the flash of a stage that computes this node, without arrays of other nodes."""
