@@ -537,6 +537,26 @@ HIL_INLINE int32_t hil_dsp_plane_size(const struct hil_dsp_depthwise_plane_s8 *p
     return p->line * ((p->rows - 1) * p->stride + 3) + p->beyond;
 }
 
+/* Puts the zero point around the pixels of a plane: `above` lines, what is left of those of
+ * `inside` rows, and all that follows. */
+HIL_INLINE void hil_dsp_plane_frame(const struct hil_dsp_depthwise_plane_s8 *p, int32_t above,
+                                    int32_t inside, int16_t *to) {
+    const int32_t lines = inside > 0 ? inside : 0;
+    const int32_t below = hil_dsp_plane_size(p) - (above + lines) * p->line;
+    hil_dsp_plane_clear(p->in_zero_point, above * p->line, to);
+    to += above * p->line;
+    for (int32_t left = lines; left > 0; left--) {
+        for (int32_t x = 0; x < p->pad_left; x++) {
+            to[x] = (int16_t)p->in_zero_point;
+        }
+        for (int32_t x = p->pad_left + p->columns; x < p->line; x++) {
+            to[x] = (int16_t)p->in_zero_point;
+        }
+        to += p->line;
+    }
+    hil_dsp_plane_clear(p->in_zero_point, below, to);
+}
+
 /* Where the next pixels of four channels go, each in its plane. */
 struct hil_dsp_plane_places {
     uint32_t *to[HIL_DSP_PLANES];
@@ -650,11 +670,13 @@ HIL_INLINE void hil_dsp_depthwise_plane_s8(const struct hil_dsp_depthwise_plane_
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t y = 0; y < p->out_h; y += p->rows) {
             const int32_t rows = p->out_h - y < p->rows ? p->out_h - y : p->rows;
-            hil_dsp_plane_clear(p->in_zero_point, p->channels * plane, planes);
             const int32_t top = y * p->stride - p->pad_top;
             const int32_t first = top < 0 ? 0 : top;
             const int32_t end = top + (rows - 1) * p->stride + 3;
             const int32_t inside = (end < p->in_h ? end : p->in_h) - first;
+            for (int32_t i = 0; i < p->channels; i++) {
+                hil_dsp_plane_frame(p, first - top, inside, planes + i * plane);
+            }
             int16_t *const to = planes + (first - top) * p->line + p->pad_left;
             const int8_t *const from = in + first * p->in_w * p->in_c;
             int8_t *const rows_out = out + y * p->out_w * p->in_c;
