@@ -63,16 +63,23 @@ def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
                 wide=int(wide),
                 signs=int(affine.corrections is not None),
                 shift=affine.shift,
-                stream=column_stream(affine, weights, wide),
+                stream=column_stream(affine, weights, wide, within=wide and group == 2),
             )
         )
     return found
 
 
 def column_stream(
-    affine: Affine, weights: npt.NDArray[np.int32], wide: bool, block: int = PAIR
+    affine: Affine,
+    weights: npt.NDArray[np.int32],
+    wide: bool,
+    block: int = PAIR,
+    within: bool = False,
 ) -> Array:
-    """Return the packed form of each block of columns, one after the other: ``dsp/pairs_s8.h``."""
+    """Return the packed form of each block of columns, one after the other: ``dsp/pairs_s8.h``.
+
+    ``within`` puts the second bias of a pair behind the first two words of weights.
+    """
     first, second = padded(affine.bias, block).reshape(-1, PAIR).T
     bias = [256 * first, 256 * second] if wide else [first, first + 256 * second]
     scales = padded(np.stack(affine.scales, axis=1), block)
@@ -82,7 +89,10 @@ def column_stream(
         weights.reshape(blocks, -1),
         scales.reshape(blocks, -1),
     ]
-    return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
+    words = np.concatenate(parts, axis=1)
+    if within:
+        words[:, 1:4] = words[:, [2, 3, 1]]
+    return words.reshape(-1).astype(np.int32)
 
 
 def wide_weights(matrix: Array, block: int) -> npt.NDArray[np.int32]:

@@ -21,7 +21,7 @@
  *   r0 r1 r2 r3     even elements of both rows, then odd ones
  *   r6 r7 r10 r12   even weights of both columns, then odd ones
  *   stack: +0 +4 the byte before the outputs of each row  +8 where the stream ends
- *          +12 where rows start  +16 their last whole four of units  +20 where they end  +24 shift
+ *          +12 where rows start  +16 where they end  +20 shift
  *          +28 the caller's r7, in which a compiler may keep its frame
  *
  * Data: rows are widened to scratch by hil_dsp_widen_rows, hil_dsp_windows. A unit of 3 rows,
@@ -39,6 +39,8 @@
  *   wide    +0       256 * b0     +4   256 * b1
  *           +8 + 16u 256 * w of 4u | 4u + 2: column 0, column 1; of 4u + 1 | 4u + 3: both again
  *           +8 + 16U scales
+ *           for 2 rows 256 * b1 follows the first two words of weights, so that one ldm loads both
+ *           biases and a unit's weights
  *   scales  multiplier, addend and, with signs, lacking, or its own shift where shift is 0: of
  * column 0, then of column 1
  *
@@ -64,7 +66,7 @@
  * Scratch: 8 bytes a unit and row.
  *
  * Cost: a unit takes 17 instructions packed and 16 wide for 24 MACs of 3 rows, 13 and 10 for 16 of
- * 2, 6 wide for 8 of 1; a pair of columns 27 more of 3 rows, 33 packed, and of 2 wide rows 18, 16.5
+ * 2, 6 wide for 8 of 1; a pair of columns 27 more of 3 rows, 33 packed, and of 2 wide rows 17, 15.5
  * of two pairs in a turn. Measured (`hil tune` on mps2-an386, instructions under QEMU) a MAC: 1x1
  * 25x5x64 to 64 (kws, hil_dsp_matmul_pairs_s8) 0.817 packed, 0.760 wide, of 2 rows 0.962 and
  * 0.710; 3x3 of 64 channels (ic, hil_dsp_conv2d_pairs_s8) 0.780, 0.735, of 2 packed rows 0.886.
@@ -174,16 +176,21 @@ struct hil_dsp_places {
     HIL_DSP_DUAL_2("s3", "s4", "r7")                                                               \
     HIL_DSP_ODD_WIDE_2
 
+/* The first unit's weights, and both sums before them. */
+#define HIL_DSP_LOAD_FIRST_WIDE_2                                                                  \
+    "ldmia %[stream]!, {r4, r6, r7, r8, r10, r12}\n\t"                                             \
+    "ldmia %[rows]!, {r0, r1, r2, r3}\n\t"
+
 /* The same for a single row, the first of both. */
 #define HIL_DSP_ODD_WIDE_1                                                                         \
     "smlad %[s0], r2, r10, %[s0]\n\t"                                                              \
     "smlad %[s3], r2, r12, %[s3]\n\t"
 
-#define HIL_DSP_UNIT_WIDE_1                                                                        \
-    HIL_DSP_LOAD_WIDE_2                                                                            \
+#define HIL_DSP_EVEN_WIDE_1                                                                        \
     "smlad %[s0], r0, r6, %[s0]\n\t"                                                               \
-    "smlad %[s3], r0, r7, %[s3]\n\t"                                                               \
-    HIL_DSP_ODD_WIDE_1
+    "smlad %[s3], r0, r7, %[s3]\n\t"
+
+#define HIL_DSP_UNIT_WIDE_1 HIL_DSP_LOAD_WIDE_2 HIL_DSP_EVEN_WIDE_1 HIL_DSP_ODD_WIDE_1
 
 /* Sums as 256 times what they are. */
 #define HIL_DSP_SPLIT_PACKED_3                                                                     \
@@ -281,16 +288,6 @@ struct hil_dsp_places {
     "strb %[s4], [r3, r0]\n\t"                                                                     \
     "strb %[s3], [r3], #1\n\t"
 
-#define HIL_DSP_SPREAD_3                                                                           \
-    "mov %[s1], %[s0]\n\t"                                                                         \
-    "mov %[s2], %[s0]\n\t"                                                                         \
-    "mov %[s4], %[s3]\n\t"                                                                         \
-    "mov %[s5], %[s3]\n\t"
-
-#define HIL_DSP_SPREAD_2                                                                           \
-    "mov %[s1], %[s0]\n\t"                                                                         \
-    "mov %[s4], %[s3]\n\t"
-
 /* The first unit, which starts from both sums in s0 and s3. */
 #define HIL_DSP_FIRST_DUAL_3(x0, x1, x2, weights)                                                  \
     "smlad %[" x1 "], r1, " weights ", %[" x0 "]\n\t"                                              \
@@ -319,15 +316,24 @@ struct hil_dsp_places {
     "smlad %[" x1 "], r1, " weights ", %[" x0 "]\n\t"                                              \
     "smlad %[" x0 "], r0, " weights ", %[" x0 "]\n\t"
 
-#define HIL_DSP_FIRST_PACKED_2 HIL_DSP_SPREAD_2 HIL_DSP_UNIT_PACKED_2
+#define HIL_DSP_FIRST_PACKED_2                                                                     \
+    "ldrd r3, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldrd r0, r1, [%[rows]], #8\n\t"                                                               \
+    HIL_DSP_FIRST_DUAL_2("s3", "s4", "r3")                                                         \
+    "sxtb16 r3, r3\n\t"                                                                            \
+    HIL_DSP_FIRST_DUAL_2("s0", "s1", "r3")                                                         \
+    "ldrd r0, r1, [%[rows]], #8\n\t"                                                               \
+    HIL_DSP_DUAL_2("s3", "s4", "%[w]")                                                             \
+    "sxtb16 %[w], %[w]\n\t"                                                                        \
+    HIL_DSP_DUAL_2("s0", "s1", "%[w]")
+
 #define HIL_DSP_FIRST_WIDE_2                                                                       \
-    HIL_DSP_LOAD_WIDE_2                                                                            \
+    HIL_DSP_LOAD_FIRST_WIDE_2                                                                        \
     HIL_DSP_FIRST_DUAL_2("s0", "s1", "r6")                                                         \
     HIL_DSP_FIRST_DUAL_2("s3", "s4", "r7")                                                         \
     HIL_DSP_ODD_WIDE_2
 
-/* Units one after the other, or in a loop until the rows reach `end`, which lies in memory: there is
- * no register left. */
+/* Some units one after the other. */
 #define HIL_DSP_X0(U)
 #define HIL_DSP_X1(U) U
 #define HIL_DSP_X2(U) U U
@@ -339,18 +345,23 @@ struct hil_dsp_places {
 #define HIL_DSP_X8(U) U U U U U U U U
 #define HIL_DSP_X9(U) U U U U U U U U U
 #define HIL_DSP_X15(U) HIL_DSP_X9(U) HIL_DSP_X6(U)
-#define HIL_DSP_X16(U) HIL_DSP_X8(U) HIL_DSP_X8(U)
 
-#define HIL_DSP_UNTIL(label, units, end)                                                           \
-    label ":\n\t" units                                                                            \
+/* Until the rows reach `end`, which lies in memory: there is no register left. */
+#define HIL_DSP_UNTIL(units, end)                                                                  \
+    units                                                                                          \
     "ldr r0, " end "\n\t"                                                                          \
     "cmp %[rows], r0\n\t"                                                                          \
-    "bne " label "b\n\t"
+    "bne 2b\n\t"
 
-#define HIL_DSP_LOOP(TIMES, U, F, SPREAD, MIDDLE, END) SPREAD HIL_DSP_UNTIL("2", TIMES(U), END)
-#define HIL_DSP_LOOP_REST(TIMES, U, F, SPREAD, MIDDLE, END)                                        \
-    SPREAD HIL_DSP_UNTIL("2", HIL_DSP_X4(U), MIDDLE) TIMES(U)
-#define HIL_DSP_STRAIGHT(TIMES, U, F, SPREAD, MIDDLE, END) F TIMES(U)
+/* The first unit, which starts the sums, and TIMES more: all there are; in each turn of a loop, whose
+ * first turn begins with the first unit; or before a loop of fours. */
+#define HIL_DSP_STRAIGHT(TIMES, U, F, END) F TIMES(U)
+#define HIL_DSP_LOOP(TIMES, U, F, END)                                                             \
+    F "b 3f\n\t"                                                                                   \
+    "2:\n\t" U                                                                                     \
+    "3:\n\t" HIL_DSP_UNTIL(TIMES(U), END)
+#define HIL_DSP_LOOP_REST(TIMES, U, F, END)                                                        \
+    F TIMES(U) "2:\n\t" HIL_DSP_UNTIL(HIL_DSP_X4(U), END)
 
 /* Pairs of columns until the last: with three rows and plain scales 35 instructions, and six for
  * packed weights, besides the units. */
@@ -359,8 +370,7 @@ struct hil_dsp_places {
         "1:\n\t"                                                                                   \
         "ldrd %[s0], %[s3], [%[stream]], #8\n\t"                                                   \
         "ldr %[rows], %[start]\n\t"                                                                \
-        MODE(TIMES, HIL_DSP_UNIT_##WEIGHTS##_##ROWS, HIL_DSP_FIRST_##WEIGHTS##_##ROWS,             \
-             HIL_DSP_SPREAD_##ROWS, "%[middle]", "%[end]")                                         \
+        MODE(TIMES, HIL_DSP_UNIT_##WEIGHTS##_##ROWS, HIL_DSP_FIRST_##WEIGHTS##_##ROWS, "%[end]")   \
         HIL_DSP_SPLIT_##WEIGHTS##_##ROWS                                                           \
         HIL_DSP_SCALES_##SCALES##_##ROWS                                                           \
         HIL_DSP_SHIFT_##SHIFT                                                                      \
@@ -372,18 +382,17 @@ struct hil_dsp_places {
         : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [s4] "=&r"(s4),          \
           [s5] "=&r"(s5), [rows] "=&r"(rows), [w] "=&r"(w), [stream] "+r"(stream),                 \
           [out] "+m"(to.out)                                                                       \
-        : [start] "m"(start), [middle] "m"(middle), [end] "m"(end), [last] "m"(last),              \
+        : [start] "m"(start), [end] "m"(end), [last] "m"(last),                                    \
           [steps] "m"(to.steps), [shift] "m"(shift), [constant] "i"(constant ? p->shift : 0)       \
         : "r0", "r1", "r2", "r3", "cc", "memory")
 
 /* A single row of wide weights starts from both sums, too. */
-#define HIL_DSP_SPREAD_1
-#define HIL_DSP_FIRST_WIDE_1 HIL_DSP_UNIT_WIDE_1
+#define HIL_DSP_FIRST_WIDE_1 HIL_DSP_LOAD_FIRST_WIDE_2 HIL_DSP_EVEN_WIDE_1 HIL_DSP_ODD_WIDE_1
 
 /* Shifts of wide weights for two rows and one: a constant, what lies on the stack, or what the scales
  * end with. */
 #define HIL_DSP_SQUARE_SHIFT_CONSTANT
-#define HIL_DSP_SQUARE_SHIFT_VARIABLE "ldr %[w], [sp, #24]\n\t"
+#define HIL_DSP_SQUARE_SHIFT_VARIABLE "ldr %[w], [sp, #20]\n\t"
 #define HIL_DSP_SQUARE_SHIFT_OWN
 #define HIL_DSP_SQUARE_BY_CONSTANT(sum, own) HIL_DSP_NARROWED_CONSTANT(sum)
 #define HIL_DSP_SQUARE_BY_VARIABLE(sum, own) HIL_DSP_NARROWED_VARIABLE(sum)
@@ -396,9 +405,7 @@ struct hil_dsp_places {
 /* A pair of columns until its outputs, and where these go: one before is in r0, and for a second row
  * in r1. */
 #define HIL_DSP_SQUARE_PAIR(MODE, TIMES, SCALES, SHIFT, ROWS)                                      \
-    "ldrd %[s0], %[s3], [%[stream]], #8\n\t"                                                       \
-    MODE(TIMES, HIL_DSP_UNIT_WIDE_##ROWS, HIL_DSP_FIRST_WIDE_##ROWS, HIL_DSP_SPREAD_##ROWS,        \
-         "[sp, #16]", "[sp, #20]")                                                                 \
+    MODE(TIMES, HIL_DSP_UNIT_WIDE_##ROWS, HIL_DSP_FIRST_WIDE_##ROWS, "[sp, #16]")                  \
     HIL_DSP_SCALES_##SCALES##_##ROWS                                                               \
     HIL_DSP_SQUARE_SHIFT_##SHIFT                                                                   \
     HIL_DSP_SQUARE_NARROWED_##ROWS(HIL_DSP_SQUARE_BY_##SHIFT)                                      \
@@ -427,7 +434,7 @@ struct hil_dsp_places {
 
 /* Pairs of columns until the last, for two rows of wide weights or one, a pair in a turn or two. A
  * compiler may keep its frame in r7, so that one is saved here, and what else is needed is on the
- * stack: for two rows 18 instructions a pair besides the units, 16.5 of two pairs. */
+ * stack: for two rows 17 instructions a pair besides the units, 15.5 of two pairs. */
 #define HIL_DSP_SQUARE(TURN, MODE, TIMES, SCALES, SHIFT)                                           \
     __asm__ volatile(                                                                              \
         "push {r0, r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
@@ -438,11 +445,11 @@ struct hil_dsp_places {
         "bne 1b\n\t"                                                                               \
         "ldr r7, [sp, #28]\n\t"                                                                    \
         "add sp, sp, #32\n\t"                                                                      \
-        : "+r"(out), "+r"(second), "+r"(at_last), "+r"(at_start), [s0] "+r"(at_middle),            \
-          [s1] "+r"(at_end), "+r"(by), [s3] "=&r"(s3), [s4] "=&r"(s4), [rows] "=&r"(rows),         \
-          [w] "=&r"(w), [stream] "+r"(stream)                                                      \
+        : "+r"(out), "+r"(second), "+r"(at_last), "+r"(at_start), [s0] "+r"(at_end),               \
+          [s1] "+r"(by), [s3] "=&r"(s3), [s4] "=&r"(s4), [rows] "=&r"(rows), [w] "=&r"(w),         \
+          [stream] "+r"(stream)                                                                    \
         : [constant] "i"(constant ? p->shift : 0)                                                  \
-        : "r10", "cc", "memory")
+        : "r6", "r10", "cc", "memory")
 
 /* Up to ten units and sixteen one after the other, and any number. */
 #define HIL_DSP_SQUARE_FEW(TURN, SCALES, SHIFT)                                                    \
@@ -474,21 +481,21 @@ struct hil_dsp_places {
     }
 #define HIL_DSP_SQUARE_EIGHTS(TURN, SCALES, SHIFT)                                                 \
     else if (units % 16 == 0) {                                                                    \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X16, SCALES, SHIFT);                            \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X15, SCALES, SHIFT);                            \
     } else if (units % 8 == 0) {                                                                   \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X8, SCALES, SHIFT);                             \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X7, SCALES, SHIFT);                             \
     } else if (units % 9 == 0) {                                                                   \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X9, SCALES, SHIFT);                             \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X8, SCALES, SHIFT);                             \
     }
 #define HIL_DSP_SQUARE_FOURS(TURN, SCALES, SHIFT)                                                  \
     else if (units % 4 == 0) {                                                                     \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X4, SCALES, SHIFT);                             \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X3, SCALES, SHIFT);                             \
     } else if (units % 4 == 1) {                                                                   \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X1, SCALES, SHIFT);                        \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X0, SCALES, SHIFT);                        \
     } else if (units % 4 == 2) {                                                                   \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X2, SCALES, SHIFT);                        \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X1, SCALES, SHIFT);                        \
     } else {                                                                                       \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X3, SCALES, SHIFT);                        \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X2, SCALES, SHIFT);                        \
     }
 
 #define HIL_DSP_SQUARE_ANY(TURN, SCALES, SHIFT)                                                    \
@@ -502,11 +509,11 @@ struct hil_dsp_places {
 /* Unknown depths and shifts take a unit in a turn. */
 #define HIL_DSP_SQUARE_UNKNOWN(TURN)                                                               \
     if (p->signs) {                                                                                \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X1, SIGNED, VARIABLE);                          \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X0, SIGNED, VARIABLE);                          \
     } else if (p->shift == 0) {                                                                    \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X1, OWN, OWN);                                  \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X0, OWN, OWN);                                  \
     } else {                                                                                       \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X1, PLAIN, VARIABLE);                           \
+        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X0, PLAIN, VARIABLE);                           \
     }
 
 #define HIL_DSP_PAIRS_PACKED_3(MODE, TIMES, SCALES, SHIFT)                                         \
@@ -542,24 +549,24 @@ struct hil_dsp_places {
     } else if (units == 16) {                                                                      \
         HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X15, WEIGHTS, SCALES, CONSTANT, ROWS);             \
     } else if (units % 8 == 0) {                                                                   \
-        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X8, WEIGHTS, SCALES, CONSTANT, ROWS);                  \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X7, WEIGHTS, SCALES, CONSTANT, ROWS);                  \
     } else if (units % 9 == 0) {                                                                   \
-        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X9, WEIGHTS, SCALES, CONSTANT, ROWS);                  \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X8, WEIGHTS, SCALES, CONSTANT, ROWS);                  \
     } else if (units % 4 == 0) {                                                                   \
-        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X4, WEIGHTS, SCALES, CONSTANT, ROWS);                  \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X3, WEIGHTS, SCALES, CONSTANT, ROWS);                  \
     } else if (units % 4 == 1) {                                                                   \
-        HIL_DSP_PAIRS(HIL_DSP_LOOP_REST, HIL_DSP_X1, WEIGHTS, SCALES, CONSTANT, ROWS);             \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP_REST, HIL_DSP_X0, WEIGHTS, SCALES, CONSTANT, ROWS);             \
     } else if (units % 4 == 2) {                                                                   \
-        HIL_DSP_PAIRS(HIL_DSP_LOOP_REST, HIL_DSP_X2, WEIGHTS, SCALES, CONSTANT, ROWS);             \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP_REST, HIL_DSP_X1, WEIGHTS, SCALES, CONSTANT, ROWS);             \
     } else {                                                                                       \
-        HIL_DSP_PAIRS(HIL_DSP_LOOP_REST, HIL_DSP_X3, WEIGHTS, SCALES, CONSTANT, ROWS);             \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP_REST, HIL_DSP_X2, WEIGHTS, SCALES, CONSTANT, ROWS);             \
     }
 
 #define HIL_DSP_PAIRS_KINDS_OF(WEIGHTS, ROWS)                                                      \
     if (!constant && p->signs) {                                                                   \
-        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X1, WEIGHTS, SIGNED, VARIABLE, ROWS);                  \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X0, WEIGHTS, SIGNED, VARIABLE, ROWS);                  \
     } else if (!constant) {                                                                        \
-        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X1, WEIGHTS, PLAIN, VARIABLE, ROWS);                   \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X0, WEIGHTS, PLAIN, VARIABLE, ROWS);                   \
     } else if (p->signs) {                                                                         \
         HIL_DSP_PAIRS_DEPTHS(WEIGHTS, SIGNED, ROWS)                                                \
     } else {                                                                                       \
@@ -579,9 +586,8 @@ HIL_INLINE void hil_dsp_pairs_s8_square(const struct hil_dsp_pairs_s8 *p, const 
     register const int32_t *at_last __asm__("r2") =
         p->stream + hil_dsp_pairs_words(p) * (p->count / 2);
     register const uint32_t *at_start __asm__("r3") = start;
-    register const uint32_t *at_middle __asm__("r4") = start + 4 * (units - units % 4);
-    register const uint32_t *at_end __asm__("r5") = start + 4 * units;
-    register int32_t by __asm__("r6") = p->shift;
+    register const uint32_t *at_end __asm__("r4") = start + 4 * units;
+    register int32_t by __asm__("r5") = p->shift;
     register uint32_t s3 __asm__("r8");
     register uint32_t s4 __asm__("r9");
     register const uint32_t *rows __asm__("r11");
@@ -614,7 +620,6 @@ HIL_INLINE void hil_dsp_pairs_s8_columns(const struct hil_dsp_pairs_s8 *p, const
     const int constant = __builtin_constant_p(p->shift);
     const int32_t units = p->units;
     const uint32_t *const end = start + 2 * p->group * units;
-    const uint32_t *const middle = start + 2 * p->group * (units - units % 4);
     const int32_t *const last = p->stream + hil_dsp_pairs_words(p) * (p->count / 2);
     const int32_t shift = p->shift;
     register uint32_t s3 __asm__("r8");
@@ -644,14 +649,17 @@ struct hil_dsp_pair_sums {
 
 HIL_INLINE struct hil_dsp_pair_sums
 hil_dsp_pairs_s8_sums(const struct hil_dsp_pairs_s8 *p, const uint32_t *rows, const int32_t *pair) {
+    const int32_t second_bias = p->wide && p->group == 2 ? 3 : 1;
     uint32_t first[HIL_DSP_MAX_ROWS];
     uint32_t second[HIL_DSP_MAX_ROWS];
     for (int32_t i = 0; i < p->group; i++) {
         first[i] = (uint32_t)pair[0];
-        second[i] = (uint32_t)pair[1];
+        second[i] = (uint32_t)pair[second_bias];
     }
-    pair += 2;
+    pair += second_bias == 1 ? 2 : 1;
     for (int32_t words = 2 * p->units; words > 0; words--) {
+        /* The second sum is among the first unit's weights. */
+        pair += words == 2 * p->units - 1 && second_bias != 1;
         const uint32_t both = (uint32_t)*pair++;
         const uint32_t one = p->wide ? both : hil_dsp_even(both);
         const uint32_t other = p->wide ? (uint32_t)*pair++ : both;
