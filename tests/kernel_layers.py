@@ -353,6 +353,10 @@ PIXELS: tuple[Shapes, ...] = (
         ("CONV_2D", (batch, *image, 3), (count, 3, 3, 3), conv(padding, stride, act))
         for batch, image, count, padding, stride, act in (
             (1, (9, 24), 8, "SAME", 2, "RELU"),
+            (2, (7, 9), 10, "SAME", 1, "RELU"),
+            (1, (10, 13), 36, (2, 2, 3, 1), 2, "RELU"),
+            (1, (20, 96), 8, "SAME", 2, "RELU"),
+            (2, (12, 7), 2, "VALID", 1, "RELU"),
             (2, (5, 24), 8, (1, 1, 1, 1), 2, "NONE"),
             (1, (4, 16), 8, "SAME", 1, "RELU"),
             (1, (6, 14), 8, "VALID", 1, "RELU6"),
@@ -386,22 +390,30 @@ PLANES: tuple[Shapes, ...] = tuple(
     for act in ("RELU", "NONE")
 )  # fmt: skip
 
-#: Whole eights of channels in strips: pairs of them, one alone, a last column of one, in one run of
+#: Eight channels or more in strips: pairs of them, one alone, a last column of one, in one run of
 #: turns and in several, in bands; pixels that a gather reaches and others.
 STRIPS: tuple[Shapes, ...] = tuple(
-    ("DEPTHWISE_CONV_2D", (batch, *image, n), (1, *size, n), conv(pad, depth_multiplier=1))
-    for batch, image, n, size, pad in (
-        (1, (25, 5), 16, (3, 3), "SAME"),
-        (2, (6, 6), 24, (3, 3), "SAME"),
-        (1, (3, 3), 256, (3, 3), "SAME"),
-        (1, (1, 7), 8, (3, 3), "SAME"),
-        (1, (8, 1), 8, (3, 3), "SAME"),
-        (1, (13, 12), 8, (2, 3), "VALID"),
-        (2, (24, 24), 16, (3, 3), "SAME"),
-        (1, (18, 9), 248, (1, 2), (2, 1, 2, 0)),
-        (1, (9, 10), 264, (3, 1), (0, 2, 1, 2)),
-        (1, (48, 30), 8, (3, 3), "SAME"),
-        (1, (10, 13), 8, (3, 3), (3, 3, 2, 2)),
+    ("DEPTHWISE_CONV_2D", (batch, *image, n), (1, *size, n), conv(pad, stride, depth_multiplier=1))
+    for batch, image, n, size, pad, stride in (
+        (1, (25, 5), 16, (3, 3), "SAME", 1),
+        (2, (6, 6), 24, (3, 3), "SAME", 1),
+        (1, (3, 3), 256, (3, 3), "SAME", 1),
+        (1, (1, 7), 8, (3, 3), "SAME", 1),
+        (1, (8, 1), 8, (3, 3), "SAME", 1),
+        (1, (13, 12), 8, (2, 3), "VALID", 1),
+        (2, (24, 24), 16, (3, 3), "SAME", 1),
+        (1, (18, 9), 248, (1, 2), (2, 1, 2, 0), 1),
+        (1, (9, 10), 264, (3, 1), (0, 2, 1, 2), 1),
+        (1, (48, 30), 8, (3, 3), "SAME", 1),
+        (1, (10, 13), 8, (3, 3), (3, 3, 2, 2), 1),
+        (1, (6, 6), 13, (3, 3), "SAME", 1),
+        (2, (9, 5), 106, (3, 3), "SAME", 1),
+        (1, (24, 24), 16, (3, 3), "SAME", 2),
+        (2, (13, 11), 9, (3, 3), "SAME", 2),
+        (1, (12, 12), 60, (3, 3), (1, 1, 1, 1), 2),
+        (1, (5, 6), 8, (3, 3), "SAME", 2),
+        (1, (7, 50), 8, (2, 3), "VALID", 2),
+        (1, (120, 4), 8, (3, 2), (2, 0, 2, 1), 2),
     )
 )
 

@@ -203,6 +203,27 @@ def test_rows_of_few_elements_by_pairs_of_columns(depth: int) -> None:
     assert at == len(data)
 
 
+def test_windows_by_pairs_of_columns() -> None:
+    layer = rectified(tamed(a_layer("CONV_2D", (1, 6, 16, 3), (6, 3, 3, 3), conv("SAME"))))
+    p = packed(layer, HELIUM, "hil_conv2d_windows_s8_mve", lines=6)
+    data, at = p.stream, 0
+    for first in (0, 2, 4):
+        for i in (0, 1):
+            channel = first + i
+            for copy in range(4):
+                assert int32(data, at + 16 * i + 4 * copy) == p.of("bias", channel)
+            for lane in range(32):
+                expected = p.weight(channel, lane) if lane < 27 else 0
+                assert int8(data, at + 32 + 32 * i + lane) == expected
+            shift = p.of("shifts", channel)
+            assert int32(data, at + 96 + 4 * i) == p.of("multipliers", channel)
+            assert int32(data, at + 104 + 4 * i) == shift
+            assert int32(data, at + 112 + 4 * i) == -128 << -shift
+        at += 120
+    assert at == len(data)
+    assert (p.fields["before"], p.fields["direct"]) == (1, 11)
+
+
 @pytest.mark.parametrize("depth", [5, 33, 160])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_four_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
@@ -461,14 +482,15 @@ def test_depthwise_filters_and_tiles() -> None:
     assert stored == {5 * i for i in range(6 * p.fields["part_h"])}
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("height", "width"), [(25, 5), (6, 6), (3, 3), (1, 4), (26, 8), (9, 1)])
-def test_depthwise_filters_and_strips(height: int, width: int) -> None:
+def test_depthwise_filters_and_strips(height: int, width: int, stride: int) -> None:
     """Every output is stored from its own patch, and nothing else, by the slots of code that the
     head draws.
     """
-    shape = (1, height, width, 8)
-    layer = rectified(tamed(a_layer("DEPTHWISE_CONV_2D", shape, (1, 3, 3, 8), depthwise(1))))
-    p = packed(layer, HELIUM, "hil_depthwise_strips_s8_mve", band_h=height)
+    shape = (1, stride * height, stride * width, 8)
+    layer = a_layer("DEPTHWISE_CONV_2D", shape, (1, 3, 3, 8), depthwise(stride))
+    p = packed(rectified(tamed(layer)), HELIUM, "hil_depthwise_strips_s8_mve", band_h=height)
     for channel in range(8):
         row = p.fields["filters"][16 * channel :][:21].tolist()
         for begin, down, right in ((5, 0, 0), (4, 0, 1), (1, 1, 0), (0, 1, 1)):
@@ -484,7 +506,9 @@ def test_depthwise_filters_and_strips(height: int, width: int) -> None:
     runs = p.fields["runs"].reshape(-1, 5)
     rows, column = p.fields["plane_h"], p.fields["column"]
     assert runs[-1].tolist() == [0] * 5
-    turn_bytes = 92 if p.fields["masked"] else 88
+    turn_bytes = (88 if stride == 1 else 112) + 4 * p.fields["masked"]
+    #: Rows and columns of outputs at a place.
+    columns = 2 // stride
     stored = set()
     for place, distance, out, code, mask in runs[:-1].tolist():
         other = code - 64 >= 13 * turn_bytes
@@ -492,7 +516,7 @@ def test_depthwise_filters_and_strips(height: int, width: int) -> None:
         first, rest = divmod(code - 64 - begin, 96 if other and column else turn_bytes)
         assert rest == 0
         for turn in range(first, 4 if other else 13):
-            step = 32 if other and column else 8
+            step = 32 if (other and column) or stride == 2 else 8
             patch = place + step * (turn - first)
             for lane in range(8):
                 if not (mask >> 2 * lane & 1 or not p.fields["masked"]):
@@ -504,16 +528,17 @@ def test_depthwise_filters_and_strips(height: int, width: int) -> None:
                     down, right = number % 2, 0
                 else:
                     at = patch + distance * second
-                    down, right = divmod(number, 2)
+                    down, right = divmod(number, columns)
                 stored_y, x = divmod((out + places[turn + 13 * other][lane]) // 8, width)
-                row, rest = divmod(at - 4 * rows * ((x - right) // 2 + 1), 4)
-                assert (x - right) % 2 == rest == 0
-                if row + down < 0:
+                row, rest = divmod(at - 4 * rows * ((x - right) // columns + 1), 4)
+                assert (x - right) % columns == rest == row % stride == 0
+                y = row // stride + down
+                if y < 0:
                     # What is above the image goes where the next turn's outputs will be.
                     assert turn == first
-                    assert stored_y == row + down + step // 4
+                    assert stored_y == y + step // 4 // stride
                 else:
-                    assert stored_y == row + down
+                    assert stored_y == y
                     stored.add((stored_y, x))
     assert stored == set(np.ndindex(height, width))
 

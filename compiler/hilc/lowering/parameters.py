@@ -5226,6 +5226,44 @@ class HilConv2dS8Mve(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilConv2dWindowsS8Mve(Parameters):
+    """The fields of ``struct hil_conv2d_windows_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_windows_s8_mve"
+
+    #: images
+    batch: int
+    #: rows of an input image
+    in_h: int
+    #: columns of an input image
+    in_w: int
+    #: rows of an output image
+    out_h: int
+    #: columns of an output image
+    out_w: int
+    #: 1 or 2
+    stride: int
+    #: rows by which the first window reaches above the image
+    pad_top: int
+    #: columns by which the first window reaches beyond the image
+    pad_left: int
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    #: outputs of a window, even, at most 36
+    columns: int
+    #: rows of outputs at a time
+    lines: int
+    #: windows of a row that reach beyond its begin
+    before: int
+    #: windows behind these that may be loaded where they lie
+    direct: int
+    #: 1: sums are rounded once
+    once: int
+    #: as the head of shallow_s8.h draws it
+    stream: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilDepthwise3x3S16Mve(Parameters):
     """The fields of ``struct hil_depthwise_3x3_s16_mve``."""
 
@@ -5384,6 +5422,8 @@ class HilDepthwiseStripsS8Mve(Parameters):
     filter_h: int
     #: the same, of columns
     filter_w: int
+    #: 1 or 2
+    stride: int
     #: rows by which the first window reaches above the image
     pad_top: int
     #: columns by which the first window reaches beyond the image

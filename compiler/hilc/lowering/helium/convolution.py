@@ -10,11 +10,14 @@ from hilc.lowering.helium.packing import (
     CHUNK,
     DEEPEST,
     FARTHEST,
+    any_of,
     bytes_of,
     columns_of,
+    few_columns,
     is_full,
     linear_of,
     pixels_of,
+    shallow_stream,
     ties,
 )
 from hilc.lowering.kernels import Parameters
@@ -26,6 +29,7 @@ from hilc.lowering.parameters import (
     HilConv2d3x3S8Mve,
     HilConv2dRgbS8Mve,
     HilConv2dS8Mve,
+    HilConv2dWindowsS8Mve,
     HilPointsS8Mve,
     HilStripsS8Mve,
 )
@@ -34,6 +38,8 @@ from hilc.lowering.parameters import (
 GATHERED, _SHORTEST_STRIP, _LONGEST_STRIP = 256, 4, 32
 #: Rows of windows: bytes of scratch that they may take, and channels at least.
 _LINES_BYTES, _FEW_CHANNELS = (8192, 4096, 2048), 6
+#: Bytes of scratch of a window of 27 values, and of its sums.
+_WINDOW_BYTES = 40
 
 
 def conv2d(form: Convolution) -> list[Parameters]:
@@ -45,7 +51,8 @@ def conv2d(form: Convolution) -> list[Parameters]:
     calls = [*_lines(form), *(call for call in made if call is not None)]
     if not calls:
         calls = [*_rgb(form), *_strips(form)]
-    return [*calls, *([] if gathered is None else [gathered])]
+    # Behind the others, which take less scratch for bands of few rows.
+    return [*calls, *([] if gathered is None else [gathered]), *_windows(form)]
 
 
 def _points(form: Convolution) -> Parameters | None:
@@ -113,6 +120,53 @@ def _rgb(form: Convolution) -> list[Parameters]:
         mve_pixels=pixels_of(taps, form.requantization, 2 if eight else 1),
     )
     return [parameters]
+
+
+def _windows(form: Convolution) -> Iterator[Parameters]:
+    """Yield filters of 3x3 pixels of three channels over some rows of outputs at a time, fewer in
+    less scratch.
+    """
+    images, window, count = form.images, form.window, form.channels
+    in_w, out_w, stride, pad_left = images.in_w, images.out_w, window.stride_h, window.pad_left
+    shape = [*(window.filter_h, window.filter_w, images.in_c, window.dilation_h, window.dilation_w)]
+    if (
+        shape != [3, 3, 3, 1, 1]
+        or stride != window.stride_w
+        or stride not in (1, 2)
+        or not few_columns(count, form.requantization)
+    ):
+        return
+    # A load of a window may not reach beyond its row; where one follows, not beyond that.
+    starts = 3 * (np.arange(out_w) * stride - pad_left)
+    direct = np.flatnonzero((starts >= 0) & (starts + CHUNK <= 3 * in_w))
+    if not direct.size or starts[-1] + 9 > 3 * in_w + 9 or starts[-1] + CHUNK > 6 * in_w:
+        return
+    weights = np.zeros((count, 2 * CHUNK), np.int8)
+    weights[:, : form.depth] = form.weights
+    stream = shallow_stream(weights.reshape(-1, 4, CHUNK), form.requantization)
+    found: set[int] = set()
+    for most in _LINES_BYTES:
+        lines = min(images.out_h, most // (_WINDOW_BYTES * out_w))
+        if lines in (0, *found):
+            continue
+        found.add(lines)
+        yield HilConv2dWindowsS8Mve(
+            batch=images.batch,
+            in_h=images.in_h,
+            in_w=in_w,
+            out_h=images.out_h,
+            out_w=out_w,
+            stride=stride,
+            pad_top=window.pad_top,
+            pad_left=pad_left,
+            in_zero_point=form.pad_value,
+            columns=count,
+            lines=lines,
+            before=int(direct[0]),
+            direct=int(direct.size),
+            once=int(any_of(form.requantization) > 0),
+            stream=stream,
+        )
 
 
 def _strips(form: Convolution) -> list[Parameters]:

@@ -47,14 +47,15 @@ _ENTRY, _PART, _CALL = 31, 8, 40
 #: The kernel of strips: bytes of scratch that they may take; the farthest shift by which a zero
 #: point moves, and that of products which saturate before it.
 _STRIPS_BYTES, _FARTHEST_MOVED, _FARTHEST_NEAR = (16384, 8192, 4096, 2048), -23, -8
-#: Turns of a run of each kind; bytes of code before them, between them, of one and of one of a last
-#: column; bytes more of one that stores in part, or shifts far.
+#: Turns of a run of each kind; bytes of code before them, between them, of one by the stride and of
+#: one of a last column; bytes more of one that stores in part, or shifts far.
 _TURNS, _OTHER_TURNS = 13, 4
-_BEFORE, _BETWEEN, _TURN_BYTES, _COLUMN_BYTES, _MORE_BYTES = 64, 8, 88, 96, 4
+_BEFORE, _BETWEEN, _COLUMN_BYTES, _MORE_BYTES = 64, 8, 96, 4
+_TURN_BYTES = {1: 88, 2: 112}
 #: Columns that may lie before an image, so that the second of a pair is in the first one.
 _FARTHEST_PADDED = 2
-#: Rows of outputs of a turn, and of one of a last column.
-_TURN_ROWS, _COLUMN_ROWS = 2, 8
+#: Rows of outputs of a turn by the stride, and of one of a last column.
+_TURN_ROWS, _COLUMN_ROWS = {1: 2, 2: 4}, 8
 
 
 def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
@@ -89,8 +90,8 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilDepthwiseStrips
     channels, filters = images.in_c, form.filters
     if (
         filters.shape[0] != channels
-        or channels % _TOGETHER
-        or (h.stride, w.stride) != (1, 1)
+        or channels < _TOGETHER
+        or (h.stride, w.stride) not in {(1, 1), (2, 2)}
         or (h.span, w.span) != (h.filter_size, w.filter_size)
         or max(h.filter_size, w.filter_size) >= _PATCH
         or w.pad_before > _FARTHEST_PADDED
@@ -99,8 +100,10 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilDepthwiseStrips
     ):
         return
     far = bool(outputs.shifts.min() < _FARTHEST_NEAR)
-    heights = [rows for rows in range(1, images.out_h + 1) if images.out_h % rows == 0]
-    found = [_Strips(rows, images.out_w, channels, far) for rows in heights]
+    # Bands are not worth it with stride 2: runs of few turns take as long as planes.
+    least = 1 if h.stride == 1 else images.out_h
+    heights = [rows for rows in range(least, images.out_h + 1) if images.out_h % rows == 0]
+    found = [_Strips(rows, images.out_w, channels, h.stride, far) for rows in heights]
     fitting = {
         max((each for each in found if each.scratch <= most), key=lambda each: each.rows)
         for most in _STRIPS_BYTES
@@ -114,6 +117,7 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilDepthwiseStrips
             images=images,
             filter_h=h.filter_size,
             filter_w=w.filter_size,
+            stride=h.stride,
             pad_top=h.pad_before,
             pad_left=w.pad_before,
             band_h=strips.rows,
@@ -156,22 +160,29 @@ class _Strips:
     rows: int
     width: int
     channels: int
+    stride: int
     far: bool
 
     @property
     def column(self) -> bool:
         """Whether the last column has turns of its own: where the others are pairs of strips."""
-        return self.width % 4 == 1 and self.rows >= _COLUMN_ROWS
+        return self.stride == 1 and self.width % 4 == 1 and self.rows >= _COLUMN_ROWS
 
     @property
     def masked(self) -> bool:
         """Whether turns compute more than there is."""
-        return self.rows == 1 or bool(self.width % 2 and not self.column)
+        beside = self.width % self.outputs and not self.column
+        return self.rows < _TURN_ROWS[self.stride] or bool(beside)
+
+    @property
+    def outputs(self) -> int:
+        """The columns of outputs of a strip."""
+        return 2 // self.stride
 
     @property
     def count(self) -> int:
         """The strips of a channel."""
-        return -(-self.width // 2)
+        return -(-self.width // self.outputs)
 
     @property
     def singles(self) -> bool:
@@ -181,7 +192,7 @@ class _Strips:
     @property
     def plane_rows(self) -> int:
         """The rows of a strip, as far as patches reach."""
-        return max(self.rows, 2) + 2
+        return (max(self.rows, _TURN_ROWS[self.stride]) - 1) * self.stride + 3
 
     @property
     def scratch(self) -> int:
@@ -200,12 +211,12 @@ class _Strips:
     @property
     def halves(self) -> int:
         """The turns in which the last strip's parts are taken."""
-        return -(-self.rows // 4)
+        return -(-self.rows // (2 * _TURN_ROWS[self.stride]))
 
     @property
     def part(self) -> int:
         """The rows from the first part of the last strip to the second."""
-        return max(self.rows - 2 * self.halves, 0)
+        return max(self.rows - _TURN_ROWS[self.stride] * self.halves, 0)
 
     @property
     def runs(self) -> list[_Run]:
@@ -216,7 +227,9 @@ class _Strips:
             runs += self._below(left, strip)
         if self.singles:
             for row, turns in _split(self.halves, _OTHER_TURNS):
-                runs.append(_Run(self.count - 1, 2 * row, 4 * self.part, turns, True))
+                top = _TURN_ROWS[self.stride] * row
+                distance = 4 * self.part * self.stride
+                runs.append(_Run(self.count - 1, top, distance, turns, True))
         if self.column:
             runs += self._below(self.count - 1, 0, other=True)
         return runs
@@ -256,11 +269,12 @@ class _Strips:
         """
         if self.column and other:
             return [(0, row + below, 0) for row in range(4) for below in (0, 4)]
-        return [(place, n // 2, n % 2) for n in range(4) for place in (0, 1)]
+        columns = self.outputs
+        return [(place, n // columns, n % columns) for n in range(4) for place in (0, 1)]
 
     def _second(self, other: bool) -> int:
         """Return how far the second place's outputs lie behind the first's."""
-        return self.part * self.line if other else 2 * self.channels
+        return self.part * self.line if other else self.outputs * self.channels
 
     @property
     def places(self) -> npt.NDArray[np.int64]:
@@ -284,14 +298,15 @@ class _Strips:
         return np.array(found)
 
     def _turn_rows(self, other: bool) -> int:
-        return _COLUMN_ROWS if self.column and other else _TURN_ROWS
+        return _COLUMN_ROWS if self.column and other else _TURN_ROWS[self.stride]
 
     def _mask(self, run: _Run) -> int:
         """Return a turn's outputs that are stored, two bits each."""
         mask = 0
         for lane, (place, row, column) in enumerate(self._lanes(run.other)):
             strip = run.strip if run.other else run.strip + place
-            inside = 2 * strip + column < self.width and run.row + row < self.rows
+            x = self.outputs * strip + column
+            inside = x < self.width and run.row + row < self.rows
             mask |= 3 << 2 * lane if inside else 0
         return mask
 
@@ -299,7 +314,7 @@ class _Strips:
     def table(self) -> npt.NDArray[np.int32]:
         """The runs as the head of the kernel draws them."""
         more = _MORE_BYTES * self.far
-        turn_bytes = _TURN_BYTES + more + _MORE_BYTES * self.masked
+        turn_bytes = _TURN_BYTES[self.stride] + more + _MORE_BYTES * self.masked
         other_bytes = _COLUMN_BYTES + more if self.column else turn_bytes
         rows = []
         for run in self.runs:
@@ -308,8 +323,8 @@ class _Strips:
             if run.other:
                 code += _TURNS * turn_bytes + _BETWEEN
             top = run.row - skipped * self._turn_rows(run.other)
-            out = top * self.line + 2 * run.strip * self.channels
-            place = 4 * self.plane_rows * (run.strip + 1) + 4 * run.row
+            out = top * self.line + self.outputs * run.strip * self.channels
+            place = 4 * self.plane_rows * (run.strip + 1) + 4 * run.row * self.stride
             rows.append((place, run.distance, out, code, self._mask(run)))
         return np.array([*rows, (0, 0, 0, 0, 0)], np.int32).reshape(-1)
 

@@ -21,10 +21,12 @@ from hilc.lowering.helium.packing import (
     any_of,
     bytes_of,
     columns_of,
+    few_columns,
     in_vectors,
     linear_of,
     pixels_of,
     quads_of,
+    shallow_stream,
     ties,
     ties_of,
     vector_weights,
@@ -52,9 +54,8 @@ from hilc.lowering.registry import Layer, lowers
 _FEW_ROWS = 2
 #: Columns of a row whose sums are requantized together.
 _MOST_SUMS = 128
-#: Rows of few elements: how many at a time; the bytes that a store reaches; the farthest shift by
-#: which a zero point moves.
-_BLOCKS, _REACHED, _FARTHEST_MOVED = (512, 256, 64), 255, -23
+#: Rows of few elements: how many at a time.
+_BLOCKS = (512, 256, 64)
 
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mve"}, roundings=Rounding)
@@ -119,15 +120,7 @@ def _many_rows(
 def _shallow(form: MatrixProduct) -> Iterator[HilShallowS8Mve]:
     """Yield rows of 8 or 16 elements by few columns, fewer rows at a time in less scratch."""
     depth, count, outputs = form.depth, form.channels, form.requantization
-    most = (_REACHED - 1) // 7
-    if (
-        depth not in (8, CHUNK)
-        or form.rows < CHUNK
-        or count % 2
-        or count > most
-        or any_of(outputs) % 2
-        or outputs.shifts.min() < _FARTHEST_MOVED
-    ):
+    if depth not in (8, CHUNK) or form.rows < CHUNK or not few_columns(count, outputs):
         return
     weights = np.zeros((count // 2, 4, CHUNK), np.int8)
     pairs = form.weights.reshape(-1, 2, depth)
@@ -136,17 +129,7 @@ def _shallow(form: MatrixProduct) -> Iterator[HilShallowS8Mve]:
     else:
         weights[:, 0::2, :depth] = pairs
         weights[:, 1::2, depth:] = pairs
-    bias, multipliers, shifts = (
-        np.broadcast_to(each, (count,)).astype(np.int64).reshape(-1, 2)
-        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
-    )
-    moved = outputs.output_range.out_zero_point << -shifts
-    parts = [
-        bytes_of(np.repeat(bias, 4, axis=1)),
-        weights.reshape(count // 2, -1),
-        bytes_of(np.hstack([multipliers, shifts, moved])),
-    ]
-    stream = np.hstack(parts).reshape(-1)
+    stream = shallow_stream(weights, outputs)
     for block in dict.fromkeys(min(most, -(-form.rows // CHUNK) * CHUNK) for most in _BLOCKS):
         yield HilShallowS8Mve(
             rows=form.rows,

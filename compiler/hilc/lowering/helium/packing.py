@@ -28,6 +28,9 @@ _VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 FARTHEST = (1 << 16) - 1
 #: Of products in 16 bits, that is shifts by which the largest of them gives 255 or more.
 _NEAR_SHIFT = 8
+#: What ``shallow_s8.h`` takes: the bytes that a store of eight rows reaches, and the farthest shift
+#: by which a zero point moves.
+_REACHED, _FARTHEST_MOVED = 255, -23
 #: The bounds of an output.
 _LEAST, _MOST = ELEMENT_TYPES["int8"].bounds
 #: What ``pixels_s8.h`` takes: chunks of depth; fours of columns as they are narrowed.
@@ -285,3 +288,28 @@ def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> Hil
         output_range=outputs.output_range,
         stream=stream.reshape(-1),
     )
+
+
+def few_columns(count: int, outputs: HilRequantization) -> bool:
+    """Return whether ``shallow_s8.h`` takes so many columns, and such outputs."""
+    return (
+        count % 2 == 0
+        and 7 * count < _REACHED
+        and any_of(outputs) % 2 == 0
+        and bool(outputs.shifts.min() >= _FARTHEST_MOVED)
+    )
+
+
+def shallow_stream(weights: npt.NDArray[np.int8], outputs: HilRequantization) -> Array:
+    """Return the packed form of each pair of columns, ``weights [pairs, 4, CHUNK]``."""
+    bias, multipliers, shifts = (
+        np.broadcast_to(each, (2 * len(weights),)).astype(np.int64).reshape(-1, 2)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
+    )
+    moved = outputs.output_range.out_zero_point << -shifts
+    parts = [
+        bytes_of(np.repeat(bias, 4, axis=1)),
+        weights.reshape(len(weights), -1),
+        bytes_of(np.hstack([multipliers, shifts, moved])),
+    ]
+    return np.hstack(parts).reshape(-1)

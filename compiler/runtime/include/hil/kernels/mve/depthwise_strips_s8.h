@@ -1,8 +1,8 @@
-/* Depthwise convolution of int8 images of whole eights of channels with filters of at most 3x3 and
- * stride 1 on Helium, as dot products over the taps: the pixels under a band of output rows are
- * laid out channel by channel in strips four columns wide, so that sixteen bytes that follow each
- * other are a patch of 4x4 pixels. Of outputs over the whole range of int8 whose values below the
- * zero point clamp.
+/* Depthwise convolution of int8 images of eight channels or more with filters of at most 3x3 on
+ * Helium, as dot products over the taps: the pixels under a band of output rows are laid out
+ * channel by channel in strips four columns wide, so that sixteen bytes that follow each other are
+ * a patch of 4x4 pixels. Of outputs over the whole range of int8 whose values below the zero point
+ * clamp.
  *
  * Tile: 8 outputs x 1 channel, of two places in the strips, which are those of two strips or of two
  * parts of one strip.
@@ -13,6 +13,7 @@
  *              8  9  10 11    f f f .   . f f f           r4 r12  lower left    q2 moved down
  *              12 13 14 15    . . . .   . . . .           r6 lr   lower right   q3 both
  *              last column of an odd number: 2x1 outputs of four patches below each other
+ *              stride 2: 4x1 outputs at each place, of four patches below each other
  *
  * Registers, at the top of a turn: the sums, from biases; q0 to q3 filters, q5 multiplier, q6 q7
  * patches, then sums; r1 r3 places; r5 outputs; r7 zero point, moved to the left as far as products
@@ -40,6 +41,8 @@
  * checked by the assembler.
  *
  * Order: bands of rows; eight channels at a time their pixels are read, then their outputs written.
+ * The last eight of a number that is no whole eights begin among those before, of which nothing is
+ * computed again.
  *
  * Bounds: at most 16 products, 16 * 128 * 128 = 2^18, and the bias, below 2^31
  * (`_check_quantized()`). Shifts are -23 to -1, so a zero point of -128 is above -2^31 when moved.
@@ -51,10 +54,10 @@
  *
  * Scratch: the strips.
  *
- * Cost: 22 instructions a turn (72 MACs of 3x3), 24 of a last column, one more where shifts are far
- * or outputs masked. Measured (`hil bench --per-layer` on mps3-an547, instructions under QEMU) a
- * MAC: 25x5x64 (kws) 0.428, 24x24x32 (vww) 0.372, 6x6x128 0.532; hil_depthwise_conv2d_s8_mve 0.536,
- * 0.465 and 0.609.
+ * Cost: 22 instructions a turn (72 MACs of 3x3), 24 of a last column, 28 with stride 2, one more
+ * where shifts are far or outputs masked. Measured (`hil bench --per-layer` on mps3-an547,
+ * instructions under QEMU) a MAC: 25x5x64 (kws) 0.428, 24x24x32 (vww) 0.372, 6x6x128 0.532;
+ * hil_depthwise_conv2d_s8_mve 0.536, 0.465 and 0.609.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
  * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
@@ -133,6 +136,20 @@ HIL_MVE_AT(hil_mve_strips, runs, 328);
     "vmladava.s8 lr, q7, q2\n"                                                                     \
     "vmladava.s8 r0, q6, q0\n"                                                                     \
     "vmladava.s8 r2, q6, q2\n"
+
+#define HIL_MVE_STRIPS_FOUR(x, first, second, third, fourth)                                       \
+    "vldrb.8 q6, [" x ", #8]\n"                                                                    \
+    "vldrb.8 q7, [" x ", #16]\n"                                                                   \
+    "vmladava.s8 " second ", q6, q0\n"                                                             \
+    "vldrb.8 q6, [" x ", #24]\n"                                                                   \
+    "vmladava.s8 " third ", q7, q0\n"                                                              \
+    "vldrb.8 q7, [" x "], #32\n"                                                                   \
+    "vmladava.s8 " fourth ", q6, q0\n"                                                             \
+    "vmladava.s8 " first ", q7, q0\n"
+#define HIL_MVE_STRIPS_SUMS_STRIDED                                                                \
+    HIL_MVE_STRIPS_BIASES                                                                          \
+    HIL_MVE_STRIPS_FOUR("r1", "r0", "r2", "r4", "r6")                                              \
+    HIL_MVE_STRIPS_FOUR("r3", "r8", "r10", "r12", "lr")
 
 /* From products in q6 and q7. */
 #define HIL_MVE_STRIPS_NEAR                                                                        \
@@ -270,12 +287,25 @@ HIL_MVE_AT(hil_mve_strips, runs, 328);
                        HIL_MVE_STRIPS_STORE_MASKED)                                                \
     HIL_MVE_STRIPS_TURNS_OF_OTHERS("7", "8", "92 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,           \
                         HIL_MVE_STRIPS_STORE_MASKED)
+#define HIL_MVE_STRIPS_STRIDED(multiply, narrow, more)                                            \
+    HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "112 + " more, HIL_MVE_STRIPS_SUMS_STRIDED, multiply, narrow,   \
+                       HIL_MVE_STRIPS_STORE)                                                       \
+    HIL_MVE_STRIPS_TURNS_OF_OTHERS("7", "8", "112 + " more, HIL_MVE_STRIPS_SUMS_STRIDED, multiply, narrow,  \
+                        HIL_MVE_STRIPS_STORE)
+#define HIL_MVE_STRIPS_STRIDED_MASKED(multiply, narrow, more)                                     \
+    HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "116 + " more, HIL_MVE_STRIPS_SUMS_STRIDED, multiply, narrow,   \
+                       HIL_MVE_STRIPS_STORE_MASKED)                                                \
+    HIL_MVE_STRIPS_TURNS_OF_OTHERS("7", "8", "116 + " more, HIL_MVE_STRIPS_SUMS_STRIDED, multiply, narrow,  \
+                        HIL_MVE_STRIPS_STORE_MASKED)
 /* clang-format on */
 
 HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_pairs, "", HIL_MVE_STRIPS_PAIRS)
 HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_singles, "", HIL_MVE_STRIPS_SINGLES)
 HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_column, "", HIL_MVE_STRIPS_COLUMN)
 HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_masked, "vmsr p0, r8\n", HIL_MVE_STRIPS_MASKED)
+HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_strided, "", HIL_MVE_STRIPS_STRIDED)
+HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_strided_masked, "vmsr p0, r8\n",
+                         HIL_MVE_STRIPS_STRIDED_MASKED)
 
 #define HIL_MVE_STRIPS_OF(name)                                                                    \
     (p->far ? (p->once ? name##_far_once(strips) : name##_far(strips))                             \
@@ -289,18 +319,18 @@ outputs = ["int8_t"]
 scratch = "4 * plane_h * (8 * strips + 9)"
 order = ["rows band_h", "pixels band_h * out_w", "channels 8"]
 reads = "channel window"
-window = {stride_h = "1", stride_w = "1"}
 code = 2000
 [cost.counts]
 band = "batch * (out_h // band_h)"
-eight = "band * in_c // 8"
+eight = "band * ((in_c + 7) // 8)"
 channel = "band * in_c"
 run = "channel * band_runs"
 turn = "channel * turns"
 column_turn = "channel * column_turns"
 masked_turn = "turn * masked"
 far_turn = "(turn + column_turn) * far"
-row = "batch * in_c // 8 * (in_h + (out_h // band_h - 1) * (filter_h - 1))"
+strided_turn = "turn * (stride - 1)"
+row = "batch * ((in_c + 7) // 8) * (in_h + (out_h // band_h - 1) * (filter_h - stride))"
 pair_of_row = "row * (in_w // 2)"
 wide_pair = "pair_of_row * (1 - gathered)"
 column_group = "eight * ((in_w + 3) // 4)"
@@ -314,6 +344,7 @@ turn = 22
 column_turn = 24
 masked_turn = 1
 far_turn = 1
+strided_turn = 6
 row = 3
 pair_of_row = 5
 wide_pair = 3
@@ -324,6 +355,7 @@ struct hil_depthwise_strips_s8_mve {
     HIL_IMAGES_FIELDS;
     int32_t filter_h; /* at most 3 */
     int32_t filter_w; /* the same, of columns */
+    int32_t stride;   /* 1 or 2 */
     int32_t pad_top;  /* rows by which the first window reaches above the image */
     int32_t pad_left; /* columns by which the first window reaches beyond the image */
     int32_t band_h;   /* output rows of a band, all alike */
@@ -518,7 +550,7 @@ HIL_INLINE void hil_depthwise_strips_s8_mve(const struct hil_depthwise_strips_s8
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;
         for (int32_t left = p->out_h; left > 0; left -= p->band_h) {
-            const int32_t rows = p->band_h - 1 + p->filter_h;
+            const int32_t rows = (p->band_h - 1) * p->stride + p->filter_h;
             if (left == p->out_h || y + rows > p->in_h) {
                 hil_mve_fill(strips_begin, around,
                              HIL_MVE_STRIPS_CHANNELS * channel_bytes / HIL_MVE_CHUNK);
@@ -526,11 +558,20 @@ HIL_INLINE void hil_depthwise_strips_s8_mve(const struct hil_depthwise_strips_s8
             shared.filters = p->filters;
             shared.scales = p->scales;
             for (int32_t channel = 0; channel < p->in_c; channel += HIL_MVE_STRIPS_CHANNELS) {
-                hil_mve_strips_lay_out(p, in + channel, y, rows, strips_begin);
-                shared.strips = strips_begin;
+                const int whole = p->in_c % HIL_MVE_STRIPS_CHANNELS == 0 ||
+                                  channel + HIL_MVE_STRIPS_CHANNELS <= p->in_c;
+                const int32_t count =
+                    whole ? HIL_MVE_STRIPS_CHANNELS : p->in_c % HIL_MVE_STRIPS_CHANNELS;
+                const int32_t before = HIL_MVE_STRIPS_CHANNELS - count;
+                hil_mve_strips_lay_out(p, in + channel - before, y, rows, strips_begin);
+                shared.strips = strips_begin + before * channel_bytes;
                 shared.out = out + channel;
-                shared.end = shared.filters + 16 * HIL_MVE_STRIPS_CHANNELS;
-                if (p->masked) {
+                shared.end = shared.filters + 16 * count;
+                if (p->stride == 2 && p->masked) {
+                    HIL_MVE_STRIPS_OF(hil_mve_strips_strided_masked);
+                } else if (p->stride == 2) {
+                    HIL_MVE_STRIPS_OF(hil_mve_strips_strided);
+                } else if (p->masked) {
                     HIL_MVE_STRIPS_OF(hil_mve_strips_masked);
                 } else if (p->column) {
                     HIL_MVE_STRIPS_OF(hil_mve_strips_column);
@@ -540,7 +581,7 @@ HIL_INLINE void hil_depthwise_strips_s8_mve(const struct hil_depthwise_strips_s8
                     HIL_MVE_STRIPS_OF(hil_mve_strips_pairs);
                 }
             }
-            y += p->band_h;
+            y += p->band_h * p->stride;
             out += p->band_h * line;
         }
         in += p->in_h * p->in_w * p->in_c;

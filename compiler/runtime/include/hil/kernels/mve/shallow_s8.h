@@ -35,9 +35,9 @@
  *
  * Scratch: pixels and sums of a block.
  *
- * Cost: 12 instructions for four pixels and two columns with depth 8, 14 with depth 16; 19 for 16
- * outputs, 21 with far shifts. Measured (`hil bench --per-layer` on mps3-an547,
- * instructions under QEMU) an output: 48x48x8 to 16 (vww) 2.96, 24x24x16 to 32 3.22;
+ * Cost: 12 instructions for four pixels and two columns with depth 8, 14 with depth 16; 18.5 for 16
+ * outputs, 20.5 with far shifts. Measured (`hil bench --per-layer` on mps3-an547,
+ * instructions under QEMU) an output: 48x48x8 to 16 (vww) 2.82, 24x24x16 to 32 3.10;
  * hil_pixels_s8_mve 3.63 and 3.66.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
@@ -56,9 +56,12 @@
 #define HIL_MVE_SHALLOW_FOUR(pixels)                                                               \
     "ldmia r11, {r0, r2, r4, r6, r8, r10, r12, lr}\n" pixels                                       \
     "stmia r3!, {r0, r2, r4, r6, r8, r10, r12, lr}\n"
-#define HIL_MVE_SHALLOW_8                                                                          \
+/* Of the first pair of columns the pixels are also laid out. */
+#define HIL_MVE_SHALLOW_PLAIN(q) ""
+#define HIL_MVE_SHALLOW_KEPT(q) "vstrb.8 " q ", [r7], #16\n"
+#define HIL_MVE_SHALLOW_8(KEPT)                                                                        \
     "vldrb.8 q0, [r1], #16\n"                                                                      \
-    "vldrb.8 q1, [r1], #16\n"                                                                      \
+    "vldrb.8 q1, [r1], #16\n" KEPT("q0") KEPT("q1")                                                 \
     "vmladava.s8 r0, q0, q4\n"                                                                     \
     "vmladava.s8 r2, q0, q5\n"                                                                     \
     "vmladava.s8 r4, q1, q4\n"                                                                     \
@@ -67,11 +70,11 @@
     "vmladava.s8 r10, q0, q7\n"                                                                    \
     "vmladava.s8 r12, q1, q6\n"                                                                    \
     "vmladava.s8 lr, q1, q7\n"
-#define HIL_MVE_SHALLOW_16                                                                         \
+#define HIL_MVE_SHALLOW_16(KEPT)                                                                       \
     "vldrb.8 q0, [r1], #16\n"                                                                      \
     "vldrb.8 q1, [r1], #16\n"                                                                      \
     "vldrb.8 q2, [r1], #16\n"                                                                      \
-    "vldrb.8 q3, [r1], #16\n"                                                                      \
+    "vldrb.8 q3, [r1], #16\n" KEPT("q0") KEPT("q1") KEPT("q2") KEPT("q3")                                                                      \
     "vmladava.s8 r0, q0, q4\n"                                                                     \
     "vmladava.s8 r2, q1, q4\n"                                                                     \
     "vmladava.s8 r4, q2, q4\n"                                                                     \
@@ -82,12 +85,13 @@
     "vmladava.s8 lr, q3, q5\n"
 
 /* `sixteens` times sixteen pixels. */
-#define HIL_MVE_SHALLOW_FUNCTION(name, pixels)                                                     \
+#define HIL_MVE_SHALLOW_FUNCTION(name, pixels, place)                                                     \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *x __attribute__((unused)), const int8_t *pair __attribute__((unused)),       \
-        int32_t *sums __attribute__((unused)), int32_t sixteens __attribute__((unused))) {         \
+        int32_t *sums __attribute__((unused)), int32_t sixteens __attribute__((unused)),           \
+        int8_t *kept __attribute__((unused))) {                                                    \
         __asm__("push {r4-r11, lr}\n"                                                              \
-                "vpush {d8-d15}\n"                                                                 \
+                "vpush {d8-d15}\n" place                                                           \
                 "mov r11, r1\n"                                                                    \
                 "mov r1, r0\n"                                                                     \
                 "mov r5, r3\n"                                                                     \
@@ -106,8 +110,14 @@
                 "pop {r4-r11, pc}\n");                                                             \
     }
 
-HIL_MVE_SHALLOW_FUNCTION(hil_mve_shallow_8, HIL_MVE_SHALLOW_8)
-HIL_MVE_SHALLOW_FUNCTION(hil_mve_shallow_16, HIL_MVE_SHALLOW_16)
+/* What is behind the registers that were saved. */
+#define HIL_MVE_SHALLOW_PLACE "ldr r7, [sp, #100]\n"
+HIL_MVE_SHALLOW_FUNCTION(hil_mve_shallow_8, HIL_MVE_SHALLOW_8(HIL_MVE_SHALLOW_PLAIN), "")
+HIL_MVE_SHALLOW_FUNCTION(hil_mve_shallow_16, HIL_MVE_SHALLOW_16(HIL_MVE_SHALLOW_PLAIN), "")
+HIL_MVE_SHALLOW_FUNCTION(hil_mve_shallow_8_kept, HIL_MVE_SHALLOW_8(HIL_MVE_SHALLOW_KEPT),
+                         HIL_MVE_SHALLOW_PLACE)
+HIL_MVE_SHALLOW_FUNCTION(hil_mve_shallow_16_kept, HIL_MVE_SHALLOW_16(HIL_MVE_SHALLOW_KEPT),
+                         HIL_MVE_SHALLOW_PLACE)
 
 /* Eight pixels' outputs of two columns from their sums, in q0. */
 #define HIL_MVE_SHALLOW_PRODUCTS(multiply)                                                         \
@@ -134,16 +144,26 @@ HIL_MVE_SHALLOW_FUNCTION(hil_mve_shallow_16, HIL_MVE_SHALLOW_16)
     "vrshl.s32 q2, %[s0]\n"                                                                        \
     "vrshl.s32 q3, %[s1]\n"                                                                        \
     HIL_MVE_SHALLOW_NARROW
+#define HIL_MVE_SHALLOW_EIGHT(multiply, narrow)                                                    \
+    HIL_MVE_SHALLOW_PRODUCTS(multiply) narrow                                                      \
+    "vqmovnb.s16 q0, q0\n"                                                                         \
+    "vqmovnt.s16 q0, q1\n"
+#define HIL_MVE_SHALLOW_STORE                                                                      \
+    "vstrb.8 q0, [%[out], %q[offsets]]\n"                                                          \
+    "add %[out], %[step]\n"
+/* Two eights in a turn, of which an odd number leaves out the first. */
 #define HIL_MVE_SHALLOW_OUTPUTS(multiply, narrow)                                                  \
-    __asm__ volatile("dls lr, %[eights]\n"                                                         \
+    __asm__ volatile("dls lr, %[turns]\n"                                                          \
+                     "tst %[eights], #1\n"                                                         \
+                     "bne 3f\n"                                                                    \
                      "b 2f\n"                                                                      \
                      "1:\n"                                                                        \
-                     "vstrb.8 q0, [%[out], %q[offsets]]\n"                                         \
-                     "add %[out], %[step]\n"                                                       \
+                     HIL_MVE_SHALLOW_STORE                                                         \
                      "2:\n"                                                                        \
-                     HIL_MVE_SHALLOW_PRODUCTS(multiply) narrow                                     \
-                     "vqmovnb.s16 q0, q0\n"                                                        \
-                     "vqmovnt.s16 q0, q1\n"                                                        \
+                     HIL_MVE_SHALLOW_EIGHT(multiply, narrow)                                       \
+                     HIL_MVE_SHALLOW_STORE                                                         \
+                     "3:\n"                                                                        \
+                     HIL_MVE_SHALLOW_EIGHT(multiply, narrow)                                       \
                      "le lr, 1b\n"                                                                 \
                      "vmrs %[kept], p0\n"                                                          \
                      "vmsr p0, %[mask]\n"                                                          \
@@ -151,10 +171,10 @@ HIL_MVE_SHALLOW_FUNCTION(hil_mve_shallow_16, HIL_MVE_SHALLOW_16)
                      "vstrbt.8 q0, [%[out], %q[offsets]]\n"                                        \
                      "vmsr p0, %[kept]\n"                                                          \
                      : [sums] "+&r"(sums), [out] "+&r"(out), [kept] "=&r"(kept)                    \
-                     : [eights] "r"(eights), [mask] "r"(mask), [step] "r"(8 * columns),            \
+                     : [turns] "r"((eights + 1) / 2), [eights] "r"(eights), [mask] "r"(mask), [step] "r"(8 * columns),            \
                        [m0] "w"(m0), [m1] "w"(m1), [s0] "r"(scale[2]), [s1] "r"(scale[3]),         \
                        [z0] "r"(scale[4]), [z1] "r"(scale[5]), [offsets] "w"(offsets)              \
-                     : "q0", "q1", "q2", "q3", "lr", "memory")
+                     : "q0", "q1", "q2", "q3", "lr", "cc", "memory")
 /* clang-format on */
 
 /*@kernel
@@ -216,27 +236,47 @@ HIL_INLINE void hil_shallow_s8_mve_store(int32_t once, int32_t columns, const in
     }
 }
 
+typedef void hil_mve_shallow_function(const int8_t *x, const int8_t *pair, int32_t *sums,
+                                      int32_t sixteens, int8_t *kept);
+
+/* The outputs of all pairs of columns for some rows, of which `first` takes the first pair. It may
+ * keep the rows where the others read them. */
+HIL_INLINE void hil_mve_shallow_pairs(hil_mve_shallow_function *first,
+                                      hil_mve_shallow_function *function, int32_t once,
+                                      int32_t columns, const int8_t *stream, const int8_t *from,
+                                      int8_t *pixels, int32_t *sums, int8_t *out, int32_t rows) {
+    first(from, stream, sums, (rows + 15) / 16, pixels);
+    for (int32_t column = 0;;) {
+        const void *const scales = stream + 96;
+        const int32_t *const scale = (const int32_t *)scales;
+        hil_shallow_s8_mve_store(once, columns, sums, scale, out + column, rows);
+        column += 2;
+        if (column == columns) {
+            return;
+        }
+        stream += HIL_MVE_SHALLOW_PAIR_BYTES;
+        function(pixels, stream, sums, (rows + 15) / 16, pixels);
+    }
+}
+
 HIL_INLINE void hil_shallow_s8_mve(const struct hil_shallow_s8_mve *p, const int8_t *in,
                                    int8_t *out, void *scratch) {
+    hil_mve_shallow_function *const function =
+        p->depth == 8 ? hil_mve_shallow_8 : hil_mve_shallow_16;
+    hil_mve_shallow_function *const kept =
+        p->depth == 8 ? hil_mve_shallow_8_kept : hil_mve_shallow_16_kept;
     int32_t *const sums = (int32_t *)scratch;
     int8_t *const pixels = (int8_t *)scratch + 8 * p->block;
     for (int32_t row = 0; row < p->rows; row += p->block) {
         const int32_t left = p->rows - row;
         const int32_t rows = left < p->block ? left : p->block;
-        /* What lies behind the last pixels gives sums that are not stored. */
-        hil_mve_copy(pixels, in, rows * p->depth / HIL_MVE_CHUNK);
-        hil_mve_copy_chunks(pixels + (rows * p->depth & -HIL_MVE_CHUNK),
-                            in + (rows * p->depth & -HIL_MVE_CHUNK),
-                            rows * p->depth % HIL_MVE_CHUNK, HIL_MVE_CHUNK);
-        const int8_t *pair = p->stream;
-        for (int32_t column = 0; column < p->columns; column += 2) {
-            (p->depth == 8 ? hil_mve_shallow_8 : hil_mve_shallow_16)(pixels, pair, sums,
-                                                                     (rows + 15) / 16);
-            const void *const scales = pair + 96;
-            const int32_t *const scale = (const int32_t *)scales;
-            hil_shallow_s8_mve_store(p->once, p->columns, sums, scale, out + column, rows);
-            pair += HIL_MVE_SHALLOW_PAIR_BYTES;
+        const int whole = rows % 16 == 0;
+        if (!whole) {
+            /* What lies behind the last pixels gives sums that are not stored. */
+            hil_mve_copy_chunks(pixels, in, rows * p->depth, HIL_MVE_CHUNK);
         }
+        hil_mve_shallow_pairs(whole ? kept : function, function, p->once, p->columns, p->stream,
+                              whole ? in : pixels, pixels, sums, out, rows);
         in += rows * p->depth;
         out += rows * p->columns;
     }
