@@ -160,7 +160,7 @@ def test_groups_are_laid_out_that_may_be_in_the_cheapest_path(seed: int) -> None
         ]
         groups.append(alternatives(same, bounds))
         every[one.last] += same
-    found = _laid_out(singles, groups, worth)
+    found = _laid_out(singles, groups, lambda options: _cheapest(options, worth))
     expected = _cheapest(every, worth)
     assert found is not None
     assert expected is not None
@@ -612,6 +612,8 @@ class Point:
     compression: int = 0
     measured: bool = False
     in_place: bool = True
+    #: Whether its segments keep the bound together.
+    fits: bool = True
 
     #: Of its kernels, as those of a segment.
     speed_only: bool = False
@@ -663,6 +665,10 @@ class Points:
             key=lambda p: (p.cost + objective.flash_worth * p.flash, p.memory_bound),
             default=None,
         )
+
+    def cheapest_together(self, point: Point, objective: Objective) -> Point | None:
+        within = [p for p in self.points if p.fits and p.memory_bound <= point.memory_bound]
+        return None if point.fits else min(within, key=lambda p: p.cost, default=None)
 
 
 def point_of(program: PlannedProgram) -> Any:
@@ -721,6 +727,18 @@ def test_other_kernels_may_let_an_output_be_where_the_input_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     points = [Point(1000, 1, in_place=False), Point(1000, 2), Point(500, 9, in_place=False)]
+    frontier, _ = frontier_of(monkeypatch, points)
+    found: list[Any] = list(frontier.partitions())
+    assert found == points
+
+
+def test_other_segments_may_keep_a_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        Point(1000, 1, fits=False),
+        Point(1000, 2),
+        Point(500, 3, fits=False, in_place=False),
+        Point(500, 4, fits=False),
+    ]
     frontier, _ = frontier_of(monkeypatch, points)
     found: list[Any] = list(frontier.partitions())
     assert found == points

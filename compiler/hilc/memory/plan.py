@@ -95,6 +95,8 @@ class Planner:
         self._scratch_in_pool = scratch_in_pool
         #: Pools; one without a limit by default.
         self._memory = tuple(memory) or (PoolSpec(),)
+        #: Whether one pool has all tensors and scratch.
+        self.one_pool = scratch_in_pool and len(self._memory) == 1
         _check_memory(self._memory, scratch_in_pool)
         _check_pins(graph, io_in_pool, keep_inputs, pins, self._memory)
         self._given = graph

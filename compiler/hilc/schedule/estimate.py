@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from hilc.external import ExternalCall
@@ -25,11 +25,14 @@ from hilc.memory.allocate import ALIGNMENT, Block, align, lower_bound
 from hilc.memory.liveness import Liveness, Neighbours, may_overlap, reads_of, under_scratch
 from hilc.memory.plan import Planner, Program
 from hilc.ops import OPS
+from hilc.schedule.offsets import Offsets, Passage
 from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.schedule.tuning import Tuning
 from hilc.target import Cpu
 
 _Call = KernelCall | ExternalCall
+
+_NO_PIN = (None, None)
 
 #: More bytes than any program takes.
 UNLIMITED = 1 << 62
@@ -92,12 +95,35 @@ class Segment(Sketch):
     names: tuple[str, ...]
     #: Whether its output can have the same buffer as its first input, if that is not read later.
     in_place: bool
+    #: By the id of a value that is not read later what its offset permits that of the output, and
+    #: the id of that; empty where nothing is known.
+    passages: Mapping[int, Passage] = field(default_factory=dict)
+    output: int | None = None
+
+    def after(self, value: int | None, offsets: Offsets | None, limit: int) -> Offsets | None:
+        """Return the offsets of the output in ``limit`` bytes, none where there is no room, given
+        those of ``value``; None for any.
+        """
+        if (passage := self.passages.get(value or 0)) is not None:
+            return passage.after(offsets, limit)
+        first = next(iter(self.passages.values()), None)
+        return None if first is None else first.after(None, limit)
 
     def cost_at(self, flash_worth: float) -> float:
         """Return the cost in instructions, with a price of ``flash_worth`` instructions per byte of
         flash.
         """
         return self.cost + flash_worth * self.flash
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What a segment's memory is known to be; see :class:`Segment`."""
+
+    bound: int
+    in_place: bool
+    passages: Mapping[int, Passage]
+    output: int | None
 
 
 class Estimator:
@@ -111,6 +137,8 @@ class Estimator:
         self, planner: Planner, tuning: Tuning | None, optimize: str, policy: SearchPolicy
     ) -> None:
         self._lowering = planner.lowering
+        #: Whether tensors and scratch are in one pool, where their offsets depend on each other.
+        self._one_pool = planner.one_pool
         self._policy = policy
         self._optimize = optimize
         self._costs = _Costs(planner.lowering.cpu, tuning)
@@ -147,7 +175,8 @@ class Estimator:
         segments: list[Segment] = []
         for position, call in enumerate(calls):
             used = (call,) if isinstance(call, KernelCall) else ()
-            memory_bound, in_place = self._memory_bound(step, step, call, reads, node.outputs)
+            memory = self._memory(step, step, call, reads, node.outputs)
+            memory_bound = memory.bound
             if OPS[node.op].fed:
                 # Only a group takes in rows that are fed.
                 memory_bound = UNLIMITED
@@ -163,7 +192,9 @@ class Estimator:
                 kernel=position,
                 group=None,
                 names=(node.name,),
-                in_place=in_place,
+                in_place=memory.in_place,
+                passages=memory.passages,
+                output=memory.output,
             )
             # Dominated: neither cheaper, nor with less memory, nor smaller.
             if not any(
@@ -182,9 +213,9 @@ class Estimator:
         parts = {key: size for stage in stages for key, size in self._arrays(stage).items()}
         parts.update((id(stage), self._band_bytes(stage.kernel)) for stage in stages)
         parts[group] = self._policy.group_entry_bytes * call.count
-        memory_bound, in_place = self._memory_bound(first, last, call, call.inputs, call.outputs)
+        memory = self._memory(first, last, call, call.inputs, call.outputs)
         return Segment(
-            memory_bound=memory_bound,
+            memory_bound=memory.bound,
             calls=stages,
             first=first,
             last=last,
@@ -194,7 +225,9 @@ class Estimator:
             kernel=0,
             group=group,
             names=group.nodes,
-            in_place=in_place,
+            in_place=memory.in_place,
+            passages=memory.passages,
+            output=memory.output,
         )
 
     @property
@@ -262,17 +295,15 @@ class Estimator:
             self._neighbours[first, last] = self._liveness.neighbours(first, last)
         return self._neighbours[first, last]
 
-    def _memory_bound(
+    def _memory(
         self,
         first: int,
         last: int,
         call: KernelCall | ExternalCall | FusedCall,
         reads: Sequence[str],
         writes: Sequence[str],
-    ) -> tuple[int, bool]:
-        """Return the memory lower bound of a segment, and whether it is
-        :attr:`Segment.in_place`.
-        """
+    ) -> _Memory:
+        """Return what a segment's memory is known to be without a plan."""
         alive = self._alive(first, last)
         # As in a plan of this step, with the steps before and after it.
         blocks = [Block(v.tensor.nbytes, 0, 2, *v.pin) for v in alive.around]
@@ -297,7 +328,20 @@ class Estimator:
                 (index[id(operand)], len(values)): forbidden
                 for operand, forbidden in under_scratch(self._lowering, call, reads, dying)
             }
-        return lower_bound(blocks, overlaps), in_place
+        passages: dict[int, Passage] = {}
+        output = id(alive.starting[0]) if len(alive.starting) == 1 else None
+        if output is not None and self._one_pool and not any(v.pin != _NO_PIN for v in values):
+            output_bytes, place = alive.starting[0].tensor.nbytes, index[output]
+            for value in alive.ending:
+                own = index[id(value)]
+                passages[id(value)] = Passage(
+                    value.tensor.nbytes,
+                    output_bytes,
+                    call.scratch_bytes,
+                    overlaps.get((own, place)),
+                    overlaps.get((own, len(values))),
+                )
+        return _Memory(lower_bound(blocks, overlaps), in_place, passages, output)
 
     # -- flash ----------------------------------------------------------------------------------
 

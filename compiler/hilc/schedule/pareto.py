@@ -165,13 +165,21 @@ class ParetoFrontier:
         bound: int | None = None
         while (partition := self._next(bound, objective)) is not None:
             yield partition
-            bound = partition.memory_bound
+            found = [partition]
             # Outputs that cannot share an input's buffer may leave no bytes for scratch; other
             # kernels may permit it.
-            other = self.partitioner.cheapest(bound, objective, in_place=True)
+            other = self.partitioner.cheapest(partition.memory_bound, objective, in_place=True)
             if other is not None and other.segments != partition.segments:
+                found.append(other)
                 yield other
-                bound = other.memory_bound
+            # Where its segments do not keep the bound together, others may.
+            together = self.partitioner.cheapest_together(partition, objective)
+            while together is not None:
+                if all(together.segments != before.segments for before in found[-2:]):
+                    found.append(together)
+                    yield together
+                together = self.partitioner.cheapest_together(together, objective)
+            bound = found[-1].memory_bound
 
     def _next(self, bound: int | None, objective: Objective) -> Partition | None:
         """Return the cheapest partition with clearly less than ``bound`` bytes, or at least a

@@ -7,7 +7,7 @@ sum, in fractions of the limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.lowering.choice import Choice, Group
+from hilc.memory.allocate import align
 from hilc.memory.plan import Planner
 from hilc.schedule.estimate import UNLIMITED, Estimator, Segment
 from hilc.schedule.groups import FusedGroups, GroupsOfLayers, Objective, Rest
+from hilc.schedule.offsets import Offsets, covers
 from hilc.schedule.policy import SearchPolicy
 from hilc.schedule.tuning import Tuning
 from hilc.transforms.feed import fed_node
@@ -88,13 +90,38 @@ class Partitioner:
     def cheapest(
         self, limit: int | None, objective: Objective, *, in_place: bool = False
     ) -> Partition | None:
-        """Return the cheapest partition within ``limit`` bytes; None if there is none.
+        """Return the cheapest partition whose segments keep ``limit`` bytes, each by itself; None
+        if there is none.
 
         With ``in_place`` kernels whose outputs cannot have an input's buffer are excluded, for
         layers that have others.
         """
         if limit is None and self._is_fed:
             limit = UNLIMITED - 1
+        singles, groups = self._options(limit, objective, in_place=in_place)
+        segments = self._cheapest(singles, groups, objective)
+        return None if segments is None else self._partition(segments)
+
+    def cheapest_together(self, partition: Partition, objective: Objective) -> Partition | None:
+        """Return the cheapest partition whose segments keep the memory lower bound of ``partition``
+        one after the other, as far as offsets are known; None if that is ``partition``, or if there
+        is none.
+        """
+        limit = align(partition.memory_bound)
+        if _fit_together(partition.segments, limit):
+            return None
+        singles, groups = self._options(limit, objective)
+
+        def cheapest(options: Sequence[Sequence[_Option]]) -> Sequence[_Option] | None:
+            return _cheapest_together(options, objective.flash_worth, limit)
+
+        segments = _laid_out(singles, groups, cheapest)
+        return None if segments is None else self._partition(segments)
+
+    def _options(
+        self, limit: int | None, objective: Objective, *, in_place: bool = False
+    ) -> tuple[list[list[Segment]], Sequence[GroupsOfLayers]]:
+        """Return the segments that keep a limit: single layers, and groups."""
         singles = [[s for s in found if objective.permits(s)] for found in self.singles]
         groups = self._groups.within(limit, objective, singles)
         alone: list[list[Segment]] = []
@@ -103,8 +130,7 @@ class Partitioner:
             if in_place and any(s.in_place for s in within):
                 within = [s for s in within if s.in_place]
             alone.append(within)
-        segments = self._cheapest(alone, groups, objective)
-        return None if segments is None else self._partition(segments)
+        return alone, groups
 
     def _cheapest(
         self,
@@ -112,7 +138,9 @@ class Partitioner:
         groups: Sequence[GroupsOfLayers],
         objective: Objective,
     ) -> list[Segment] | None:
-        segments = _laid_out(singles, groups, objective.flash_worth)
+        segments = _laid_out(
+            singles, groups, lambda options: _cheapest(options, objective.flash_worth)
+        )
         limit, flash_bytes = objective.flash_limit, self.estimator.flash_bytes
         if segments is None or limit is None or flash_bytes(segments) <= limit:
             return segments
@@ -124,7 +152,8 @@ class Partitioner:
             if flash_bytes(found) <= limit:
                 return found
         # Sizes are rounded, that of the last one too.
-        least = _laid_out(options, (), self._policy.least_flash_worth)
+        worth = self._policy.least_flash_worth
+        least = _laid_out(options, (), lambda options: _cheapest(options, worth))
         return least if least and flash_bytes(least) <= limit else None
 
     def _partition(self, segments: Sequence[Segment]) -> Partition:
@@ -178,10 +207,12 @@ def _decoded_in_little(singles: Sequence[Sequence[Segment]], room: int) -> list[
 
 
 def _laid_out(
-    singles: Sequence[Sequence[Segment]], groups: Sequence[GroupsOfLayers], flash_worth: float
+    singles: Sequence[Sequence[Segment]],
+    groups: Sequence[GroupsOfLayers],
+    cheapest: Callable[[Sequence[Sequence[_Option]]], Sequence[_Option] | None],
 ) -> list[Segment] | None:
-    """Return the cheapest path through ``singles`` and ``groups``, of which those are laid out that
-    may be in it.
+    """Return the ``cheapest`` path through ``singles`` and ``groups``, of which those are laid out
+    that may be in it.
 
     Where it has none that are not laid out, whose lower bounds it takes, it is the cheapest of all;
     of equals the first, as it would be if all were laid out.
@@ -190,7 +221,7 @@ def _laid_out(
         options: list[list[_Option]] = [[*found] for found in singles]
         for own in groups:
             options[own.last] += own.options
-        path = _cheapest(options, flash_worth)
+        path = cheapest(options)
         if path is None:
             return None
         rest = [one.groups for one in path if isinstance(one, Rest)]
@@ -219,6 +250,66 @@ def _cheapest(options: Sequence[Sequence[_Option]], flash_worth: float) -> list[
                 found = cost, bound, [*before[2], segment]
         best.append(found)
     return None if best[-1] is None else best[-1][2]
+
+
+def _fit_together(segments: Sequence[Segment], limit: int) -> bool:
+    """Return whether consecutive segments have offsets for the tensors between them in ``limit``
+    bytes, as far as these are known.
+    """
+    offsets: Offsets | None = None
+    value: int | None = None
+    for segment in segments:
+        offsets, value = segment.after(value, offsets, limit), segment.output
+        if offsets == ():
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Path:
+    """Segments from the first layer on, and the offsets at which the output of the last can be."""
+
+    cost: float
+    memory_bound: int
+    offsets: Offsets | None
+    value: int | None
+    segments: tuple[_Option, ...]
+
+
+def _cheapest_together(
+    options: Sequence[Sequence[_Option]], flash_worth: float, limit: int, most: int = 12
+) -> list[_Option] | None:
+    """Return the same as :func:`_cheapest` of the paths whose segments fit together; of groups that
+    are not laid out nothing is known, so they fit.
+
+    Of paths to a layer the ``most`` cheapest are kept that no cheaper one is better than in offsets
+    too, so a path may be missed.
+    """
+    best = [[_Path(0.0, 0, None, None, ())]]
+    for segments in options:
+        found: dict[tuple[Offsets | None, int | None], _Path] = {}
+        for segment in segments:
+            extra = segment.cost_at(flash_worth)
+            for path in best[segment.first]:
+                offsets: Offsets | None = None
+                output: int | None = None
+                if isinstance(segment, Segment):
+                    offsets = segment.after(path.value, path.offsets, limit)
+                    output = segment.output
+                if offsets == ():
+                    continue
+                key = offsets, output
+                cost, bound = path.cost + extra, max(path.memory_bound, segment.memory_bound)
+                known = found.get(key)
+                if known is None or (cost, bound) < (known.cost, known.memory_bound):
+                    found[key] = _Path(cost, bound, *key, (*path.segments, segment))
+        kept: list[_Path] = []
+        for path in sorted(found.values(), key=lambda path: (path.cost, path.memory_bound)):
+            better = any(p.value == path.value and covers(p.offsets, path.offsets) for p in kept)
+            if not better and len(kept) < most:
+                kept.append(path)
+        best.append(kept)
+    return list(best[-1][0].segments) if best[-1] else None
 
 
 def _cheapest_of_each_size(
