@@ -190,7 +190,8 @@ def test_partitions_are_those_of_all_groups_laid_out(
     def checked(self: GroupsOfLayers) -> None:
         before, count = getattr(self, "rest", None), len(self.found)
         lay_out(self)
-        for segment in self.found[count:] if before else ():
+        for segment in self.found[count:] if before is not None else ():
+            assert before is not None
             assert before.cost <= segment.cost
             assert before.priced <= segment.cost_at(objective.flash_worth)
             assert before.memory_bound <= segment.memory_bound
