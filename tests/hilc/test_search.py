@@ -208,7 +208,9 @@ def test_partitions_are_those_of_all_groups_laid_out(
         ]
     assert found["some"] == found["all"]
     assert len(found["all"]) > 5
-    assert 0 < laid_out["some"] < laid_out["all"]
+    # Partitions of little flash alone that fit together may need all of them.
+    most = laid_out["all"] - (objective.flash_worth < 1e6)
+    assert 0 < laid_out["some"] <= most
 
 
 def test_groups_save_what_kernels_cannot():
