@@ -232,6 +232,13 @@ def test_a_tighter_limit_never_gives_a_faster_program():
     assert instructions[0] == goals().fastest.instructions < instructions[-1]
 
 
+def test_groups_without_kernels_of_their_bands_are_passed_over():
+    """Some kernels that a Cortex-M3 has for speed compute whole images alone."""
+    path = models.model_path("kws")
+    library = hilc.compile(path, cpu="cortex-m3", ram=14_000, io_in_pool=True)
+    assert library.modules[0].workspace_bytes <= 14_000
+
+
 def test_a_limit_is_kept_and_its_cost_reported():
     fastest = goals().fastest
     limit = int(0.95 * fastest.workspace_bytes)

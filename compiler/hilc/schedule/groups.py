@@ -368,7 +368,9 @@ class FusedGroups:
             if len(calls) < len(outlines):
                 # Its layouts say whether it has kernels.
                 bound = 0
-            one = all(a is b for found in calls for a, b in zip(calls[0], found, strict=True))
+            one = bool(calls) and all(
+                a is b for found in calls for a, b in zip(calls[0], found, strict=True)
+            )
             self._sketches[group] = Sketch(bound, calls[0] if one else ())
         sketch = self._sketches[group]
         return sketch if sketch.memory_bound > limit else None
