@@ -83,16 +83,9 @@ def _rgb(form: Convolution) -> list[Parameters]:
     """Lower filters of 3x3 pixels of three channels, rows of whole groups of windows."""
     images, window, count = form.images, form.window, form.channels
     in_w, out_w, stride, pad_left = images.in_w, images.out_w, window.stride_h, window.pad_left
-    shape = [*(window.filter_h, window.filter_w, images.in_c, window.dilation_h, window.dilation_w)]
     eight = count == 8
     group = 4 if eight else 2
-    if (
-        shape != [3, 3, 3, 1, 1]
-        or stride != window.stride_w
-        or stride not in (1, 2)
-        or (count % CHUNK and not eight)
-        or out_w % group
-    ):
+    if not _is_3x3_of_three(form) or (count % CHUNK and not eight) or out_w % group:
         return []
     # A load of a group's last window may not reach beyond its row.
     starts = 3 * (np.arange(0, out_w, group) * stride - pad_left)
@@ -122,24 +115,33 @@ def _rgb(form: Convolution) -> list[Parameters]:
     return [parameters]
 
 
+def _is_3x3_of_three(form: Convolution) -> bool:
+    """Return whether filters of 3x3 pixels of three channels go on by one pixel, or by two, both
+    ways.
+    """
+    window = form.window
+    filters = window.filter_h, window.filter_w, form.images.in_c
+    dilations = window.dilation_h, window.dilation_w
+    return (
+        filters == (3, 3, 3)
+        and dilations == (1, 1)
+        and window.stride_h == window.stride_w
+        and window.stride_h in (1, 2)
+    )
+
+
 def _windows(form: Convolution) -> Iterator[Parameters]:
     """Yield filters of 3x3 pixels of three channels over some rows of outputs at a time, fewer in
     less scratch.
     """
     images, window, count = form.images, form.window, form.channels
     in_w, out_w, stride, pad_left = images.in_w, images.out_w, window.stride_h, window.pad_left
-    shape = [*(window.filter_h, window.filter_w, images.in_c, window.dilation_h, window.dilation_w)]
-    if (
-        shape != [3, 3, 3, 1, 1]
-        or stride != window.stride_w
-        or stride not in (1, 2)
-        or not few_columns(count, form.requantization)
-    ):
+    if not _is_3x3_of_three(form) or not few_columns(count, form.requantization):
         return
     # A load of a window may not reach beyond its row; where one follows, not beyond that.
     starts = 3 * (np.arange(out_w) * stride - pad_left)
     direct = np.flatnonzero((starts >= 0) & (starts + CHUNK <= 3 * in_w))
-    if not direct.size or starts[-1] + 9 > 3 * in_w + 9 or starts[-1] + CHUNK > 6 * in_w:
+    if not direct.size or starts[-1] > 3 * in_w or starts[-1] + CHUNK > 6 * in_w:
         return
     weights = np.zeros((count, 2 * CHUNK), np.int8)
     weights[:, : form.depth] = form.weights
