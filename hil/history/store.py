@@ -317,17 +317,24 @@ def _version(database: sqlite3.Connection) -> int:
 
 def _is_current(database: sqlite3.Connection, history: History) -> bool:
     """Return whether the schema is this version's; raise for a newer one, and for no history."""
-    owner = int(database.execute("PRAGMA application_id").fetchone()[0])
-    version = _version(database)
-    is_empty = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+    # One snapshot: another process may be creating the schema between two of these statements.
+    with _snapshot(database):
+        owner = int(database.execute("PRAGMA application_id").fetchone()[0])
+        version = _version(database)
+        is_empty = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        # A view could compute for ever what it gives for a row, and a trigger whatever it is told
+        # to.
+        foreign = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+        has_foreign = (
+            database.execute(foreign).fetchone()[0] > 0
+            or database.execute(_GENERATED).fetchone()[0] > 0
+        )
     if owner != APPLICATION_ID and not (owner == version == 0 and is_empty):
         raise InputError(
             f"{history.path} is a database of another program",
             "choose another file with --history or HIL_HISTORY",
         )
-    # A view could compute for ever what it gives for a row, and a trigger whatever it is told to.
-    foreign = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
-    if database.execute(foreign).fetchone()[0] or database.execute(_GENERATED).fetchone()[0]:
+    if has_foreign:
         raise InputError(
             f"the history {history.path} has views, triggers or computed columns, which hil never "
             "makes",
@@ -340,6 +347,17 @@ def _is_current(database: sqlite3.Connection, history: History) -> bool:
             "update hil, or choose another file with --history",
         )
     return version == len(MIGRATIONS)
+
+
+@contextmanager
+def _snapshot(database: sqlite3.Connection) -> Iterator[None]:
+    """Let every statement of the block read one state of the file."""
+    database.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
 
 
 @contextmanager

@@ -108,6 +108,25 @@ def test_several_processes_write_at_once(history: History) -> None:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+def test_a_reader_sees_one_state_of_a_file_that_is_being_created(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Owner and tables were read one after the other: the file looked like a foreign one."""
+    history.path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(history.path)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA user_version = 0")
+    read_version = store._version
+
+    def version_while_another_process_creates(database: sqlite3.Connection) -> int:
+        monkeypatch.setattr(store, "_version", read_version)
+        History(history.path).record("bench", result())
+        return read_version(database)
+
+    monkeypatch.setattr(store, "_version", version_while_another_process_creates)
+    assert len(history.entries()) == 1
+
+
 def test_a_writer_that_is_killed_leaves_whole_entries(history: History) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", _WRITER, str(history.path), "0", "100000"],
