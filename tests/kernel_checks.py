@@ -86,10 +86,15 @@ def borders(found: ForbiddenInterval, first: int, second: int, item: int) -> lis
     return sorted({*borders, 0} if found.allow(0) else set(borders))
 
 
-def check(checks: Sequence[Check], board: Board | None = None, relative: float = 0) -> None:
+def check(
+    checks: Sequence[Check],
+    board: Board | None = None,
+    relative: float = 0,
+    flags: Sequence[str] | None = None,
+) -> None:
     """Every case on the host or on ``board`` gives the bytes that it must; floats may differ by
     ``relative``."""
-    results = run([one.case for one in checks], board=board)
+    results = run([one.case for one in checks], board=board, flags=flags)
     for one, found in zip(checks, results, strict=True):
         for position, (result, expected) in enumerate(zip(found, one.expected, strict=True)):
             if different := first_difference(result, expected, relative):

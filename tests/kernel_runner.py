@@ -115,7 +115,7 @@ def run(
     ``include`` is a folder whose headers are found before the run time's.
     """
     if flags is None:
-        flags = ("-O1", *SANITIZERS) if board is None else BOARD_FLAGS
+        flags = ("-O0", *SANITIZERS) if board is None else BOARD_FLAGS
     with tempfile.TemporaryDirectory(prefix="hil-kernels-") as name:
         folder = Path(name)
         blocks = _HOST_BLOCKS if board is None else _BOARD_BLOCKS[board.cpu.arch]

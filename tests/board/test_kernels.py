@@ -15,7 +15,7 @@ import pytest
 from campaigns import sampled
 from even_ops import even_op
 from float_layers import float_layers, float_ops
-from kernel_checks import Operator, check, checks_of, count, overlapping_checks
+from kernel_checks import Check, Operator, check, checks_of, count, overlapping_checks
 from kernel_layers import (
     CASES,
     CORNERS,
@@ -33,7 +33,7 @@ from kernel_layers import (
     usual_layer,
     with_ties,
 )
-from kernel_runner import Case, run
+from kernel_runner import BOARD_FLAGS, Case, run
 from layer_norms import layer_norm
 from linear_layers import Layer, grouped_layer, make_layer, random_layer
 from loose_call import loose_call
@@ -132,6 +132,15 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     return singles
 
 
+def family_of(name: str, board: Board) -> dict[str, Kernel]:
+    """The kernels that ask for the feature for which the board is taken."""
+    return {
+        n: k
+        for n, k in kernels().items()
+        if BOARDS[name] in k.requires <= board.cpu.features and n not in ROW_ADDERS
+    }
+
+
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 @pytest.mark.parametrize(("name", "every"), DRAWS)
 def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:
@@ -149,11 +158,7 @@ def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:
         checks += found
         if i // every % 4 == 0:
             overlapping += [over for one in found for over in overlapping_checks(one, operator)]
-    family = {
-        n: k
-        for n, k in kernels().items()
-        if BOARDS[name] in k.requires <= board.cpu.features and n not in ROW_ADDERS
-    }
+    family = family_of(name, board)
     # A sample may lack a kernel that few layers have.
     missing = family.keys() - count(checks).keys()
     for operator in operators if missing else ():
@@ -196,6 +201,48 @@ def test_kernels_compiled_for_one_layer_each(name: str, every: int) -> None:
     # In two programs: the code of all has no room on the board with Helium.
     for part in (checks[::2], checks[1::2]):
         check(part, board, RELATIVE)
+
+
+CALLS_OF_EACH_LEVEL = 2
+#: Without optimization the code of all has no room on a board.
+PROGRAMS = 4
+#: What others compile with.
+LEVELS = ("-O0", "-Og", "-O1", "-Os", "-O3", "-O1 -fno-omit-frame-pointer")
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("name", "level"),
+    sampled(
+        [(name, level) for name in BOARDS for level in LEVELS],
+        keep=[(LARGE_M0, "-Os"), ("mps3-an547", "-O0")],
+    ),
+)
+def test_kernels_compute_the_same_at_every_level(name: str, level: str) -> None:
+    """How many registers gcc has for a block, and which, depends on the level of optimization."""
+    board = load_board(name)
+    rng = np.random.default_rng([SEED + 2, *name.encode()])
+    flags = [*BOARD_FLAGS[1:], *level.split()]
+    if name == LARGE_M0 and "-fno-omit-frame-pointer" in flags:
+        flags.append("-DHIL_V6M_NO_ASSEMBLY")
+    missing = dict.fromkeys(family_of(name, board), CALLS_OF_EACH_LEVEL)
+    chosen: list[Check] = []
+    operators: list[Operator] = [*linear_layers(rng), *other_operators(rng)]
+    for i, operator in enumerate(operators):
+        calls = candidates(operator.node, operator.ins, operator.outs, board.cpu)
+        if not any(missing.get(call.kernel.name) for call in calls if isinstance(call, KernelCall)):
+            continue
+        for one in checks_of(operator, board.cpu, f"({i} of seed {SEED + 2}, {level})"):
+            if missing.get(one.kernel):
+                missing[one.kernel] -= 1
+                chosen.append(one)
+    assert not any(missing.values()), missing
+    names = sorted(count(chosen))
+    for part in range(PROGRAMS):
+        part_of = names[part::PROGRAMS]
+        check(
+            [one for one in chosen if one.case.call.kernel.name in part_of], board, RELATIVE, flags
+        )
 
 
 # The checks themselves ---------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Libraries compile with whatever flags their users build with, on every core with DSP.
+"""Libraries compile with whatever flags their users build with, on every core with kernels in
+assembly.
 
 Blocks in assembly take nearly all registers, and how many gcc has left depends on the core that it
 schedules for, on the level of optimization, and on what else is kept in registers.
@@ -57,6 +58,42 @@ def _compile_for_users(library: ModelLibrary, core: str, folder: Path) -> None:
 def test_models_compile_with_flags_of_users(model: str, core: str, tmp_path: Path) -> None:
     library = hilc.compile(model_path(model), cpu=CPU, name=model, optimize="speed")
     _compile_for_users(library, core, tmp_path)
+
+
+#: Cores with families of their own. No macro tells of a frame pointer, so on the first of them its
+#: users have to.
+OTHERS = {
+    "cortex-m0": ("-O0", "-Og", "-Os", "-O3", "-Os -fno-omit-frame-pointer -DHIL_V6M_NO_ASSEMBLY"),
+    "cortex-m3": ("-O0", "-Og", "-Os", "-O3", "-O1 -fno-omit-frame-pointer"),
+    "cortex-m55": (
+        "-O0 -mfloat-abi=hard",
+        "-Og -mfloat-abi=hard",
+        "-Os -mfloat-abi=hard",
+        "-O3 -mfloat-abi=hard",
+        "-O1 -fno-omit-frame-pointer -mfloat-abi=hard",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "core", "optimize"),
+    sampled(
+        [
+            (model, core, optimize)
+            for model in ("kws", "ic", "vww")
+            for core in OTHERS
+            for optimize in ("speed", "balanced")
+        ],
+        keep=[("kws", "cortex-m0", "speed"), ("vww", "cortex-m55", "speed")],
+    ),
+)
+def test_models_for_other_families_compile_with_flags_of_users(
+    model: str, core: str, optimize: str, tmp_path: Path
+) -> None:
+    library = hilc.compile(model_path(model), cpu=core, name=model, optimize=optimize)
+    compiler = ("arm-none-eabi-gcc", f"-mcpu={core}", "-mthumb")
+    for flags in OTHERS[core]:
+        generated_c.compile_objects(library, compiler, tmp_path, flags.split())
 
 
 @pytest.mark.parametrize("core", sampled(CORES, keep=CORES[:1]))

@@ -5,7 +5,21 @@
 
 #include <stdint.h>
 
+/* Blocks in assembly take every register, and where functions keep a frame pointer gcc has one
+ * less: it refuses a block then, or looks for a register for ever. (For Armv6-M this would also
+ * turn on what gcc leaves out there; see hil/v6m.h.) */
+#if defined(__thumb2__) && defined(__OPTIMIZE__) && !defined(__clang__)
+#pragma GCC optimize("omit-frame-pointer")
+#endif
+
 #define HIL_INLINE static inline __attribute__((always_inline))
+/* The same with a block in assembly that takes nearly all registers: gcc, which has too few for it
+ * without optimization, then compiles the function as if it had been asked for some. */
+#if defined(__OPTIMIZE__) || !defined(__GNUC__) || defined(__clang__)
+#define HIL_INLINE_BLOCK HIL_INLINE
+#else
+#define HIL_INLINE_BLOCK static __attribute__((noinline, unused, optimize("O1")))
+#endif
 
 /* round(a * b / 2^31), half up. (gemmlowp adds a nudge of the product's sign and truncates towards
  * zero, which is the same number.) The one overflow, INT32_MIN squared, saturates; no kernel's

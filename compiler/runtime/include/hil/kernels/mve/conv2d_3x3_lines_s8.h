@@ -183,7 +183,7 @@ typedef void hil_mve_lines_function(const int8_t *x, const int8_t *stream, int32
  * of the loop's predicate are a window, as two of 16 bits and one of 32. */
 /* clang-format off */
 #define HIL_MVE_LINE_OUTPUTS(multiply, correct, clamp)                                             \
-    __asm__ volatile("dlstp.16 lr, %[count]\n"                                                     \
+    __asm__ volatile("dlstp.16 lr, %[turns]\n"                                                     \
                      "1:\n"                                                                        \
                      "vldrw.32 q0, [%[sums]], #16\n"                                               \
                      "vldrw.32 q1, [%[sums]], #16\n"                                               \
@@ -199,12 +199,12 @@ typedef void hil_mve_lines_function(const int8_t *x, const int8_t *stream, int32
                      "vstrb.16 q0, [%[out], %q[offsets]]\n"                                        \
                      "add %[out], %[step]\n"                                                       \
                      "letp lr, 1b\n"                                                               \
-                     : [sums] "+&r"(sums), [out] "+&r"(out)                                        \
-                     : [count] "r"(count), [m0] "r"(scale[0]), [m1] "r"(scale[1]),                 \
+                     : [sums] "+&r"(sums), [out] "+&r"(out), [turns] "+&r"(turns)                  \
+                     : [m0] "r"(scale[0]), [m1] "r"(scale[1]),                                     \
                        [s0] "r"(scale[2]), [s1] "r"(scale[3]), [zero] "r"(p->out_zero_point),      \
                        [step] "r"(4 * p->columns), [one] "r"(1), [offsets] "w"(offsets),           \
                        [low] "w"(low), [high] "w"(high)                                            \
-                     : "q0", "q1", "lr", "cc", "memory")
+                     : "q0", "q1", "cc", "memory")
 #define HIL_MVE_LINES_CORRECT                                                                      \
     HIL_MVE_AWAY_FROM_ZERO("q0", "%[one]") HIL_MVE_AWAY_FROM_ZERO("q1", "%[one]")
 #define HIL_MVE_LINES_SATURATE "vqmovnb.s16 q0, q0\n"
@@ -312,15 +312,16 @@ HIL_INLINE void hil_conv2d_3x3_lines_s8_mve_copy(const struct hil_conv2d_3x3_lin
 }
 
 /* The outputs of a pair of filters, of `count` / 2 windows. */
-HIL_INLINE int8_t *hil_conv2d_3x3_lines_s8_mve_store(const struct hil_conv2d_3x3_lines_s8_mve *p,
-                                                     const int32_t *sums, const int32_t *scale,
-                                                     int8_t *out, int32_t count) {
+HIL_INLINE_BLOCK int8_t *
+hil_conv2d_3x3_lines_s8_mve_store(const struct hil_conv2d_3x3_lines_s8_mve *p, const int32_t *sums,
+                                  const int32_t *scale, int8_t *out, int32_t count) {
     /* Of the outputs of four windows: window 0 filter 0, 0 1, 1 0, ... */
     const uint16x8_t numbers = vidupq_n_u16(0, 1);
     const uint16x8_t offsets = vmlaq_n_u16(vandq_u16(numbers, vdupq_n_u16(1)),
                                            vshrq_n_u16(numbers, 1), (uint16_t)p->columns);
     const int16x8_t low = vdupq_n_s16((int16_t)p->out_min);
     const int16x8_t high = vdupq_n_s16((int16_t)p->out_max);
+    register int32_t turns __asm__("lr") = count; /* gcc's debugging levels have no other left */
     if (p->linear == HIL_MVE_LINEAR_ONCE) {
         if (p->any) {
             HIL_MVE_LINE_OUTPUTS(HIL_MVE_ONCE, "", HIL_MVE_LINES_CLAMP);

@@ -414,24 +414,24 @@ struct hil_depthwise_strips_s8_mve {
     "add %[y_1], %[line]\n"                                                                        \
     "vstrb.16 q0, [%[to], %q[behind]]\n"
 #define HIL_MVE_STRIPS_ROWS_OF(columns, last, clobbered)                                           \
-    __asm__ volatile("dls lr, %[rows]\n"                                                           \
+    __asm__ volatile("dls lr, %[turns]\n"                                                          \
                      "1:\n" columns                                                                \
                      "add %[to], #4\n"                                                             \
                      "le lr, 1b\n"                                                                 \
                      : [x] "+&l"(x), [x_1] "+&l"(x_1), [x_2] "+&l"(x_2), [y_1] "+&l"(y_1),         \
-                       [y_2] "+&l"(y_2), [to] "+&r"(place)                                         \
+                       [y_2] "+&l"(y_2), [to] "+&r"(place), [turns] "+&r"(turns)                   \
                      : [lanes] "w"(lanes), [right] "w"(right), [left] "w"(left),                   \
                        [before] "w"(before), [next_right] "w"(next_right),                         \
-                       [next_left] "w"(next_left), [behind] "w"(last), [line] "r"(line), [rows] "r"(rows)\
-                     : "q0", clobbered, "lr", "memory")
+                       [next_left] "w"(next_left), [behind] "w"(last), [line] "r"(line)          \
+                     : "q0", clobbered, "memory")
 #define HIL_MVE_STRIPS_ROWS(columns) HIL_MVE_STRIPS_ROWS_OF(columns, lanes, "q1")
 /* clang-format on */
 
 /* Lays out the pixels of eight channels under `row_count` input rows from row `row` on, without
  * what lies around the image. */
-HIL_INLINE void hil_mve_strips_lay_out(const struct hil_depthwise_strips_s8_mve *p,
-                                       const int8_t *image, int32_t row, int32_t row_count,
-                                       int8_t *strips) {
+HIL_INLINE_BLOCK void hil_mve_strips_lay_out(const struct hil_depthwise_strips_s8_mve *p,
+                                             const int8_t *image, int32_t row, int32_t row_count,
+                                             int8_t *strips) {
     const int32_t strip = 4 * p->plane_h;
     const int32_t above = row < 0 ? -row : 0;
     const int32_t below = row + row_count > p->in_h ? row + row_count - p->in_h : 0;
@@ -467,6 +467,7 @@ HIL_INLINE void hil_mve_strips_lay_out(const struct hil_depthwise_strips_s8_mve 
         const int8_t *x_2 = y_1 + step;
         const int8_t *y_2 = x_2 + step;
         int8_t *place = to;
+        register int32_t turns __asm__("lr") = rows; /* there are hardly others */
         const int32_t taken = pairs < 2 ? pairs : 2;
         if (begin) {
             if (taken == 0) {

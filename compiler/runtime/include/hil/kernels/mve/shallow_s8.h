@@ -165,16 +165,16 @@ HIL_MVE_SHALLOW_FUNCTION(hil_mve_shallow_16_kept, HIL_MVE_SHALLOW_16(HIL_MVE_SHA
                      "3:\n"                                                                        \
                      HIL_MVE_SHALLOW_EIGHT(multiply, narrow)                                       \
                      "le lr, 1b\n"                                                                 \
-                     "vmrs %[kept], p0\n"                                                          \
+                     "vmrs lr, p0\n"                                                               \
                      "vmsr p0, %[mask]\n"                                                          \
                      "vpst\n"                                                                      \
                      "vstrbt.8 q0, [%[out], %q[offsets]]\n"                                        \
-                     "vmsr p0, %[kept]\n"                                                          \
-                     : [sums] "+&r"(sums), [out] "+&r"(out), [kept] "=&r"(kept)                    \
-                     : [turns] "r"((eights + 1) / 2), [eights] "r"(eights), [mask] "r"(mask), [step] "r"(8 * columns),            \
+                     "vmsr p0, lr\n"                                                               \
+                     : [sums] "+&r"(sums), [out] "+&r"(out), [turns] "+&r"(turns)                  \
+                     : [eights] "r"(eights), [mask] "r"(mask), [step] "r"(8 * columns),            \
                        [m0] "w"(m0), [m1] "w"(m1), [s0] "r"(scale[2]), [s1] "r"(scale[3]),         \
                        [z0] "r"(scale[4]), [z1] "r"(scale[5]), [offsets] "w"(offsets)              \
-                     : "q0", "q1", "q2", "q3", "lr", "cc", "memory")
+                     : "q0", "q1", "q2", "q3", "cc", "memory")
 /* clang-format on */
 
 /*@kernel
@@ -211,8 +211,8 @@ struct hil_shallow_s8_mve {
 };
 
 /* The outputs of a pair of columns for some rows, from their sums. */
-HIL_INLINE void hil_shallow_s8_mve_store(int32_t once, int32_t columns, const int32_t *sums,
-                                         const int32_t *scale, int8_t *out, int32_t rows) {
+HIL_INLINE_BLOCK void hil_shallow_s8_mve_store(int32_t once, int32_t columns, const int32_t *sums,
+                                               const int32_t *scale, int8_t *out, int32_t rows) {
     /* Lanes are pixel 0 column 0, 0 1, 4 0, 4 1, 1 0, ... */
     const uint8x16_t lanes = vidupq_n_u8(0, 1);
     const uint8x16_t pixels =
@@ -223,7 +223,8 @@ HIL_INLINE void hil_shallow_s8_mve_store(int32_t once, int32_t columns, const in
     const uint32_t mask = vcmphiq_u8(last, pixels);
     const int32x4_t m0 = vdupq_n_s32(scale[0]);
     const int32x4_t m1 = vdupq_n_s32(scale[1]);
-    uint32_t kept; /* gcc has no name for the predicate, in which it may keep one */
+    /* Then it holds the predicate, for which gcc has no name and in which it may keep one. */
+    register int32_t turns __asm__("lr") = (eights + 1) / 2;
     const int32_t near = scale[2] >= -8 && scale[3] >= -8;
     if (once && near) {
         HIL_MVE_SHALLOW_OUTPUTS("vqdmlash", HIL_MVE_SHALLOW_NEAR);

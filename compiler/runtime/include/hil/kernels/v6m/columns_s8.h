@@ -222,7 +222,9 @@ HIL_INLINE struct hil_v6m_words hil_v6m_products(const uint32_t *rows, const int
 HIL_INLINE void hil_v6m_sums(const uint32_t *rows, const int8_t *weights, int32_t depth,
                              int32_t tile, int32_t *sums) {
     const struct hil_v6m_words words = hil_v6m_products(rows, weights, depth, tile);
+#ifdef __OPTIMIZE__ /* gcc warns of it otherwise */
 #pragma GCC unroll 3
+#endif
     for (int32_t i = 0; i < tile / 3; i++) {
         const struct hil_v7m_sums three = hil_v7m_sums(words.s[2 * i], words.s[2 * i + 1]);
         sums[3 * i] = three.a;

@@ -115,10 +115,12 @@ HIL_INLINE void hil_v6m_depthwise_line(const struct hil_v6m_depthwise_3x3_s8 *p,
 HIL_INLINE int32_t hil_v6m_depthwise_sum(const uint8_t *from, int32_t line, const int32_t *w) {
     int32_t sum = 0;
     uint32_t t;
+    register int32_t line_bytes __asm__("r8") =
+        line; /* for size gcc takes none of the upper ones */
     __asm__ volatile(".syntax unified\n\t" HIL_V6M_THREE "add %[from], %[line]\n\t" HIL_V6M_THREE
                      "add %[from], %[line]\n\t" HIL_V6M_THREE
                      : [from] "+l"(from), [w] "+l"(w), [sum] "+l"(sum), [t] "=&l"(t)
-                     : [line] "h"(line)
+                     : [line] "r"(line_bytes)
                      : "r4", "r5", "r6", "cc", "memory");
     return sum;
 }

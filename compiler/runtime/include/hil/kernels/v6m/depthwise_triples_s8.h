@@ -113,6 +113,20 @@ HIL_INLINE void hil_v6m_depthwise_pack(const int8_t *const *from, const int32_t 
     }
     uint32_t *const end = to + 2 * count;
 #if HIL_V6M_ASSEMBLY
+    /* In registers of our choice: gcc, which fills upper ones through lower ones, does not always
+     * see that it has to before all of those are taken. */
+    const int32_t next_a = steps[0];
+    const int32_t next_b = steps[1];
+    const int32_t next_c = steps[2];
+    register const int8_t *of_a __asm__("r0") = a;
+    register const int8_t *of_b __asm__("r1") = b;
+    register const int8_t *of_c __asm__("r2") = c;
+    register uint32_t *place __asm__("r3") = to;
+    register int32_t zero __asm__("r7") = 0;
+    register int32_t step_a __asm__("r8") = next_a;
+    register int32_t step_b __asm__("r9") = next_b;
+    register int32_t step_c __asm__("r10") = next_c;
+    register uint32_t *last __asm__("r11") = end;
     __asm__ volatile(".syntax unified\n\t"
                      "1:\n\t"
                      "ldrsb r4, [%[a], %[zero]]\n\t"
@@ -130,9 +144,9 @@ HIL_INLINE void hil_v6m_depthwise_pack(const int8_t *const *from, const int32_t 
                      "stmia %[to]!, {r4, r6}\n\t"
                      "cmp %[to], %[end]\n\t"
                      "bne 1b\n\t"
-                     : [a] "+l"(a), [b] "+l"(b), [c] "+l"(c), [to] "+l"(to)
-                     : [zero] "l"(0), [step_a] "h"(steps[0]), [step_b] "h"(steps[1]),
-                       [step_c] "h"(steps[2]), [end] "h"(end)
+                     : [a] "+l"(of_a), [b] "+l"(of_b), [c] "+l"(of_c), [to] "+l"(place)
+                     : [zero] "l"(zero), [step_a] "r"(step_a), [step_b] "r"(step_b),
+                       [step_c] "r"(step_c), [end] "r"(last)
                      : "r4", "r5", "r6", "cc", "memory");
 #else
     do {
