@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,6 +22,8 @@ from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.explain import Saving
 from hilc.schedule import bound, pareto
 from hilc.schedule import groups as groups_module
+from hilc.schedule import partition as partition_module
+from hilc.schedule import search as search_module
 from hilc.schedule.estimate import UNLIMITED, Estimator, Segment, Sketch, _Costs, as_called
 from hilc.schedule.goals import Goals, LimitError
 from hilc.schedule.groups import FusedGroups, GroupsOfLayers, Objective, _is_covered
@@ -1312,3 +1314,458 @@ def test_why_rows_cannot_be_fed_is_what_the_shortest_group_lacks(
     most = 3
     with pytest.raises(InputError):
         groups_module.require_fed_group(planner, replace(POLICY, longest_group=3))
+
+
+# -- what a goal pays, and where a search ends -----------------------------------------------------
+
+
+def test_the_least_memory_takes_up_to_14_per_cent_more_than_lean(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On the frontier, and between its last step and the next."""
+    for cost, is_taken in ((1140, True), (1141, False)):
+        points = [Point(1000, 1000), Point(500, cost)]
+        frontier, _ = frontier_of(monkeypatch, points, workspace_worth=0.0)
+        least = point_of(Goals(frontier).least_memory)
+        assert least is points[is_taken], cost
+        # A frontier of large steps passes over what is between.
+        points = [Point(1000, 1000), Point(900, cost), Point(800, 1300)]
+        frontier, _ = frontier_of(monkeypatch, points, workspace_worth=0.0, frontier_step=0.85)
+        assert [p.memory_bound for p in frontier.partitions()] == [1000, 800]
+        assert point_of(Goals(frontier).least_memory) is points[is_taken]
+
+
+def test_balanced_is_the_least_memory_where_it_takes_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may unfold weights for speed, and take more instructions."""
+    points = [
+        Point(1000, 800, unfolds=True),
+        Point(1000, 1000),
+        Point(600, 1020, unfolds=True, workspace=600),
+        Point(590, 1010, heavy=True),
+        Point(700, 1100),
+    ]
+    goals = Goals(frontier_of(monkeypatch, points)[0])
+    assert goals.balanced.workspace_bytes == 600
+    assert goals.least_memory.workspace_bytes == 600
+    # Without anything that can be planned of them, lean stays.
+    alone = [Point(1000, 1000, workspace=990), Point(500, 1100, workspace=None)]
+    goals = Goals(frontier_of(monkeypatch, alone, workspace_worth=0.0)[0])
+    assert goals.least_memory.workspace_bytes == 990
+
+
+def test_of_flash_heavy_kernels_balanced_takes_those_with_the_highest_worth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where none without them is within 28 %: the first price at which one is."""
+    fast = Point(1000, 1000, 100, heavy=True, speed_only=True)
+    dear, cheap = Point(1000, 1100, 120, heavy=True), Point(1000, 1200, 110, heavy=True)
+    slow = Point(1000, 1500, 150)
+    # A price of 10 instructions a byte makes them alike; above it the smaller one is taken.
+    for worths, expected in (((11.0, 0.0), cheap), ((9.0, 11.0), dear)):
+        frontier, _ = frontier_of(
+            monkeypatch, [fast, dear, cheap, slow], flash_heavy_worths=worths, workspace_worth=0.0
+        )
+        goals = Goals(frontier)
+        goals.__dict__["usual"] = frontier.planned(cast(Any, fast))
+        assert point_of(goals.balanced) is expected
+    frontier, _ = frontier_of(monkeypatch, [fast, slow], flash_heavy_worths=(1.0,))
+    goals = Goals(frontier)
+    goals.__dict__["usual"] = frontier.planned(cast(Any, fast))
+    # Where no price finds one, the fastest is all that there is.
+    assert point_of(goals.balanced) is fast
+
+
+def test_of_equal_memory_balanced_takes_what_is_cheaper_with_its_flash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A byte costs two instructions; up to 15 % more than the fastest are given for flash."""
+    fastest = Point(1000, 1000, 500)
+    for small, is_taken in (
+        (Point(1000, 1010, 494), True),  # 10 instructions for 6 bytes at 2 each
+        (Point(1000, 1010, 495), False),  # as dear
+        (Point(1000, 1150, 400), True),
+        (Point(1000, 1151, 400), False),
+        (Point(1001, 1010, 400), False),  # more memory
+        (Point(900, 1010, 400, workspace=1001), False),
+    ):
+        # Both are affordable in this order.
+        goals = Goals(
+            frontier_of(monkeypatch, [fastest], workspace_worth=0.0, balanced_flash_worth=2.0)[0]
+        )
+        frontier: Any = goals._frontier
+        frontier.affordable = lambda *given, small=small: iter([fastest, small])
+        found = goals._saving(Objective(2.0), goals.fastest, 1.28)
+        assert found is not None
+        assert point_of(found) is (small if is_taken else fastest), small
+
+
+def test_no_saving_is_worth_more_than_all_that_may_be_paid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What costs all that it may and takes as much memory as the fastest saves nothing."""
+    fastest = Point(1000, 1000)
+    for other, is_found in (
+        (Point(999, 1280), True),
+        (Point(1000, 1279), True),
+        (Point(1000, 1280), False),
+        (Point(1001, 1279), False),
+    ):
+        goals = Goals(frontier_of(monkeypatch, [fastest])[0])
+        frontier: Any = goals._frontier
+        frontier.affordable = lambda *given, other=other: iter([other])
+        found = goals._saving(Objective(), goals.fastest, 1.28)
+        assert (found is not None) == is_found, other
+    # A plan that takes more than its bound counts as it is.
+    for workspace, is_found in ((1064, True), (1066, False)):
+        goals = Goals(frontier_of(monkeypatch, [fastest])[0])
+        planned = Point(900, 1000, workspace=workspace)
+        frontier = goals._frontier
+        frontier.affordable = lambda *given, planned=planned: iter([planned])
+        assert (goals._saving(Objective(), goals.fastest, 1.28) is not None) == is_found
+
+
+def test_a_model_without_layers_has_its_goals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its program costs nothing and takes no memory."""
+    nothing = Point(0, 0)
+    goals = Goals(frontier_of(monkeypatch, [nothing])[0])
+    for program in (goals.fastest, goals.balanced, goals.lean, goals.least_memory):
+        assert point_of(program) is nothing
+
+
+def test_the_least_flash_keeps_a_limit_of_memory_if_it_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = [
+        Point(1000, 100, 50),
+        Point(800, 70, 70),
+        Point(700, 80, 60, workspace=801),
+        Point(600, 85, 65, workspace=None),
+    ]
+    for ram, expected in ((1000, 0), (999, 2), (800, 1), (799, 0)):
+        goals = Goals(frontier_of(monkeypatch, points)[0])
+        assert point_of(goals.least_flash(ram)) is points[expected], ram
+    assert point_of(Goals(frontier_of(monkeypatch, points)[0]).least_flash()) is points[0]
+
+
+def test_the_smallest_is_the_fastest_of_those_that_take_as_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points: list[Any] = [
+        Point(500, 30, workspace=600),
+        Point(550, 20, workspace=None),
+        Point(600, 40),
+        Point(600, 30),
+        Point(600, 20),
+        Point(600, 25),
+        Point(601, 1),
+    ]
+    frontier, planned = frontier_of(monkeypatch, [])
+    found = Goals(frontier)._smallest(points)
+    assert found is not None
+    assert point_of(found) is points[4]
+    # Neither those that are no faster, nor those that take more, are planned.
+    assert planned == [points[0], points[1], points[4]]
+    assert Goals(frontier)._smallest([points[1]]) is None
+
+
+def test_partitions_between_two_bounds_are_found_by_halves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Down to an alignment above the next step of the frontier, or to what is too dear."""
+    points = [Point(1000, 10), Point(200, 90)]
+    frontier, _ = frontier_of(monkeypatch, points, frontier_step=0.5)
+    limits: Any = frontier.partitioner
+    assert list(frontier.partitions()) == points  # type: ignore[comparison-overlap]
+    limits.limits.clear()
+    assert frontier.between(FASTEST, 50, 1000) == []
+    # 600 gives the 200 bytes, which are too dear.
+    assert limits.limits == [600, 800, 900, 950, 975, 987]
+    limits.limits.clear()
+    found: list[Any] = frontier.between(FASTEST, 90, 1000)
+    assert found == [points[1]]
+    assert limits.limits == [600]
+    limits.limits.clear()
+    # What is not on the frontier is no lower end.
+    assert frontier.between(FASTEST, 90, 200) == []
+    assert frontier.between(FASTEST, 90, 216) == []
+    assert limits.limits == []
+    assert frontier.between(FASTEST, 9, 217) == []
+    assert limits.limits == [208]
+
+
+def test_what_may_be_within_a_limit() -> None:
+    may = groups_module._may_be_within
+    whole = segment(0, 0, 1, 100)
+    assert [may(whole, limit) for limit in (99, 100, 101)] == [False, True, True]
+    assert may(LeastCost(1.0, 1.0), 0)
+    assert not may(Sketch(1, ()), 100)
+    assert not may(None, 100)
+
+
+def test_a_group_has_a_segment_where_all_its_layers_are_computed() -> None:
+    groups = outlined(lambda group: "call", ["a", "b", "c"], ["a", "v", "b", "c"])
+    groups._estimator.fused = lambda group, call, first, last: (call, first, last)
+    assert groups.segment(Group(("a", "b"))) == ("call", 0, 1)
+    # All layers of the graph at once, too.
+    assert groups.segment(Group(("a", "b", "c"))) == ("call", 0, 2)
+    assert groups.segment(Group(("a", "v"))) is None
+    assert groups.segment(Group(("d",))) is None
+
+    def refused(group: Group) -> None:
+        raise NotFusible("no")
+
+    never = outlined(refused, ["a", "b"], ["a", "b"])
+    assert never.segment(Group(("a", "b"))) is None
+    assert never._segments == {Group(("a", "b")): None}
+
+
+def test_what_is_foreseen_takes_no_layout() -> None:
+    groups = outlined(lambda group: (), ["a", "b"], ["a", "b"])
+    asked: list[tuple[Group, float]] = []
+
+    def least_cost(group: Group, prices: Any) -> LeastCost:
+        asked.append((group, prices.entry))
+        return LeastCost(1.0, prices.entry)
+
+    groups._lowering.least_cost = least_cost
+    groups._least_costs = {}
+    fine, large, known = (Group(("a", "b"), rows) for rows in (1, 2, 3))
+    groups._segments = {known: segment(0, 1, 5)}
+    groups._sketches = {fine: Sketch(100, ()), large: Sketch(101, ())}
+    prices = [SimpleNamespace(entry=entry) for entry in (0.0, 8.0)]
+    assert groups._foreseen(known, 1, prices[0]) == segment(0, 1, 5)
+    assert groups._foreseen(large, 100, prices[0]) == Sketch(101, ())
+    for _ in range(2):
+        assert [groups._foreseen(fine, 100, p).priced for p in prices] == [0.0, 8.0]
+    assert asked == [(fine, 0.0), (fine, 8.0)]
+
+    def refused(group: Group, limit: int) -> None:
+        raise NotFusible("no")
+
+    groups._sketch = refused
+    assert groups._foreseen(fine, 100, prices[0]) is None
+
+
+def steps_of(memory: Callable[[Group], Segment | Sketch | LeastCost | None]) -> Any:
+    groups = some_groups(lambda group: None, height=4)
+    groups._foreseen = lambda group, limit, prices: memory(group)
+    return groups
+
+
+def test_bounds_of_steps_end_where_no_group_is_within_the_limit() -> None:
+    """Of each step the usual groups, or smaller ones, and those with flash-heavy kernels."""
+
+    def foreseen(group: Group) -> Segment | Sketch | LeastCost | None:
+        if group.kernels:
+            return LeastCost(70 - group.rows, 7)
+        return made(group, 100 * group.rows)
+
+    groups = steps_of(foreseen)
+    smaller: list[Any] = []
+    groups._smaller = lambda group, limit, prices: iter(smaller)
+    steps = [
+        groups_module._Step([Group(("n0", "n1"), rows)], Group(("n0", "n1"), rows, kernels=(1, 1)))
+        for rows in (1, 2, 4)
+    ]
+    objective = Objective(2.0)
+
+    def bounds(limit: int) -> tuple[float, float]:
+        least = groups._least_of_steps(steps, limit, objective, None)
+        return least.instructions, least.priced
+
+    # The first steps' groups of one instruction, and their flash-heavy ones.
+    assert bounds(200) == (1, 1)
+    now, goes_on = groups._least_of_step(steps[0], 100, objective, None)
+    assert ([one.instructions for one in now], goes_on) == ([1, 69], True)
+    # Too large, with smaller kernels or without them.
+    now, goes_on = groups._least_of_step(steps[1], 199, objective, None)
+    assert ([one.instructions for one in now], goes_on) == ([68], False)
+    smaller.append(LeastCost(40.0, 44.0))
+    now, goes_on = groups._least_of_step(steps[1], 199, objective, None)
+    assert ([one.instructions for one in now], goes_on) == ([40, 68], True)
+    smaller[0] = segment(0, 1, 30, flash=5)
+    now, goes_on = groups._least_of_step(steps[1], 199, objective, None)
+    assert now == [LeastCost(30, 40.0), LeastCost(68, 7)]
+    assert goes_on
+    smaller[0] = segment(0, 1, 30, heavy=True)
+    assert groups._least_of_step(steps[1], 199, objective, None)[1] is False
+    smaller.clear()
+    # The third step is not reached behind one without groups within the limit.
+    assert bounds(100) == (1, 1)
+    assert groups._least_of_steps(steps[1:], 100, objective, None).instructions == 68
+    alone = [groups_module._Step(step.usual, None) for step in steps]
+    assert groups._least_of_step(alone[0], 100, objective, None) == ([LeastCost(1, 1.0)], True)
+
+
+def test_groups_that_cannot_be_fused_are_not_made_smaller() -> None:
+    groups = steps_of(lambda group: None)
+    step = groups_module._Step([Group(("n0", "n1"), 1)], None)
+    assert groups._least_of_step(step, 100, Objective(), None) == ([], False)
+    assert list(groups._group_segments(0, 1, 100, Objective())) == []
+
+
+def test_smaller_groups_are_tried_where_the_usual_ones_are_too_large() -> None:
+    groups = some_groups(lambda group: made(group, 100 * group.rows), height=4)
+    asked: list[int] = []
+
+    def smaller(group: Group, limit: int, prices: Any) -> Iterator[Segment | LeastCost]:
+        asked.append(group.rows)
+        yield LeastCost(3.0, 3.0)
+        yield segment(0, 1, 9, heavy=group.rows == 4)
+
+    groups._smaller = smaller
+    found = list(groups._group_segments(0, 1, 100, Objective()))
+    # One row at a time; two with other kernels; of four they are flash-heavy, which ends it.
+    assert [type(one).__name__ for one in found] == ["Segment", "LeastCost", "Segment", "LeastCost"]
+    assert [one.cost for one in found if isinstance(one, Segment)] == [1, 9]
+    assert asked[:2] == [2, 2]
+    assert 4 in asked
+
+
+def test_bounds_come_before_a_group_that_is_laid_out() -> None:
+    groups = some_groups(lambda group: made(group, 100), height=1)
+    groups._foreseen = lambda group, limit, prices: LeastCost(5.0, 6.0)
+    groups._smaller = lambda group, limit, prices: iter(())
+    found = list(groups._group_segments(0, 1, 100, Objective()))
+    assert found[0] == LeastCost(5.0, 6.0)
+    assert isinstance(found[1], Segment)
+    assert len(found) == 2
+    heavy = [[segment(at, at, 9), segment(at, at, 5, heavy=True, kernel=1)] for at in range(2)]
+    groups._singles = heavy
+    found = list(groups._group_segments(0, 1, 100, Objective(flash_heavy=True)))
+    kinds = [type(one).__name__ for one in found]
+    assert kinds == ["LeastCost", "Segment", "LeastCost", "Segment"]
+    assert [one.group and one.group.kernels for one in found if isinstance(one, Segment)] == [
+        (),
+        (1, 1),
+    ]
+    large = some_groups(lambda group: made(group, 101 if group.kernels else 100), height=1)
+    large._singles = heavy
+    found = list(large._group_segments(0, 1, 100, Objective(flash_heavy=True)))
+    assert [one.group.kernels for one in found] == [()]
+
+
+def test_sharing_goes_from_the_goal_to_more() -> None:
+    sharings = search_module._sharings
+    assert sharings("speed", None, POLICY) == ("speed",)
+    assert sharings("ram", None, POLICY) == ("ram",)
+    assert sharings("speed", 1000, POLICY) == ("speed", "balanced", "size")
+    assert sharings("balanced", 1000, POLICY) == ("balanced", "size")
+    assert sharings("ram", 0, POLICY) == ("balanced", "size")
+    assert sharings("size", 1000, POLICY) == ("size",)
+
+
+def test_shared_code_counts_as_slower_unless_it_was_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = found_by(monkeypatch, [Point(100, 1000)])
+    policy = SearchPolicy(shared_code={"speed": 1.0, "size": 1.5})
+    assert search_module._instructions(found, policy) == 1000
+    shared = replace(found, sharing="size")
+    assert search_module._instructions(shared, policy) == 1500
+    measured = replace(shared, report=replace(shared.report, measured=True))
+    assert search_module._instructions(measured, policy) == 1000
+
+
+def searched(
+    monkeypatch: pytest.MonkeyPatch, points: dict[str, list[Point]], **limits: Any
+) -> tuple[Found, list[str]]:
+    """Return what is found where sharing code gives these points, and the ways that were tried."""
+    tried: list[str] = []
+
+    def partitioner(planner: Any, tuning: Any, optimize: str, policy: Any) -> Points:
+        tried.append(optimize)
+        return Points(points[optimize])
+
+    def plan(point: Point) -> Any:
+        return SimpleNamespace(workspace_bytes=point.memory_bound)
+
+    monkeypatch.setattr(pareto, "Partitioner", partitioner)
+    planner: Any = SimpleNamespace(plan=plan)
+    return search_module.search(planner, **limits), tried
+
+
+def test_of_all_degrees_of_sharing_the_fastest_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def small(cost: int) -> list[Point]:
+        """Return points of which the fastest does not keep the limit of flash."""
+        return [Point(100, 10, 900), Point(90, cost, 400)]
+
+    every = ["speed", "balanced", "size"]
+    for costs, expected in (
+        ((1000, 1000, 1000), "speed"),
+        ((1000, 990, 1000), "balanced"),  # 1 % slower than estimated
+        ((1000, 991, 1000), "speed"),
+        ((1000, 1000, 869), "size"),  # 15 % slower
+        ((1000, 1000, 870), "speed"),
+    ):
+        points = dict(zip(every, map(small, costs), strict=True))
+        found, tried = searched(monkeypatch, points, optimize="speed", flash=500)
+        assert (found.sharing, tried) == (expected, every), costs
+        assert found.report.goal == "limits"
+    # Where the fastest keeps the limit, sharing more is not tried.
+    points = {"speed": small(1000), "balanced": [Point(100, 10, 500)], "size": small(1)}
+    found, tried = searched(monkeypatch, points, optimize="speed", flash=500)
+    assert (found.sharing, tried) == ("balanced", ["speed", "balanced"])
+    # What does not fit with little sharing may with more.
+    points = {"speed": [Point(9, 9, 900)], "balanced": [Point(9, 9, 900)], "size": small(30)}
+    found, tried = searched(monkeypatch, points, optimize="speed", flash=400)
+    assert (found.sharing, found.report.chosen.instructions, tried) == ("size", 30, every)
+    with pytest.raises(LimitError, match="399 B of flash"):
+        searched(monkeypatch, points, optimize="speed", flash=399)
+
+
+def test_limits_are_kept_by_the_fastest_unless_the_goal_keeps_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = [Point(1000, 100, 500), Point(900, 120, 400), Point(500, 128, 550)]
+
+    def chosen(goal: str, **limits: int) -> tuple[Any, str]:
+        goals = Goals(frontier_of(monkeypatch, points, balanced_flash_worth=0.0)[0])
+        program, report = choose(goals, optimize=goal, **limits)
+        assert report.chosen == program.cost
+        assert report.fastest == goals.fastest.cost
+        assert not report.measured
+        return points.index(point_of(program)), report.goal
+
+    assert chosen("speed") == (0, "speed")
+    assert chosen("balanced") == (2, "balanced")
+    assert chosen("ram") == (2, "ram")
+    assert chosen("size") == (1, "size")
+    # A limit asks for the fastest, whichever program the goal has.
+    assert chosen("balanced", ram=1000) == (0, "limits")
+    assert chosen("balanced", flash=500) == (0, "limits")
+    assert chosen("speed", ram=999) == (1, "limits")
+    assert chosen("speed", flash=499) == (1, "limits")
+    assert chosen("ram", ram=500) == (2, "ram")
+    assert chosen("ram", flash=549) == (0, "limits")
+    assert chosen("size", flash=400) == (1, "size")
+
+
+def test_of_equal_paths_that_fit_together_few_are_kept() -> None:
+    """A path may be missed beyond the dearest that is kept."""
+    tensor = ALIGNMENT
+
+    class Somewhere(Segment):
+        """Its output lies at one place."""
+
+        def after(self, value: Any, offsets: Any, limit: int) -> Any:
+            return ((self.kernel, self.kernel),)
+
+    class Needs(Segment):
+        """Its input has to lie at the place of this kernel."""
+
+        def after(self, value: Any, offsets: Any, limit: int) -> Any:
+            return ((0, 0),) if offsets == ((self.kernel, self.kernel),) else ()
+
+    def made_as(kind: type[Segment], step: int, kernel: int) -> Segment:
+        plain = segment(step, step, 10 + kernel, tensor, kernel=kernel)
+        return kind(**{**plain.__dict__, "output": step + 1})
+
+    first = [made_as(Somewhere, 0, kernel) for kernel in range(14)]
+    for wanted, is_found in ((0, True), (11, True), (12, False)):
+        found = partition_module._cheapest_together(
+            [first, [made_as(Needs, 1, wanted)]], 0.0, limit=64
+        )
+        assert (found is not None) == is_found, wanted
+        if found is not None:
+            assert [one.kernel for one in found if isinstance(one, Segment)] == [wanted] * 2

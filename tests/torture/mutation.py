@@ -83,16 +83,20 @@ AREAS = (
         "compiler/hilc/memory",
         _tests(
             "hilc",
-            "bounds allocate replay liveness plan explain pins access state carried_states fusion "
-            "feed",
+            "bounds allocate replay liveness plan plan_parts explain pins access state "
+            "carried_states fusion feed",
         ),
     ),
     Area(
         "schedule",
         "compiler/hilc/schedule",
         (
-            *_tests("hilc", "schedule tuning search cost pins options control_flow feed"),
-            *_tests("hil", "tune"),
+            *_tests(
+                "hilc",
+                "schedule segments offsets tuning hostile_tuning search cost pins options "
+                "control_flow feed",
+            ),
+            *_tests("hil", "tune tuned"),
         ),
     ),
     Area(
