@@ -237,6 +237,11 @@ class FusedCall:
         """Nominal multiply-accumulates of all entries."""
         return sum(call.macs * times for piece, times in self._pieces for call in piece.calls)
 
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of the output, whichever rows of it the entries write."""
+        return self._nbytes[self.outputs[0]]
+
     @cached_property
     def fed(self) -> int | None:
         """Stage whose rows the caller brings; None where there is none."""
@@ -305,7 +310,7 @@ class FusedCall:
     def _access(self) -> Access:
         reads = [np.full(self._nbytes[name], NEVER, np.int32) for name in self.inputs]
         (output,) = self.outputs
-        write = np.full(self._nbytes[output], np.iinfo(np.int32).max, np.int32)
+        write = np.full(self.output_bytes, np.iinfo(np.int32).max, np.int32)
         types = [""] * len(self.inputs)
         out_type = ""
         now = 0

@@ -38,16 +38,14 @@ class _Replay:
     def __init__(self, call: FusedCall, places: Mapping[str, int]) -> None:
         self._call = call
         self._places = places
-        (output,) = call.outputs
         #: Owner numbers: the number of a tensor's first byte; its other bytes follow.
         self._first_owner: dict[str, int] = {}
         count = 0
         for stage in call.stages:
             entries = [e for e in call.entries if call.stages[e.stage] is stage]
             self._first_owner[stage.node.name] = count
-            count += max(self._begin(e) + e.output.nbytes for e in entries)
-            if stage.node.name == output:
-                self._output = np.full(count - self._first_owner[output], _NO_OWNER, np.int64)
+            count += max((self._begin(e) + e.output.nbytes for e in entries), default=0)
+        self._output = np.full(call.output_bytes, _NO_OWNER, np.int64)
         self._sums = count
         self._scratch = np.full(call.scratch_bytes, _NO_OWNER, np.int64)
         #: Whether each byte of the scratch has been written.
