@@ -1019,6 +1019,9 @@ def test_the_next_saving_is_the_next_program_of_the_goal(monkeypatch: pytest.Mon
     assert second.choice is points[1]
     assert second.next_saving() == Saving(300, 60, 130)
     assert found_by(monkeypatch, points, ram=400).next_saving() is None
+    # A byte less is enough.
+    close = [Point(1000, 100), Point(984, 130, workspace=999), Point(500, 150)]
+    assert found_by(monkeypatch, close).next_saving() == Saving(1, 30, 100)
     # The limit of flash holds for it too.
     assert found_by(monkeypatch, points, ram=999, flash=599).next_saving() is None
 
@@ -1491,6 +1494,36 @@ def test_partitions_between_two_bounds_are_found_by_halves(
     assert limits.limits == []
     assert frontier.between(FASTEST, 9, 217) == []
     assert limits.limits == [208]
+    # The first step below is the lower end, not one that is further down.
+    points = [Point(1000, 10), Point(600, 50), Point(200, 90)]
+    frontier, _ = frontier_of(monkeypatch, points, frontier_step=0.7)
+    limits = frontier.partitioner
+    assert [p.memory_bound for p in frontier.partitions()] == [1000, 600, 200]
+    limits.limits.clear()
+    assert frontier.between(FASTEST, 40, 1000) == []
+    assert limits.limits[0] == 800
+    assert min(limits.limits) > 600
+
+
+def test_a_frontier_says_what_its_costs_are_and_when_it_plans(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pareto, "Partitioner", lambda *rest: Points([Point(100, 1), Point(50, 9)]))
+    planner: Any = SimpleNamespace(
+        plan=lambda point: SimpleNamespace(workspace_bytes=point.memory_bound)
+    )
+    tuning: Any = SimpleNamespace(counter="cycles")
+    estimated, measured = ParetoFrontier(planner), ParetoFrontier(planner, tuning=tuning)
+    assert [(f.tuned, f.counter) for f in (estimated, measured)] == [
+        (False, "instructions"),
+        (True, "cycles"),
+    ]
+    calls: list[int] = []
+    told = ParetoFrontier(planner, progress=lambda: calls.append(len(calls)))
+    for _ in range(2):
+        assert len(list(told.programs())) == 2
+    # Once for each program that is planned.
+    assert calls == [0, 1]
 
 
 def test_what_may_be_within_a_limit() -> None:
@@ -1695,6 +1728,7 @@ def test_of_all_degrees_of_sharing_the_fastest_is_taken(monkeypatch: pytest.Monk
         ((1000, 1000, 1000), "speed"),
         ((1000, 990, 1000), "balanced"),  # 1 % slower than estimated
         ((1000, 991, 1000), "speed"),
+        ((1010, 1000, 1000), "speed"),  # of equal ones the least sharing
         ((1000, 1000, 869), "size"),  # 15 % slower
         ((1000, 1000, 870), "speed"),
     ):
