@@ -1002,6 +1002,15 @@ def test_kernels_for_speed_alone_and_that_unfold_weights(monkeypatch: pytest.Mon
     assert point_of(Goals(lean).lean) is points[3]
 
 
+def test_flash_heavy_kernels_are_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unlike those for speed alone, which take more flash still."""
+    points = [Point(1000, 50, speed_only=True), Point(1000, 80, heavy=True), Point(1000, 100)]
+    frontier, _ = frontier_of(monkeypatch, points)
+    partitioner: Any = frontier.partitioner
+    partitioner.speeds = True
+    assert point_of(Goals(frontier).usual) is points[1]
+
+
 def found_by(monkeypatch: pytest.MonkeyPatch, points: list[Point], **limits: int) -> Any:
     """Return the fastest program within limits."""
     goals = Goals(frontier_of(monkeypatch, points)[0])

@@ -75,7 +75,8 @@ AREAS = (
         "compiler/hilc/numerics",
         _tests(
             "hilc",
-            "quant fixed_point tables signal complex_numbers float_sums ops_reference channels",
+            "quant fixed_point number_functions tables signal complex_numbers float_sums types "
+            "ops_reference channels",
         ),
     ),
     Area(
