@@ -105,8 +105,8 @@ AREAS = (
         "hil/link",
         _tests(
             "hil",
-            "codec protocol messages replies line timing fault_text client hostile_board bulk "
-            "tensor_table calls faults taps tap_line recovery noise riscv",
+            "codec protocol messages replies line transfer timing fault_text client hostile_board "
+            "bulk tensor_table calls faults taps tap_line recovery noise riscv",
         ),
     ),
     Area(
