@@ -115,7 +115,7 @@ AREAS = (
         _tests(
             "hil",
             "metrics samples taps datasets cycles diagnosis fidelity oracle jobs rerun tune tuned "
-            "verify bench evaluate evaluation_parts provenance",
+            "verify verify_parts bench evaluate evaluation_parts provenance",
         ),
     ),
 )
