@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import random
 import time
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hilc.lowering.access import ForbiddenInterval, apart
+from hilc.memory import allocate as allocate_module
 from hilc.memory.allocate import (
     ALIGNMENT,
     Block,
+    _BeamSearch,
+    _Candidate,
+    _PoolAssignment,
+    _Search,
+    _sizes,
     align,
     allocate,
     allocate_pools,
@@ -301,3 +309,250 @@ def test_a_pool_ends_at_a_multiple_of_the_alignment() -> None:
 def test_more_than_there_is_cannot_be_placed() -> None:
     assert allocate_pools([Block(64, 0, 1), Block(64, 1, 2)], [1, 1], [64, 48]) is None
     assert allocate_pools([], [], [0]) == []
+
+
+# How far the searches go ------------------------------------------------------------------------
+
+
+def _stuck(count: int) -> list[Block]:
+    """Blocks of which all are live at once, so that any search goes to its end."""
+    return [Block(16, 0, 1) for _ in range(count)]
+
+
+def _efforts(
+    monkeypatch: pytest.MonkeyPatch, count: int, tries: int = 1200, starts: int = 3
+) -> tuple[list[int], list[int]]:
+    """Return the tries from each start and the placements kept, where nothing reaches the bound."""
+    tried: list[int] = []
+    kept: list[int] = []
+
+    def improve(
+        self: _Search, start: _Candidate, bound: int, tries: int, chance: random.Random
+    ) -> _Candidate:
+        tried.append(tries)
+        return start
+
+    class Beam:
+        def __init__(self, blocks: object, neighbours: object, placements: int) -> None:
+            kept.append(placements)
+
+        def place(self, nbytes: int) -> None:
+            """Find nothing."""
+
+    def orders(self: _Search, bound: int) -> list[_Candidate]:
+        return [_Candidate(bound + 64, range(count), [0] * count) for _ in range(starts)]
+
+    monkeypatch.setattr(_Search, "_improve", improve)
+    monkeypatch.setattr(_Search, "_good_orders", orders)
+    monkeypatch.setattr(allocate_module, "_BeamSearch", Beam)
+    allocate(_stuck(count), tries=tries)
+    return tried, kept
+
+
+def test_a_search_tries_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,200 orders and 256 placements, as far as five million looks at neighbours go."""
+    assert _efforts(monkeypatch, 10) == ([400] * 3, [256])
+    assert _efforts(monkeypatch, 10, starts=1) == ([1200], [256])
+    # A short search has no placements step by step.
+    assert _efforts(monkeypatch, 10, tries=1199) == ([399] * 3, [])
+    assert _efforts(monkeypatch, 10, tries=6) == ([2] * 3, [])
+    # 70 blocks have 4,830 neighbours: 1,035 tries, and 258 placements would be allowed.
+    assert _efforts(monkeypatch, 70) == ([345] * 3, [256])
+    assert _efforts(monkeypatch, 100) == ([505 // 3] * 3, [126])
+    assert _efforts(monkeypatch, 300) == ([55 // 3] * 3, [16])
+
+
+def test_five_million_looks_are_shared_by_the_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    for looks, tries in ((5_000_000, 1), (5_000_001, 0), (2_500_000, 2), (1, 1200)):
+        monkeypatch.setattr(
+            _Search, "_forbidden", lambda self, index, looks=looks: range(looks if not index else 0)
+        )
+        assert _efforts(monkeypatch, 3, starts=1)[0] == [tries], looks
+
+
+def test_three_orders_are_improved() -> None:
+    blocks = _random_blocks(9, 20)
+    orders = _Search(blocks, {})._good_orders(0)
+    assert len(orders) == 3
+    peaks = [order.peak for order in orders]
+    assert peaks == sorted(peaks)
+    # One is enough where it reaches the bound.
+    assert len(_Search(blocks, {})._good_orders(1 << 30)) == 1
+
+
+def test_sizes_between_the_bound_and_the_peak_grow() -> None:
+    assert list(_sizes(100, 200)) == [100, 112, 128, 160]
+    assert list(_sizes(96, 112)) == [96]
+    assert list(_sizes(96, 113)) == [96, 112]
+    assert list(_sizes(100, 112)) == [100]
+    assert list(_sizes(100, 113)) == [100, 112]
+    assert list(_sizes(96, 400)) == [96, 112, 144, 208, 336]
+
+
+def test_blocks_are_assigned_in_so_many_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each begins with the block that did not fit before."""
+    blocks = [Block(16, 0, 1), Block(32, 0, 1), Block(48, 0, 1)]
+    assignment = _PoolAssignment(blocks, [1, 1, 1], [64, 64], {})
+    asked: list[int] = []
+
+    def add(self: _PoolAssignment, pools: object, index: int) -> bool:
+        asked.append(index)
+        return index != 1
+
+    monkeypatch.setattr(_PoolAssignment, "_add", add)
+    assert assignment.best() is None
+    # The busiest first, a byte's accesses count; then the one that never fits.
+    assert asked == [0, 1] + [1] * 59
+
+
+def test_the_order_of_an_assignment() -> None:
+    """Pinned ones, then those with the most accesses a byte, of equal ones the small."""
+    blocks = [
+        Block(32, 0, 1), Block(16, 0, 1), Block(16, 0, 1), Block(64, 0, 1, pool=1),
+        Block(16, 0, 1),
+    ]  # fmt: skip
+    assignment = _PoolAssignment(blocks, [64, 32, 64, 64, 32], [160, 160], {})
+    taken: list[int] = []
+
+    def add(pools: list[list[int]], index: int) -> bool:
+        taken.append(index)
+        return True
+
+    assignment._add = add  # type: ignore[method-assign]
+    assignment._assign()
+    assert taken == [3, 2, 1, 4, 0]
+
+
+def test_exchanges_between_pools_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 40
+    blocks = [Block(16, 0, 1) for _ in range(count)]
+    assignment = _PoolAssignment(blocks, list(range(count)), [320, 320], {})
+    asked: list[tuple[int, ...]] = []
+
+    def fit(self: _PoolAssignment, pool: int, members: Sequence[int]) -> bool:
+        asked.append(tuple(members))
+        return False
+
+    monkeypatch.setattr(_PoolAssignment, "_fit", fit)
+    pools = [list(range(20)), list(range(20, 40))]
+    assert assignment._exchange([list(pool) for pool in pools]) == pools
+    assert len(asked) == 300
+    # The one with the most accesses first: alone, then for each with fewer, the least first.
+    assert asked[0] == (*range(20), 39)
+    assert asked[1] == (*range(1, 20), 39)
+    assert asked[20] == (*range(19), 39)
+    assert asked[21] == (*range(20), 38)
+
+
+def test_a_block_moves_where_it_is_used_more() -> None:
+    """Alone if there is room, or for one with fewer accesses that fits the other pool."""
+    blocks = [Block(16, 0, 1), Block(32, 0, 1), Block(16, 0, 1, pool=0), Block(16, 0, 1)]
+
+    def exchanged(accesses: list[int], limits: list[int | None], *pools: list[int]) -> object:
+        return _PoolAssignment(blocks, accesses, limits, {})._exchange([list(p) for p in pools])
+
+    assert exchanged([1, 9, 0, 1], [64, 64], [0, 2], [1, 3]) == [[0, 1, 2], [3]]
+    assert exchanged([1, 9, 0, 1], [48, 64], [0, 2], [1, 3]) == [[1, 2], [0, 3]]
+    assert exchanged([9, 9, 0, 1], [32, 64], [0, 2], [1, 3]) == [[0, 2], [1, 3]]
+    assert exchanged([9, 9, 0, 1], [48, 64], [0, 2], [1, 3]) == [[0, 2, 3], [1]]
+    # What is pinned there stays.
+    assert exchanged([1, 9, 0, 1], [32, 64], [0, 2], [1, 3]) == [[0, 2], [1, 3]]
+    # Its place is of no use where the one that leaves does not fit.
+    assert exchanged([1, 1, 0, 9], [32, 16], [0, 2], [3]) == [[2, 3], [0]]
+    assert exchanged([1, 9, 0, 1], [48, 0], [0, 2], [1]) == [[0, 2], [1]]
+
+
+def test_packing_a_pool_tries_six_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    plain = allocate
+
+    def counted(
+        blocks: list[Block], enough: int = 0, tries: int = 1200, overlaps: object = None
+    ) -> tuple[int, ...]:
+        asked.append((enough, tries))
+        return plain(blocks, enough, tries)
+
+    monkeypatch.setattr(allocate_module, "allocate", counted)
+    blocks = [Block(32, 0, 1), Block(32, 0, 1)]
+    assignment = _PoolAssignment(blocks, [1, 1], [64, None], {})
+    assert assignment._fit(0, [0, 1])
+    assert asked == [(64, 6)]
+    # Known now, in any order; and a pool without an end has room.
+    assert assignment._fit(0, [1, 0])
+    assert assignment._fit(1, [0, 1])
+    assert asked == [(64, 6)]
+    small = _PoolAssignment(blocks, [1, 1], [63, None], {})
+    assert not small._fit(0, [0, 1])
+    assert asked == [(64, 6)]
+
+
+def test_a_pool_has_the_search_that_proved_its_fit_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the longer search, which has another end, does not find it."""
+    asked: list[tuple[int, int]] = []
+    plain = allocate
+
+    def worse(
+        blocks: list[Block], enough: int = 0, tries: int = 1200, overlaps: object = None
+    ) -> tuple[int, ...]:
+        asked.append((enough, tries))
+        offsets = plain(blocks, enough, tries)
+        return offsets if enough else tuple(offset + 16 for offset in offsets)
+
+    monkeypatch.setattr(allocate_module, "allocate", worse)
+    blocks = [Block(32, 0, 1), Block(32, 0, 1)]
+    places = allocate_pools(blocks, [9, 1], [32, 32])
+    assert places == [(0, 0), (1, 0)]
+    assert asked[-4:] == [(0, 1200), (32, 6)] * 2
+    # Of the second pool, with room for the worse one, the first search counts.
+    assert allocate_pools(blocks, [9, 1], [32, 48]) == [(0, 0), (1, 16)]
+
+
+def test_first_fit_goes_as_far_as_the_known_peak() -> None:
+    blocks = [Block(16, 0, 1), Block(32, 0, 1), Block(16, 1, 2)]
+    search = _Search(blocks, {})
+    assert search._first_fit([0, 1, 2]) == [0, 16, 48]
+    known = _Candidate(64, [0, 1, 2], [0, 16, 48])
+    assert search._first_fit([1, 0, 2], known, 0) == [32, 0, 48]
+    low = _Candidate(63, [0, 1, 2], [0, 16, 48])
+    assert search._first_fit([1, 0, 2], low, 0) is None
+    # The first ones are taken as they were.
+    moved = _Candidate(128, [0, 1, 2], [64, 16, 48])
+    assert search._first_fit([0, 2, 1], moved, 1) == [64, 16, 0]
+    # Pinned ones stay where they are, and others lie around them.
+    pinned = _Search([Block(16, 0, 1, offset=16), Block(32, 0, 1), Block(16, 1, 2)], {})
+    assert pinned._first_fit([1, 0, 2]) == [16, 32, 0]
+    assert pinned._first_fit([2, 1, 0]) == [16, 32, 0]
+
+
+def test_improving_ends_where_the_bound_is_reached() -> None:
+    blocks = _random_blocks(5, 12)
+    search = _Search(blocks, {})
+    start = search._good_orders(0)[-1]
+    assert search._improve(start, start.peak, 50, random.Random(0)) is start
+    assert search._improve(start, 0, 0, random.Random(0)) is start
+    found = search._improve(start, 0, 300, random.Random(0))
+    assert found.peak <= start.peak
+    assert pool_bytes(blocks, found.offsets) == found.peak
+    # A block alone has one order.
+    alone = _Search([Block(16, 0, 1)], {})
+    only = _Candidate(32, [0], [16])
+    assert alone._improve(only, 0, 9, random.Random(0)) is only
+
+
+def test_a_placement_begins_at_the_ends_and_beside_others() -> None:
+    blocks = [Block(32, 0, 2), Block(16, 0, 2), Block(20, 1, 1), Block(16, 0, 2, offset=48)]
+    beam = _BeamSearch(blocks, _Search(blocks, {}).neighbours, 256)
+    # By their first step; those of one step come last, and large ones first.
+    assert beam._order == [0, 1, 3, 2]
+    offsets = beam._offsets(1, [(-16, 32), (48, 64)], [80], 128)
+    assert list(offsets) == [112, 32, 48, 64, 80]
+    assert list(beam._offsets(1, [(-16, 32), (48, 64)], [80], 96)) == [80, 32, 48, 64]
+    assert list(beam._offsets(1, [(0, 32)], [], 32)) == [0]
+    assert list(beam._offsets(3, [(0, 48)], [], 64)) == [48]
+    assert list(beam._offsets(3, [(0, 49)], [], 64)) == []
+    assert list(beam._offsets(3, [], [], 63)) == []
+    # 20 bytes end unaligned.
+    assert list(beam._offsets(2, [(-16, 32)], [], 52)) == [32]
+    assert list(beam._offsets(2, [(-16, 32)], [], 51)) == []
+    assert beam.place(84) is not None
+    assert beam.place(83) is None
