@@ -84,7 +84,7 @@ AREAS = (
         "compiler/hilc/memory",
         _tests(
             "hilc",
-            "bounds allocate replay liveness plan plan_parts explain pins access state "
+            "bounds allocate replay liveness plan plan_parts checker explain pins access state "
             "carried_states fusion feed",
         ),
     ),
