@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from hil.cli.render import diagnosis_lines
-from hil.verify.diagnosis import Diagnosis, Evidence, Kind, Pair, diagnose
+from hil.verify import diagnosis
+from hil.verify.diagnosis import Diagnosis, Evidence, Kind, Pair, _Seen, axes_of, diagnose
 from hilc.artifact.library import Layer, TensorInfo
 
 SHAPE = (1, 6, 5, 8)
@@ -197,3 +198,283 @@ def test_any_number_of_dimensions() -> None:
         assert found.different
         assert json.dumps(found.to_json(), allow_nan=False)
         assert diagnosis_lines(found)
+
+
+# -- how much it takes to say so -------------------------------------------------------------------
+
+
+def seen(expected: Any, got: Any, evidence: Evidence | None = None, dtype: str = "int8") -> _Seen:
+    """Return one pair of tensors."""
+    one, other = np.array(expected, dtype), np.array(got, dtype)
+    pair = Pair(4, one, other, one != other)
+    return _Seen(info(one.shape, dtype), [pair], evidence or Evidence())
+
+
+def in_one_row(rows: int, count: int) -> _Seen:
+    """Return so many differences in one of ``rows`` rows."""
+    expected = np.zeros((1, rows, 8, 1), np.int8)
+    got = expected.copy()
+    got[0, 0, :count, 0] = 9
+    return seen(expected, got)
+
+
+def test_one_row_is_no_chance() -> None:
+    """At most one time in twenty that differences spread at random share their row."""
+    for rows, count, is_one in (
+        (5, 2, False),  # a fifth
+        (5, 3, True),  # a 25th
+        (20, 2, False),  # a 20th
+        (21, 2, True),
+        (100, 1, False),
+        (1, 8, False),
+    ):
+        assert in_one_row(rows, count).is_one("H") == is_one, (rows, count)
+    assert not in_one_row(5, 3).is_one("C")
+    assert not in_one_row(5, 3).is_one("D")
+
+
+def test_an_axis_is_confined_to_at_most_half() -> None:
+    expected = np.zeros((1, 4, 5, 1), np.int8)
+    for rows, columns, confined in (
+        ([0, 1], [0, 1], {"H": (0, 1), "W": (0, 1)}),
+        ([0, 1, 2], [0, 4], {"W": (0, 4)}),
+        ([3], [0, 1, 2], {"H": (3,)}),
+    ):
+        got = expected.copy()
+        got[np.ix_([0], rows, columns, [0])] = 1
+        assert seen(expected, got).confined == confined
+
+
+def test_some_rows_are_less_than_one_chance_in_a_thousand() -> None:
+    """Of the ways to choose these rows of all, and of each difference to lie in them."""
+    for rows, used, each, is_told in (
+        (4, 2, 6, False),  # 6 of 2^12
+        (4, 2, 7, True),  # 6 of 2^14
+        (8, 4, 4, False),  # 70 of 2^16
+        (8, 4, 5, True),  # 70 of 2^20
+    ):
+        expected = np.zeros((1, rows, 8, 1), np.int8)
+        got = expected.copy()
+        got[0, :used, :each, 0] = 9
+        found = diagnosis._some(seen(expected, got))
+        assert (found is not None) == is_told, (rows, used, each)
+        assert found is None or found[0] is Kind.SOME_ROWS
+
+
+def test_a_constant_has_four_elements() -> None:
+    for size, is_told in ((3, False), (4, True)):
+        found = diagnosis._constant(seen(range(size), [7] * size))
+        assert (found is not None) == is_told
+        assert found is None or found == (Kind.CONSTANT, "every element is 7")
+    assert diagnosis._constant(seen(range(4), [7, 7, 7, 8])) is None
+
+
+def test_what_is_displaced_has_eight_elements_to_show_it() -> None:
+    for count, is_told in ((7, False), (8, True)):
+        # So many changes from one row to the next.
+        rows = np.arange(12) % 2
+        rows[count:] = rows[count]
+        expected = rows.reshape(1, 12, 1, 1).astype(np.int8)
+        found = diagnosis._displaced(seen(expected, np.roll(expected, 1, 1)))
+        assert (found is not None) == is_told, count
+    ramp = np.arange(20, dtype=np.int8).reshape(1, 20, 1, 1)
+    assert diagnosis._displaced(seen(ramp, np.roll(ramp, 1, 1))) == (
+        Kind.DISPLACED,
+        "the values are those expected one row before",
+    )
+    assert diagnosis._displaced(seen(ramp, np.roll(ramp, -1, 1))) == (
+        Kind.DISPLACED,
+        "the values are those expected one row behind",
+    )
+    assert diagnosis._displaced(seen(ramp, np.roll(ramp, 2, 1))) is None
+    # One more element that is wrong.
+    broken = np.roll(ramp, 1, 1)
+    broken[0, 10] = 99
+    assert diagnosis._displaced(seen(ramp, broken)) is None
+
+
+def test_what_is_cut_off_are_four_elements_by_more_than_a_step() -> None:
+    base = np.arange(20, dtype=np.int8)
+    assert diagnosis._saturated(seen(base, np.minimum(base, 15))) == (
+        Kind.SATURATED,
+        "the values end at 15",
+    )
+    assert diagnosis._saturated(seen(base, np.clip(base, 2, 17))) == (
+        Kind.SATURATED,
+        "the values end at 2 and 17",
+    )
+    assert diagnosis._saturated(seen(base, np.minimum(base, 16))) is None  # three of them
+    steps = np.array([0, 1, 2, 2, 2, 2, 3, 3, 3, 3], np.int8)
+    assert diagnosis._saturated(seen(steps, np.minimum(steps, 2))) is None  # by one
+    assert diagnosis._saturated(seen(np.minimum(base, 15), base)) == (
+        Kind.NOT_CLAMPED,
+        "the values should end at 15",
+    )
+    # All that was cut off was the same: any other cause may have made it.
+    same = np.array([0, 1, 2, 9, 9, 9, 9], np.int8)
+    assert diagnosis._saturated(seen(same, np.minimum(same, 5))) is None
+    assert diagnosis._saturated(seen(base, np.full(20, 3))) is None
+
+
+def test_an_offset_is_exact_below_three_and_up_to_a_step_above() -> None:
+    base = np.arange(-20, 20, dtype=np.int8)
+    for offset in (1, 2, 3, -1, -3, 9):
+        found = diagnosis._shifted(seen(base, base + offset))
+        assert found == (
+            Kind.SHIFTED,
+            f"the values lie {offset:+d} from the expected ones, whose zero point is 3",
+        )
+        uneven = base + offset
+        uneven[::3] += 1 if offset > 0 else -1
+        found = diagnosis._shifted(seen(base, uneven))
+        assert (found is not None) == (abs(offset) >= 3), offset
+        far = base + offset
+        far[::3] += 2 if offset > 0 else -2
+        assert diagnosis._shifted(seen(base, far)) is None
+    for size, is_told in ((3, False), (4, True)):
+        assert (diagnosis._shifted(seen(base[:size], base[:size] + 5)) is not None) == is_told
+    # Clamped elements never move the other way.
+    clamped = np.minimum(base + 5, 19)
+    assert diagnosis._shifted(seen(base, clamped)) is not None
+    clamped[-1] = 10
+    assert diagnosis._shifted(seen(base, clamped)) is None
+
+
+def test_a_factor_is_told_by_eight_elements_that_moved_by_two_steps() -> None:
+    def scaled(values: Any, factor: float, dtype: str = "int8") -> str | None:
+        expected = np.array(values, np.float64)
+        got = expected * factor
+        if dtype == "int8":
+            expected, got = expected + 3, np.round(got) + 3
+        found = diagnosis._scaled(seen(expected, got, dtype=dtype))
+        assert found is None or found[0] is Kind.SCALED
+        return None if found is None else found[1]
+
+    wide = list(range(-60, 61, 10))
+    assert scaled(wide, 0.5) == "the values are 0.5 times the expected ones"
+    assert scaled(wide, 1.5) == "the values are 1.5 times the expected ones"
+    assert scaled(wide, 1.01) is None  # by half a step
+    # Two at the ends of the range and zero do not count: nine values have six.
+    assert scaled(range(-40, 41, 10), 0.5) is None
+    assert scaled(range(-50, 51, 10), 0.5) is not None
+    floats = np.linspace(-3, 3, 20)
+    assert scaled(floats, 1.25, "float32") == "the values are 1.25 times the expected ones"
+    assert scaled(floats, 1.001, "float32") is None
+    assert scaled(floats, 1.003, "float32") is not None
+    # One that is off is no factor's.
+    expected = np.linspace(-3, 3, 20).astype(np.float32)
+    got = 2 * expected
+    got[7] += 0.01
+    assert diagnosis._scaled(seen(expected, got, dtype="float32")) is None
+
+
+def test_offsets_of_channels_are_two_and_more() -> None:
+    expected = np.arange(-30, 30, dtype=np.int8).reshape(1, 10, 1, 6)
+
+    def told(*offsets: int) -> Any:
+        return diagnosis._channel_offsets(seen(expected, expected + np.array(offsets, np.int8)))
+
+    assert told(0, 2, -1, 0, 1, 0) == (
+        Kind.CHANNEL_OFFSETS,
+        "each channel lies at an offset of its own (-1 to +2), as with a wrong bias or a wrong "
+        "zero point of the input",
+    )
+    assert told(0, 1, -1, 0, 1, 0) is None
+    assert told(0, 9, 0, 0, 0, 0) is None  # one channel
+    rounded = expected + np.array([4, -4, 0, 3, 8, 0], np.int8)
+    rounded[0, 3, 0, 0] += 1
+    assert diagnosis._channel_offsets(seen(expected, rounded)) is not None
+    rounded[0, 3, 0, 0] += 1
+    assert diagnosis._channel_offsets(seen(expected, rounded)) is None
+    few = np.array([[1, 2, 3], [4, 5, 6]], np.int8).reshape(1, 2, 1, 3)
+    assert diagnosis._channel_offsets(seen(few, few + np.array([5, 9, 2], np.int8))) is None
+
+
+def test_rounding_scattered_and_everywhere() -> None:
+    base = np.arange(10, dtype=np.int8)
+    for step, is_told in ((1, True), (2, False)):
+        got = base.copy()
+        got[3] += step
+        assert (diagnosis._rounding(seen(base, got)) is not None) == is_told
+    for count, kind in ((4, Kind.SCATTERED), (5, Kind.ALL_WRONG), (6, Kind.ALL_WRONG)):
+        got = base.copy()
+        got[:count] += 9
+        found = diagnosis._rest(seen(base, got))
+        assert found is not None
+        assert found[0] is kind
+
+
+def test_manners_of_one_place() -> None:
+    def manner(expected: Any, got: Any, dtype: str = "int8") -> str:
+        return diagnosis._manner(seen(expected, got, dtype=dtype))
+
+    assert manner([0, 0, 0], [5, 5, 0]) == ", each by +5"
+    assert manner([0, 0, 0], [-5, -5, 0]) == ", each by -5"
+    assert manner([0, 0, 0], [1, -1, 0]) == ", by 1 at most"
+    assert manner([0, 0, 0], [1, 2, 0]) == ""
+    assert manner([0, 0, 0], [5, 0, 0]) == ""  # one alone
+    assert manner([0, 0, 0], [5, 5, 0], "float32") == ""
+
+
+def test_indices_in_words() -> None:
+    tensor = seen(np.zeros((1, 20, 3, 2)), np.ones((1, 20, 3, 2)))
+    words = diagnosis._indices
+    assert words(tensor, "H", [4]) == "row 4"
+    assert words(tensor, "H", [4, 5]) == "rows 4 to 5"
+    assert words(tensor, "W", [0, 2]) == "columns 0, 2"
+    assert words(tensor, "H", range(0, 16, 2)) == "rows 0, 2, 4, 6, 8, 10, 12, 14"
+    assert words(tensor, "H", range(0, 18, 2)) == "rows 0, 2, 4, 6, 8, 10, 12, 14, ..."
+    assert words(tensor, "3", [1]) == "index of axis 3 1"
+    assert axes_of(4) == "NHWC"
+    assert axes_of(7) == "0123456"
+
+
+def test_values_that_are_no_numbers_are_counted() -> None:
+    nan, inf = np.nan, np.inf
+    found = diagnosis._not_a_number(
+        seen([1.0, nan, 2.0, 3.0], [nan, nan, inf, 3.0], dtype="float32")
+    )
+    assert found == (Kind.NOT_A_NUMBER, "2 are NaN or infinite")
+    assert diagnosis._not_a_number(seen([1.0, nan], [2.0, 3.0], dtype="float32")) is None
+    assert diagnosis._not_a_number(seen([1], [2])) is None
+
+
+def test_sentences_of_counts_and_sizes() -> None:
+    def told(expected: Any, got: Any, dtype: str = "int8") -> str:
+        return diagnosis._sentence(seen(expected, got, dtype=dtype), Kind.SCATTERED, "why")
+
+    assert told([0, 0], [3, 0]) == "scattered: 1 of 2 elements differs, by up to 3 (1.5); why"
+    assert told([0, 0], [3, 4]) == "scattered: 2 of 2 elements differ, by up to 4 (2); why"
+    assert told([0.0], [0.25], "float32") == (
+        "scattered: 1 of 1 elements differs, by up to 0.25; why"
+    )
+    assert told([0.0], [np.nan], "float32") == "scattered: 1 of 1 elements differs; why"
+    assert told([True], [False], "bool") == "scattered: 1 of 1 elements differs; why"
+
+
+def test_places_of_what_a_second_run_showed() -> None:
+    shape = (1, 6, 4, 2)
+    mask = np.zeros(shape, bool)
+    mask[0, 1:4, 0] = True
+    one = seen(np.zeros(shape), np.ones(shape))
+    assert diagnosis._where(one, mask) == " (rows 1 to 3, column 0)"
+    mask[0, 4:, 0] = True
+    assert diagnosis._where(one, mask) == " (column 0)"
+    assert diagnosis._where(one, np.ones(shape, bool)) == ""
+    none = np.zeros(shape, bool)
+    assert not Evidence(dependent=none, varying=none).shows_something
+    assert not Evidence().shows_something
+    assert Evidence(varying=mask).shows_something
+    assert Evidence(overwritten="x").shows_something
+
+
+def test_the_first_and_the_largest_difference_are_told_apart() -> None:
+    expected, got = np.zeros((2, 3), np.int8), np.zeros((2, 3), np.int8)
+    got[0, 1], got[1, 2] = 2, -9
+    layer = Layer("fc", "FULLY_CONNECTED", "f", (), (info((2, 3)),), macs=0, input_count=0)
+    found = diagnose(0, layer, layer.outputs[0], [Pair(7, expected, got, expected != got)])
+    assert (found.first.position, found.first.got, found.first.sample) == ((0, 1), 2, 7)
+    assert (found.largest.position, found.largest.got) == ((1, 2), -9)
+    assert (found.different, found.size, found.samples) == (2, 6, 1)
+    assert (found.max_abs_diff, found.max_abs_diff_real) == (9, 4.5)
+    assert (found.first.channel, found.largest.channel) == (1, 2)
