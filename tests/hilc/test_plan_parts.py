@@ -9,6 +9,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from random_graphs import GraphBuilder
 
@@ -135,6 +136,10 @@ def test_an_operand_takes_the_callers_buffer(
     operand.buffer = None
 
 
+def buffers(*values: Value) -> list[BufferRef | None]:
+    return [value.buffer for value in values]
+
+
 def test_operands_take_the_callers_buffer_from_the_last_layer_on() -> None:
     first, second, output = value(32, 0, 1), value(32, 1, 2), value(32, 2, 9, CALLERS)
     values: Any = SimpleNamespace(distinct=[first, second, output])
@@ -145,18 +150,18 @@ def test_operands_take_the_callers_buffer_from_the_last_layer_on() -> None:
     second.buffer = None
     first.last = 0
     plan._extend_buffers(values, [(first, second, free), (second, output, free)])
-    assert (first.buffer, second.buffer) == (CALLERS, CALLERS)
+    assert buffers(first, second) == [CALLERS, CALLERS]
     # One that has a buffer keeps it, and one without a caller's output has none to take.
     own = BufferRef("input", 0)
     first.buffer, second.buffer, output.buffer = own, None, None
     plan._extend_buffers(values, [(first, output, free), (second, output, free)])
-    assert (first.buffer, second.buffer) == (own, None)
+    assert buffers(first, second) == [own, None]
     # What cannot take it does not keep another from it.
     output.buffer = CALLERS
     small = value(16, 0, 2)
     values.distinct.append(small)
     plan._extend_buffers(values, [(second, output, free), (small, output, free)])
-    assert (small.buffer, second.buffer) == (None, CALLERS)
+    assert buffers(small, second) == [None, CALLERS]
 
 
 def test_the_end_of_a_pool_is_that_of_its_last_block() -> None:
@@ -439,8 +444,8 @@ def test_rows_are_fed_in_order() -> None:
         made._output = made._owners = None
         made._first_owner = {"y": 0}
         # Of an output of no bytes nothing is missing.
-        made._output = check_fused.np.empty(0, check_fused.np.int64)
-        made._owners = lambda name, begin, nbytes: check_fused.np.arange(nbytes) + begin
+        made._output = np.empty(0, np.int64)
+        made._owners = lambda name, begin, nbytes: np.arange(nbytes) + begin
         made.run()
 
     run(entry(0, 0, 2), entry(1, 0, 1), entry(0, 2, 1), entry(0, 5, 1))
@@ -453,7 +458,6 @@ def test_rows_are_fed_in_order() -> None:
 
 def test_moves_take_their_owners_along() -> None:
     """A copy of the rows, from where they were; what they leave behind stays."""
-    np = check_fused.np
     made: Any = object.__new__(check_fused._Replay)
     made._scratch = np.arange(10)
     made._used = np.zeros(10, bool)
