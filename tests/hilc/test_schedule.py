@@ -1478,6 +1478,11 @@ def test_the_smallest_is_the_fastest_of_those_that_take_as_little(
     # Neither those that are no faster, nor those that take more, are planned.
     assert planned == [points[0], points[1], points[4]]
     assert Goals(frontier)._smallest([points[1]]) is None
+    # Of equal ones the one with the smallest bound, which comes first.
+    same: list[Any] = [Point(550, 20, workspace=600), Point(500, 20, workspace=600)]
+    found = Goals(frontier)._smallest(same)
+    assert found is not None
+    assert point_of(found) is same[1]
 
 
 def test_partitions_between_two_bounds_are_found_by_halves(
