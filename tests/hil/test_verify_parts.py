@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 from hil.device import Model
-from hil.verify import comparison, cost, metrics
+from hil.link.protocol import Tensors
+from hil.link.taps import TappedTensor
+from hil.verify import against, comparison, cost, metrics
 from hil.verify.diagnosis import PAIRS_MAX, Pair
 from hil.verify.errors import ErrorHistogram
 from hilc.artifact.library import TensorInfo
@@ -154,6 +157,47 @@ def test_the_first_difference_of_all_samples_is_kept() -> None:
     assert isinstance(told.max_abs_diff, int)
     assert told.first == comparison.Difference(1, (1, 0), 3, 5)
     assert sum(one.count for one in told.errors) == 12
+
+
+def test_taps_of_the_same_inputs_tell_what_varies() -> None:
+    """Against the first of them; of other inputs nothing follows."""
+    compared = comparison.TensorComparison(info((4,)))
+    tap: Any = SimpleNamespace(known={}, varying=None, pairs=[])
+    whole = np.array([1, 2, 3, 4], np.int8)
+
+    def came(inputs: int, *values: int, is_whole: bool = True) -> None:
+        data = np.array(values, np.int8).tobytes()
+        tapped = TappedTensor(
+            Tensors.LAYER_OUTPUT, 0, 0, "y", "int8", 4, zlib.crc32(data), data if is_whole else None
+        )
+        against._compare(tap, compared, 0, whole, tapped, inputs)
+
+    def varying() -> object:
+        return None if tap.varying is None else tap.varying.tolist()
+
+    came(7, 1, 2, 3, 4)
+    came(7, 1, 2, 3, 4)
+    came(8, 1, 2, 3, 9)
+    assert not tap.known.keys() - {7, 8}
+    assert varying() is None
+    assert (compared.mismatches, len(tap.pairs)) == (1, 1)
+    came(7, 1, 5, 3, 4)
+    assert varying() == [False, True, False, False]
+    came(7, 1, 2, 3, 6)
+    assert varying() == [False, True, False, True]
+    assert compared.mismatches == 3
+    for _ in range(PAIRS_MAX):
+        came(9, 0, 2, 3, 4)
+    assert len(tap.pairs) == PAIRS_MAX
+    # By a checksum alone one element differs at least.
+    compared.mismatches = 0
+    came(7, 1, 2, 3, 4, is_whole=False)
+    assert compared.mismatches == 0
+    came(7, 1, 2, 0, 0, is_whole=False)
+    assert compared.mismatches == 1
+    compared.mismatches = 5
+    came(7, 1, 2, 0, 0, is_whole=False)
+    assert compared.mismatches == 5
 
 
 # -- costs -----------------------------------------------------------------------------------------
