@@ -14,6 +14,7 @@ from random_graphs import GraphBuilder
 
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
+from hilc.lowering.access import ForbiddenInterval
 from hilc.lowering.bodies import body_key
 from hilc.lowering.choice import Choice, Group
 from hilc.lowering.compressed import DECODER_BYTES, HEADER, LAYER_BYTES, CompressedCall
@@ -105,6 +106,29 @@ def test_a_segment_of_the_only_input_says_where_its_output_may_lie() -> None:
     assert apart.after(next(iter(apart.passages)), ((2, 2),), 64) == ((0, 0),)
     # Of a tensor that it does not read nothing is known: any offset of its own input.
     assert apart.after(apart.output, ((2, 2),), 64) == ((0, 0), (2, 2))
+
+
+def test_an_output_in_the_place_of_one_input_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several inputs that end; where none permits it, and none is known to, it is not."""
+    one = estimator(crossed())
+    node, call = one.nodes[3], one._calls[3][0]
+    assert isinstance(call, KernelCall)
+    by_name = one._liveness.by_name
+    output = by_name[node.outputs[0]]
+    apart, over = ForbiddenInterval(-32, 32), ForbiddenInterval(0, 0)
+    for given, in_place in (
+        ((apart, over), True),
+        ((over, apart), True),
+        ((over, over), True),
+        ((apart, apart), False),
+        ((), False),
+    ):
+        pairs = [
+            (by_name[name], output, between)
+            for name, between in zip(node.inputs, given, strict=False)
+        ]
+        monkeypatch.setattr(estimate, "may_overlap", lambda *rest, pairs=pairs: pairs)
+        assert one._memory(3, 3, call, node.inputs, node.outputs).in_place == in_place, given
 
 
 def test_pools_apart_or_a_pinned_tensor_say_nothing_of_offsets() -> None:
