@@ -13,7 +13,8 @@ import pickle
 import struct
 import tarfile
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -31,7 +32,7 @@ from tiny_library import tiny_library
 from tvm_archive import STYLES, tvm_files
 
 import hilc
-from hil.board import load_board
+from hil.board import Board, load_board
 from hil.firmware import fit
 from hil.firmware.placement import check_placement
 from hil.firmware.project import modules_of, project_files, with_build_id
@@ -41,6 +42,9 @@ from hilc.frontends.tflite import schema
 from hilc.frontends.tflite.flatbuffer import Table, Vector
 from hilc.support.outputs import update_folder
 
+#: More than there are originals of any format that is taken apart to be changed: each is taken
+#: apart once, although changed ones pass in between.
+_KEPT = 2048
 #: Larger originals only take longer.
 _MOST_BYTES = 20_000
 _WORDS = (0, 1, 2, 4, 8, 0x7F, 0x80, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFC,
@@ -99,7 +103,7 @@ def _tflite_originals() -> list[bytes]:
     return [data for data in made if len(data) < _MOST_BYTES]
 
 
-@lru_cache(256)
+@lru_cache(_KEPT)
 def places(data: bytes) -> tuple[int, ...]:
     """Where a FlatBuffer has its offsets, counts and numbers, as far as it can be followed."""
     found: set[int] = set()
@@ -214,7 +218,8 @@ def changed_json(dice: Random, data: bytes) -> bytes:
             return json.dumps(dice.choice(_JUNK)).encode()
         match dice.randrange(6):
             case 0 | 1:
-                holder[key] = dice.choice(_JUNK)
+                # A copy: what is changed next may lie in it.
+                holder[key] = deepcopy(dice.choice(_JUNK))
             case 2:
                 del holder[key]
             case 3 if isinstance(holder, list):
@@ -263,13 +268,20 @@ def _pt2_originals() -> list[bytes]:
     return [d for n, d in stored.items() if n.endswith(".pt2") and len(d) < 8000]
 
 
+@lru_cache(_KEPT)
+def _zip_members(data: bytes) -> Mapping[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 def _change_pt2(dice: Random, data: bytes) -> bytes:
     if dice.random() < 0.1:
         return damaged(dice, data)
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
+        members = dict(_zip_members(data))
     except Exception:  # zipfile's of what was damaged before
+        return damaged(dice, data)
+    if not members:
         return damaged(dice, data)
     name = dice.choice(list(members))
     jsons = [n for n in members if n.endswith(".json")] or [name]
@@ -333,16 +345,26 @@ def _tar(members: dict[str, bytes], kinds: dict[str, bytes] | None = None) -> by
     return file.getvalue()
 
 
+@lru_cache(128)
+def _tar_members(data: bytes) -> Mapping[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        return {
+            info.name.removeprefix("./"): stored.read()
+            for info in archive
+            if (stored := archive.extractfile(info)) is not None
+        }
+
+
+@cache
+def _board() -> Board:
+    return load_board("mps2-an386")
+
+
 def _change_mlf(dice: Random, data: bytes) -> bytes:
     if dice.random() < 0.1:
         return _changed_header(dice, data)
     try:
-        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-            members = {
-                info.name.removeprefix("./"): stored.read()
-                for info in archive
-                if (stored := archive.extractfile(info)) is not None
-            }
+        members = dict(_tar_members(data))
     except Exception:  # tarfile's of what was damaged before
         return damaged(dice, data)
     if not members:
@@ -409,7 +431,7 @@ def _read_mlf(data: bytes, folder: Path) -> ModelLibrary:
 
 def _use_mlf(library: ModelLibrary, folder: Path) -> None:
     library.save(folder / "library", force=True)
-    board = load_board("mps2-an386")
+    board = _board()
     # As create_project does, which also asks the C compiler for its version.
     modules = modules_of([library])
     placed = check_placement(modules, board, "own")

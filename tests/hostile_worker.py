@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 #: Share of the time for what is done with files that are accepted.
-_USE_SHARE = 0.5
+_USE_SHARE = 1 / 3
 _WRITE_EVERY_S = 2.0
 
 
@@ -32,6 +32,18 @@ def format_called(name: str) -> Any:
     from hostile_settings import SETTINGS
 
     return FORMATS[name] if name in FORMATS else SETTINGS[name]
+
+
+def originals_of(chosen: Any, folder: Path) -> list[bytes]:
+    """Return a format's originals; the next worker with the folder need not make them again."""
+    kept = folder / "originals"
+    if not kept.is_dir():
+        partial = folder / "originals.new"
+        partial.mkdir(exist_ok=True)
+        for number, data in enumerate(chosen.originals()):
+            (partial / f"{number:05}").write_bytes(data)
+        partial.rename(kept)
+    return [path.read_bytes() for path in sorted(kept.iterdir())]
 
 
 class Worker:
@@ -124,7 +136,7 @@ def _alone(options: argparse.Namespace, folder: Path) -> None:
     from guarded import guard
 
     chosen = format_called(options.format)
-    originals = chosen.originals()
+    originals = originals_of(chosen, folder)
     worker = Worker(options.format, folder)
     for data in originals[::10]:  # what is imported late
         with contextlib.suppress(Exception):
@@ -153,7 +165,7 @@ def _with_atheris(options: argparse.Namespace, folder: Path) -> None:
     chosen = format_called(options.format)
     corpus = folder / "corpus"
     corpus.mkdir(exist_ok=True)
-    originals = chosen.originals()
+    originals = originals_of(chosen, folder)
     for number, data in enumerate(originals):
         (corpus / f"original-{number:04}").write_bytes(data)
     worker = Worker(options.format, folder)

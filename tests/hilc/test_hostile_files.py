@@ -20,7 +20,8 @@ from random import Random
 import pytest
 from campaigns import sampled
 from guarded import Verdict, guard, verdict
-from hostile_files import EXECUTED, FORMATS, Format, Payload
+from hostile_files import EXECUTED, FORMATS, Format, Payload, changed_json
+from hostile_worker import originals_of
 
 from hilc.errors import HilError, InputError, ModelError
 from hilc.frontends import load_model
@@ -148,3 +149,24 @@ def test_the_worker_counts(name: str, tmp_path: Path) -> None:
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["executions"] == 300
     assert figures["breaches"] == {}
+
+
+def test_a_change_of_json_depends_on_nothing_but_the_dice() -> None:
+    """What one change puts in and the next one changes is not what later files get."""
+    data = json.dumps({"a": [1, {"b": 2}], "c": "d"}).encode()
+
+    def changed(seed: int) -> bytes:
+        dice, made = Random(seed), data
+        for _ in range(8):
+            made = changed_json(dice, made)
+        return made
+
+    seeds = range(400)
+    assert [changed(seed) for seed in seeds] == [changed(seed) for seed in seeds]
+
+
+def test_originals_are_made_once_for_all_workers_of_a_folder(tmp_path: Path) -> None:
+    chosen = Format(lambda: [b"one", b"", b"three"], lambda *_: b"", lambda *_: 0, lambda *_: None)
+    assert originals_of(chosen, tmp_path) == [b"one", b"", b"three"]
+    broken = Format(lambda: [][0], lambda *_: b"", lambda *_: 0, lambda *_: None)
+    assert originals_of(broken, tmp_path) == [b"one", b"", b"three"]

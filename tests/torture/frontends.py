@@ -19,22 +19,23 @@ ABOUT = """TFLite, ONNX and PyTorch (`.pt2`) models and archives in Model Librar
 TVM's: good ones of every operator, changed by their structure. Places of the FlatBuffer, fields of
 the protocol buffer, members and JSON of archives take values at corners; names leave the folder,
 tensors become pickles that would create a file. With Atheris, coverage of the compiler guides what
-is changed further; in a run of hours for a quarter of the files. Each file is read, and as many of
-the accepted ones as half of the time allows are compiled; what an archive holds is written as a
-library and as a firmware project. A finding is an exception that is not the project's, an error
-that no check foresaw, more than 5 s of processor time or 1 GiB of memory for one file, a process
-that ends, and, by Python's audit hooks, a file read or written outside of the folder, a program, a
-connection, an unpickled object, executed code."""
+is changed further; in a run of hours for a small part of the files, which is told below. Each file
+is read. Of the accepted ones a sample is compiled, as many as a third of the time allows; what an
+archive holds is written as a library and as a firmware project. A finding is an exception that is
+not the project's, an error that no check foresaw, more than 5 s of processor time or 1 GiB of
+memory for one file, a process that ends, and, by Python's audit hooks, a file read or written
+outside of the folder, a program, a connection, an unpickled object, executed code."""
 
 _WORKER = Path(__file__).resolve().parents[1] / "hostile_worker.py"
 #: Files of each format in a run of hours, which is a million in all, and of minutes.
 _LONG = {"tflite": 400_000, "onnx": 250_000, "pt2": 200_000, "mlf": 150_000}
 _SHORT = 1_500
 #: Files of a format before it is another's turn: where a run is stopped, all have had some.
-_TURN = 10_000
+_TURN = 25_000
 #: In a long run, one turn of so many is guided: it finds what lies deeper, and takes the time of
-#: many others, since most of what it makes is compiled.
+#: many others, since most of what it makes is accepted. It is shorter, too.
 _GUIDED_EVERY = 4
+_GUIDED_TURN = 5_000
 #: Between the seeds of two turns.
 _SEEDS = 1_000_003
 #: For a worker, in runs of minutes; in runs of hours there is no limit but the count.
@@ -54,9 +55,10 @@ def in_turns(budget: Budget, files: Mapping[str, int], guided: bool) -> Counts:
     left, counts = dict(files), Counts([])
     for turn in itertools.count():
         for name in [name for name, count in left.items() if count > 0]:
-            runs = min(_TURN, left[name])
             is_guided = guided and (not budget.is_long or turn % _GUIDED_EVERY == 1)
-            counts += _work(name, budget, runs, is_guided, budget.seed + turn * _SEEDS)
+            runs = min(_GUIDED_TURN if is_guided else _TURN, left[name])
+            with budget.until_stopped():
+                counts += _work(name, budget, runs, is_guided, budget.seed + turn * _SEEDS)
             left[name] -= runs
             if budget.is_stopped:
                 return counts
