@@ -33,8 +33,13 @@ if TYPE_CHECKING:
 
 EXIT_USAGE = 2
 EXIT_BUG = 70
-EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
+#: What is said of a signal that ends a command.
+_ENDED = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "hung up",
+}
 #: New objects after which Python looks for those that nothing refers to.
 _OBJECTS_PER_COLLECTION = 20_000
 
@@ -59,6 +64,8 @@ class _Signals:
     def __init__(self, is_program: bool) -> None:
         self._is_program = is_program
         self._previous: dict[int, Any] = {}
+        #: Where the command prints; None before there is one.
+        self.console: Console | None = None
         #: The signal that was received; None before.
         self.received: int | None = None
 
@@ -104,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (KeyboardInterrupt, _Terminated):
             # The signal arrived outside of the guarded part: before it began, or while an error
             # was printed.
-            code = _stopped(signals)
+            code = _stopped(signals, words)
     if is_program and signals.received is not None:
         _end(code)
     return code
@@ -129,7 +136,7 @@ def _guarded(words: Sequence[str], signals: _Signals) -> int:
 
     open_closed_streams()
     # Usage errors are reported in the requested format, too, so it is needed before parsing.
-    console = Console("--json" in words)
+    console = signals.console = Console("--json" in words)
     try:
         if "_ARGCOMPLETE" in os.environ:
             from hil.cli.commands.command_line import build_parser
@@ -143,11 +150,11 @@ def _guarded(words: Sequence[str], signals: _Signals) -> int:
     except BrokenPipeError:
         return EXIT_BROKEN_PIPE
     except (KeyboardInterrupt, _Terminated):
-        return _stopped(signals)
+        return _stopped(signals, words)
     except (Exception, SystemExit) as error:
         if signals.received is not None:
             # The same Ctrl-C ended a child process, or a library turned it into another exception.
-            return _stopped(signals)
+            return _stopped(signals, words)
         return _report(error, console)
 
 
@@ -271,10 +278,21 @@ def _bug(error: BaseException) -> int:
     return EXIT_BUG
 
 
-def _stopped(signals: _Signals) -> int:
-    if signals.received in (None, signal.SIGINT):
-        print("interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    if signals.received == signal.SIGTERM:  # after SIGHUP nobody reads it
-        print("terminated", file=sys.stderr)
-    return 128 + signals.received
+def _stopped(signals: _Signals, words: Sequence[str]) -> int:
+    """Say that a signal ended the command; return the exit code."""
+    from contextlib import suppress
+
+    from hil.cli.console import Console
+
+    number = signals.received or signal.SIGINT
+    text, code = _ENDED[signal.Signals(number)], 128 + number
+    console = signals.console or Console("--json" in words)
+    if console.as_json and not console.has_result:
+        error = {"message": text, "hint": "", "class": "interrupted", "exit_code": code}
+        # If stdout cannot be written, or the signal left nothing whole of what writing needs, the
+        # exit code has to do.
+        with suppress(Exception):
+            console.result({"error": error}, "")
+    if number != signal.SIGHUP:  # nobody reads it
+        print(text, file=sys.stderr)
+    return code

@@ -724,7 +724,7 @@ def test_what_is_missing_is_told_before_the_build(
     assert not (tmp_path / "cache").exists()
 
 
-def run_handler(body: str) -> subprocess.CompletedProcess[str]:
+def run_handler(body: str, *words: str) -> subprocess.CompletedProcess[str]:
     """The program, as its own process, with ``body`` for what `hil boards` does."""
     code = (
         "import os, signal, sys, time\n"
@@ -733,7 +733,7 @@ def run_handler(body: str) -> subprocess.CompletedProcess[str]:
         "def handler(args, console):\n"
         f"{textwrap.indent(body, '    ')}\n"
         "looking.boards_command = handler\n"
-        "sys.argv = ['hil', 'boards']\n"
+        f"sys.argv = ['hil', 'boards', *{words!r}]\n"
         "sys.exit(cli.main())\n"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -755,6 +755,43 @@ def test_a_second_interrupt_does_not_disturb_the_closing() -> None:
         "    print('closed')\n"
     )
     assert (run.returncode, run.stdout, run.stderr) == (130, "closed\n", "interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "printed"),
+    [
+        ("SIGINT", "interrupted", "interrupted\n"),
+        ("SIGTERM", "terminated", "terminated\n"),
+        ("SIGHUP", "hung up", ""),
+    ],
+)
+def test_the_end_by_a_signal_is_an_error_in_json(name: str, message: str, printed: str) -> None:
+    code = 128 + signal.Signals[name]
+    run = run_handler(f"os.kill(os.getpid(), signal.{name}); time.sleep(20)", "--json")
+    assert json.loads(run.stdout) == {
+        "error": {"message": message, "hint": "", "class": "interrupted", "exit_code": code}
+    }
+    assert (run.returncode, run.stderr) == (code, printed)
+
+
+def test_a_result_stays_the_only_one_when_a_signal_comes_after_it() -> None:
+    body = "console.result({'a': 1}, '')\nos.kill(os.getpid(), signal.SIGTERM); time.sleep(20)"
+    run = run_handler(body, "--json")
+    assert json.loads(run.stdout) == {"a": 1}
+    assert (run.returncode, run.stderr) == (143, "terminated\n")
+
+
+def test_an_interrupt_before_the_command_is_an_error_in_json() -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from hil import cli\n"
+        "from hil.cli import console\n"
+        "console.open_closed_streams = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.argv = ['hil', 'boards', '--json']\n"
+        "sys.exit(cli.main())\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert json.loads(run.stdout)["error"]["exit_code"] == run.returncode == 130
 
 
 def test_what_an_interrupt_brings_about_is_an_interrupt() -> None:
