@@ -12,6 +12,7 @@ import logging
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass
@@ -19,8 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import hilc
+from hil.errors import HilWarning
 from hil.firmware.toolchain import program_version
-from hil.support.cache import cache_folder, digest, forget_unused, sealed, unsealed, used
+from hil.support.cache import (
+    CacheError,
+    cache_folder,
+    digest,
+    forget_unused,
+    sealed,
+    unsealed,
+    used,
+)
 from hil.support.identity import compiler_identity
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.llvm import find_clang
@@ -104,6 +114,10 @@ def _entry(path: Path, options: CompileOptions) -> Path | None:
     text = json.dumps(key, sort_keys=True, default=_plain)
     try:
         return cache_folder() / "libraries" / hashlib.sha256(text.encode()).hexdigest()[:32]
+    except CacheError as error:
+        told = f"nothing is cached: {error.fact} ({error.hint})"
+        warnings.warn(HilWarning(told), stacklevel=2)
+        return None
     except HilError:
         return None
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,8 +32,55 @@ _LOCK_LIMIT_S = 3600.0
 _LOCK_LOOK_S = 0.05
 
 
+#: What programs keep here, each in a folder of its own.
+_KINDS = ("answers", "boards", "builds", "evaluations", "libraries", "locks", "probes")
+
+
+class CacheError(InputError):
+    """The cache is not to be trusted: others may write there."""
+
+
 def cache_folder() -> Path:
-    """Return the folder of builds: ``HIL_CACHE``, or ``hil`` in the user's cache folder."""
+    """Return the folder of builds: ``HIL_CACHE``, or ``hil`` in the user's cache folder.
+
+    What is cached is executed: firmware by boards, libraries by this process. Raise CacheError
+    where another account may have written it: its digests would only say that it is whole.
+    """
+    folder = _chosen_folder()
+    for place in (folder, *(folder / kind for kind in _KINDS)):
+        _check_trust(place)
+    return folder
+
+
+def _check_trust(folder: Path) -> None:
+    """Raise unless the folder is this user's or root's, and no other account may write there.
+
+    Its group may: with the umask 002 each user has one of their own. Where the sticky bit is set,
+    as in /tmp, nobody can replace what others made; that its entries are this user's is told by the
+    check of each.
+    """
+    try:
+        found = folder.stat()
+    except OSError:
+        return  # it is made, or whoever needs it says why not
+    if not stat.S_ISDIR(found.st_mode):
+        return
+    own = "set HIL_CACHE to a folder of your own"
+    if found.st_uid not in (0, os.geteuid()):
+        raise CacheError(
+            f"the cache folder {folder} belongs to another user (uid {found.st_uid}; this process "
+            f"is of uid {os.geteuid()}), who could exchange what is built and executed",
+            f"{own}, or remove that one",
+        )
+    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        raise CacheError(
+            f"any account of this machine may write into the cache folder {folder} (mode "
+            f"{stat.S_IMODE(found.st_mode):04o}), and so exchange what is built and executed",
+            f"remove it or, if nobody else wrote there, run 'chmod o-w {folder}'; or {own}",
+        )
+
+
+def _chosen_folder() -> Path:
     if chosen := os.environ.get("HIL_CACHE"):
         return Path(chosen).resolve()
     if base := os.environ.get("XDG_CACHE_HOME"):

@@ -190,6 +190,53 @@ def test_a_cache_that_is_read_only_is_of_use(kept: Firmware) -> None:
     assert "set HIL_CACHE" in caught.value.hint
 
 
+def give_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Make ``folder`` another user's; return whose."""
+    if os.geteuid() == 0:
+        os.chown(folder, 12345, -1)
+        return 12345
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    return owner
+
+
+@pytest.mark.parametrize("kind", ["", "builds", "libraries", "answers", "locks"])
+def test_a_cache_of_another_user_is_not_used(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIL_CACHE", str(tmp_path))
+    place = tmp_path / kind
+    place.mkdir(exist_ok=True)
+    # What the sticky bit protects is still its owner's.
+    tmp_path.chmod(0o1777)
+    assert cache_folder() == tmp_path
+    owner = give_away(place, monkeypatch)
+    with pytest.raises(InputError) as caught:
+        build([LIBRARY], BOARD)
+    told = f"the cache folder {place if os.geteuid() == 0 else tmp_path} belongs to another user"
+    assert caught.value.fact.startswith(f"{told} (uid {owner}; this process is of uid ")
+    assert caught.value.hint.startswith("set HIL_CACHE to a folder of your own")
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("kind", ["", "builds", "libraries", "answers", "locks"])
+def test_a_cache_that_anybody_can_write_is_not_used(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIL_CACHE", str(tmp_path))
+    place = tmp_path / kind
+    place.mkdir(exist_ok=True)
+    place.chmod(0o775)  # the group's, too: of the umask 002
+    assert cache_folder() == tmp_path
+    place.chmod(0o777)
+    with pytest.raises(InputError) as caught:
+        build([LIBRARY], BOARD)
+    told = f"may write into the cache folder {place} (mode 0777)"
+    assert told in caught.value.fact
+    assert f"'chmod o-w {place}'" in caught.value.hint
+    assert list(place.iterdir()) == []
+
+
 @pytest.mark.parametrize("place", ["file", "file/below", "dangling", "/proc/none", "/dev/null"])
 def test_a_cache_that_cannot_be_made_is_one_clear_error(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

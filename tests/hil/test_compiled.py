@@ -22,6 +22,7 @@ from small_models import convolutions
 import hil.firmware.compiled as compiled_module
 import hilc
 from hil.cli import main
+from hil.errors import HilWarning
 from hil.firmware.compiled import compile_model
 from hil.support import identity
 from hil.support.cache import cache_folder
@@ -160,6 +161,20 @@ def test_a_damaged_entry_is_compiled_again(damage: str, model: Path, compiles: l
 def test_no_cache_is_needed(place: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIL_CACHE", place)
     assert compile_model(model, CompileOptions(cpu=CPU)) == hilc.compile(model, cpu=CPU)
+
+
+def test_a_cache_that_anybody_can_write_is_neither_read_nor_written(
+    model: Path, compiles: list[Path]
+) -> None:
+    first = compile_model(model, CompileOptions(cpu=CPU))
+    folder = cache_folder()
+    before = sorted(folder.rglob("*"))
+    folder.chmod(0o777)
+    for _ in range(2):
+        with pytest.warns(HilWarning, match=r"^nothing is cached: any account .* \(mode 0777\)"):
+            assert compile_model(model, CompileOptions(cpu=CPU)) == first
+    assert len(compiles) == 3
+    assert sorted(folder.rglob("*")) == before
 
 
 def test_users_code_generators_are_asked_every_time(model: Path, compiles: list[Path]) -> None:
