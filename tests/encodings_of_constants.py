@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from tflite_builder import ModelBuilder
 
 from hilc.ir import Array
 
@@ -107,3 +108,34 @@ def _codewords(values: Sequence[int]) -> dict[int, str]:
         order += 1
     codes = heap[0][2]
     return codes if len(codes) > 1 else dict.fromkeys(codes, "0")
+
+
+def layer(encode: Callable[[Array], Encoded] | None) -> bytes:
+    """A fully connected layer whose weights are encoded, or are not."""
+    rng = np.random.default_rng(8)
+    weights = rng.choice(np.array([-100, 3, 55, 127], np.int8), (6, 16))
+    b = ModelBuilder()
+    b.input("x", (1, 16), "int8", 0.05, 4)
+    if encode is None:
+        b.const("w", weights, 0.01)
+    else:
+        data, beside = encode(weights)
+        b.const("e", data)
+        b.const("a", beside)
+        b.tensor("w", weights.shape, "int8", 0.01)
+        b.op("CUSTOM", ("e", "a"), ("w",), custom_code="TFLM_DECODE")
+    b.const("b", rng.integers(-999, 999, 6).astype(np.int32), 0.0005)
+    b.output("y", (1, 6), "int8", 0.1, -3)
+    b.op("FULLY_CONNECTED", ("x", "w", "b"), ("y",))
+    return b.build()
+
+
+def damageable() -> list[bytes]:
+    """A layer for each encoding of its weights."""
+    return [
+        layer(lambda w: look_up(w, 2)),
+        layer(lambda w: look_up(w, 3, 0)),
+        layer(lambda w: pruned(w, np.zeros(w.shape, np.int64))),
+        layer(lambda w: huffman(w, 3, 16)),
+        layer(lambda w: huffman(w, 3, 32)),
+    ]

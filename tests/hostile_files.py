@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import encodings_of_constants
 import numpy as np
 import onnx
 import onnx_mutations
@@ -100,6 +101,7 @@ def _tflite_originals() -> list[bytes]:
     dice = np.random.default_rng(1)
     made = [make() for make in (*SMALL_MODELS.values(), *ODD_MODELS.values())]
     made += [random_op(dice, op, dtype).tflite() for op, dtype in KINDS if op not in ONNX_ALONE]
+    made += encodings_of_constants.damageable()
     return [data for data in made if len(data) < _MOST_BYTES]
 
 

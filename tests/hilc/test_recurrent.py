@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -180,6 +181,29 @@ def convolution_over_time(options: dict[str, int], *, slots: int = 4, variable: 
     b.op("CONV_2D", ("rows", "w"), ("y",), padding="VALID", stride_h=1, stride_w=1,
          dilation_h=1, dilation_w=1)  # fmt: skip
     return b.build()
+
+
+def buffer_of(row: int, variable: bool) -> bytes:
+    b = ModelBuilder()
+    b.input("x", (1, 1, 3, row), "int8", 0.05, 7)
+    b.tensor("y", (1, 4, 3, row), "int8", 0.05, 7, variable=variable)
+    b.output("y")
+    options = bytes(flexbuffers.Dumps({"cycles_max": 1}))
+    b.op("CUSTOM", ("x",), ("y",), custom_code="CIRCULAR_BUFFER", custom_options=options)
+    return b.build()
+
+
+@pytest.mark.parametrize("variable", [False, True])
+def test_a_memory_larger_than_any_machine_is_refused_before_it_is_filled(
+    variable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(shape: tuple[int, ...], *_: object) -> NoReturn:
+        pytest.fail(f"it fills an array of {shape}")
+
+    load_model(buffer_of(5, variable))
+    monkeypatch.setattr(np, "full", full)
+    with pytest.raises(ModelError, match=r"takes 25719472128 bytes, more than the 67108864"):
+        load_model(buffer_of(2143289344, variable))
 
 
 @needs_tflm

@@ -61,6 +61,8 @@ def decoded(output: Tensor, encoded: Tensor, ancillary: Tensor) -> Array:
             f"{ancillary.name!r} has versions {version} and {tables[4]} of its format",
             f"supported: {_VERSION}",
         )
+    if not output.size:
+        return np.zeros(output.shape, output.element.name)
     return _KINDS[kind](output, data, ancillary, tables)
 
 
@@ -119,16 +121,20 @@ def _huffman(output: Tensor, data: Bytes, ancillary: Tensor, tables: Bytes) -> A
     raw = tables[_METADATA:]
     entries = raw[: raw.size // (width // 8) * (width // 8)].view(f"<u{width // 8}").tolist()
     shift = width - 5
-    stream = int.from_bytes(data.tobytes() + bytes(8), "big")
-    total = 8 * (data.size + 8)
+    # Behind the stream it reads zeros.
+    stream = data.tobytes() + bytes(8)
+    total = 8 * len(stream)
     position = 0
     symbols: list[int] = []
     for _ in range(output.size):
-        bits, place = first, 0
+        bits, place, before = first, 0, position
         while True:
             if position + bits > total:
                 raise _damaged(output, f"ends after {len(symbols)} of {output.size} elements")
-            place += stream >> (total - position - bits) & ((1 << bits) - 1)
+            # The next 16 bits at most, wherever they begin in a byte.
+            byte = position // 8
+            window = int.from_bytes(stream[byte : byte + 3].ljust(3, b"\0"), "big")
+            place += window >> (24 - position % 8 - bits) & ((1 << bits) - 1)
             position += bits
             if place >= len(entries):
                 raise _damaged(ancillary, f"has {len(entries)} entries; number {place} is used")
@@ -139,6 +145,9 @@ def _huffman(output: Tensor, data: Bytes, ancillary: Tensor, tables: Bytes) -> A
             place += entry & ((1 << shift) - 1)
             bits = count + 1
         position -= max(0, bits - count)
+        if position == before:
+            # The stream would never end, whatever the number of elements.
+            raise _damaged(ancillary, "has a codeword of no bits")
         symbols.append(entry & ((1 << shift) - 1))
     if position > 8 * data.size:
         raise _damaged(output, f"has {data.size} bytes for {output.size} elements")

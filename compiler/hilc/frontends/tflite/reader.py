@@ -75,7 +75,7 @@ from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.reduce import ArgAttributes
 from hilc.ops.streams import CircularBufferAttributes, Memory
-from hilc.ops.verify import verify
+from hilc.ops.verify import check_tensor, verify
 from hilc.ops.views import ReshapeAttributes
 from hilc.support.identifiers import unused
 from hilc.support.suggest import operators_hint
@@ -753,6 +753,8 @@ class _Importer:
             while name in tensors or name in self.names:
                 name += "_"
             tensors[name] = Tensor(name, memory.shape, memory.dtype, memory.quant)
+            # Before it is filled: the shape is the file's.
+            check_tensor(tensors[name])
             return name
 
         for number, memory in enumerate(memories):
@@ -1065,6 +1067,7 @@ def _cleared(tensor: Tensor) -> Array | None:
     """Return what TFLite Micro makes of a variable at a reset; None for zeros."""
     if tensor.quant is None or not tensor.element.clears_to_zero_point:
         return None
+    check_tensor(tensor)
     zero_point = tensor.quant.zero_point[0]
     return _frozen(np.full(tensor.shape, zero_point, tensor.element.name))
 
