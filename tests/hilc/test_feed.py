@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import models
@@ -16,6 +17,7 @@ from random_graphs import GraphBuilder
 from row_chains import random_chains
 
 import hilc
+from hil.cli import main
 from hil.cli.render import chosen_lines
 from hil.page.plan_json import plan_from_json, plan_json
 from hilc import CompileOptions, InputError, host
@@ -293,6 +295,49 @@ def test_channels_before_pixels_are_not_fed_as_rows(first: tuple[str, ...]) -> N
     # Of a single channel, both orders are the same.
     (module,) = hilc.compile(_channels_first(channels=1), name="net", feed="rows").modules
     assert (module.fed_rows, module.row_bytes) == (12, 32)
+
+
+def _elementwise(*shape: int, given: tuple[int, ...] = ()) -> bytes:
+    """An ONNX model none of whose layers says what an axis means; its input may have a shape of its
+    own.
+    """
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["v"]),
+        helper.make_node("Relu", ["v"], ["r"]),
+        helper.make_node("Neg", ["r"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, given or shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)
+    sizes = numpy_helper.from_array(np.array(shape, np.int64), "shape")
+    graph = helper.make_graph(nodes, "net", [x], [y], [sizes])
+    opsets = [helper.make_opsetid("", 13)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((), "the slices of x, float32[1, 3, 12, 8], along axis 1"),
+        ((1, 288), "consecutive parts of x, float32[1, 288]"),
+    ],
+)
+def test_without_a_transpose_it_is_told_what_a_row_is(
+    given: tuple[int, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(_elementwise(1, 3, 12, 8, given=given))
+    words = ["compile", str(path), "--cpu", "cortex-m4", "--feed", "rows"]
+    assert main([*words, "-o", str(tmp_path / "net.tar")]) == 0
+    assert f"net: the input comes by rows: 3 of 384 B, {told}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shape", [(1, 12, 8), (2, 3, 4, 5), (1, 2, 3, 4, 5)])
+def test_without_an_image_it_is_told_what_a_row_is(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError) as caught:
+        hilc.compile(_elementwise(*shape), name="net", feed="rows")
+    told = f"float32{list(shape)}, which has no rows: a row is a slice along axis 1 of one image, "
+    assert f"{told}[1, height, width, channels]" in caught.value.fact
+    assert "with 1 for a dimension that it lacks, or" in caught.value.hint
 
 
 def test_rows_that_cost_memory_are_told() -> None:

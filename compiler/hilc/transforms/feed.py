@@ -41,9 +41,10 @@ def with_feed(graph: Graph) -> Graph:
     if len(source.shape) != 4 or source.shape[0] != 1:
         raise InputError(
             f"the input {graph.inputs[0]!r} of {graph.name!r} is computed as {source.dtype}"
-            f"{list(source.shape)}, which has no rows: rows are those of one image, [1, height, "
-            "width, channels]",
-            _HINT,
+            f"{list(source.shape)}, which has no rows: a row is a slice along axis 1 of one image, "
+            "[1, height, width, channels]",
+            "export the model with an input of that shape, with 1 for a dimension that it lacks, "
+            "or give the input as a whole: feed=whole",
         )
     if name in graph.results or not consumers.get(name):
         raise InputError(
@@ -54,8 +55,9 @@ def with_feed(graph: Graph) -> Graph:
     if _is_channels_first(graph, name):
         raise InputError(
             f"the input {graph.inputs[0]!r} of {graph.name!r}, {source.dtype}"
-            f"{list(source.shape)}, has its channels before its pixels: its rows would be planes "
-            "of channels, and a row that is fed is one of an image, [1, height, width, channels]",
+            f"{list(source.shape)}, has its channels before its pixels: a row is a slice along "
+            f"axis 1, here one of {source.shape[1]} planes of channels, not of an image [1, "
+            "height, width, channels]",
             "export the model with its channels behind the pixels, or give the input as a whole: "
             "feed=whole",
         )

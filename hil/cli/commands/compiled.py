@@ -67,7 +67,7 @@ def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:
         if module.fed_rows:
             lines.append(
                 f"{module.name}: the input comes by rows: {module.fed_rows} of "
-                f"{module.row_bytes:,} B"
+                f"{module.row_bytes:,} B, {_rows_of(module)}"
             )
         if module.states:
             names = ", ".join(shown_name(state.name) for state in module.states)
@@ -81,6 +81,17 @@ def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:
         quantized = quantized_lines(module.float_layers, module.rounded_biases)
         lines += [f"{module.name}: {line}" for line in quantized]
     return Answer(models, lines, library.files)
+
+
+def _rows_of(module: Module) -> str:
+    """Return which part of the input a row is that is fed: no transpose may tell which axis it is
+    along.
+    """
+    (fed,) = module.inputs
+    what = f"{shown_name(fed.name)}, {fed.dtype}{list(fed.shape)}"
+    if len(fed.shape) == 4 and fed.shape[:2] == (1, module.fed_rows):
+        return f"the slices of {what}, along axis 1"
+    return f"consecutive parts of {what}"
 
 
 def _check_core(modules: Sequence[Module], cpu: str) -> None:
