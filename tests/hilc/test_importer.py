@@ -629,3 +629,13 @@ def test_computed_tensors_of_four_bits_are_refused():
     b.op("RESHAPE", ("x",), ("y",), new_shape=(3,))
     with pytest.raises(UnsupportedError, match="'x' has type int4 and is computed"):
         load_model(b.build())
+
+
+def test_a_constant_of_no_elements_has_sizes_that_can_be() -> None:
+    b = ModelBuilder()
+    b.input("x", (1, 4), "float32")
+    b.tensor("w", (0, 2**31 - 1, 2**31 - 1, 2**31 - 1), "float32")
+    b.output("y", (1, 4), "float32")
+    b.op("ADD", ("x", "w"), ("y",))
+    with pytest.raises(ModelError, match=r"'w' with shape \[0, .*\] has no elements, but sizes"):
+        load_model(b.build())

@@ -231,3 +231,16 @@ def test_an_unsupported_function_is_still_named() -> None:
         import_graph(
             model([helper.make_node("NonMaxSuppression", ["x", "x"], ["y"])], (1, 2, 4)), "m"
         )
+
+
+@pytest.mark.parametrize("shape", [(0, 2**62), (2, 2**63 - 1, 8, 0)])
+def test_an_input_of_no_elements_has_sizes_that_can_be(shape: tuple[int, ...]) -> None:
+    """Its sizes are multiplied nevertheless."""
+    nodes = [helper.make_node("Shape", ["x"], ["y"])]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.INT64, [len(shape)])
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    opsets = [helper.make_opsetid("", 13)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    with pytest.raises(ModelError, match=r"'x' with shape \[.*\] has no elements, but sizes"):
+        load_model(made.SerializeToString())

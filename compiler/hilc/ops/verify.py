@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from hilc.errors import ModelError, UnsupportedError
-from hilc.ir import Graph, Node, Rounding, State, Tensor
+from hilc.ir import Array, Graph, Node, Rounding, State, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.ops import OPS
 from hilc.ops.attributes import accepts, describe_type
@@ -204,6 +206,19 @@ def _check_unique(names: Iterable[str], role: str) -> None:
                 f"tensor {name!r} is listed twice as {role} of the model", "list it once"
             )
         seen.add(name)
+
+
+def no_elements(name: str, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+    """Return the data of a tensor that has none: one of its sizes is 0.
+
+    The others are multiplied nevertheless, by numpy in integers that end.
+    """
+    if prod(size for size in shape if size) > MAX_TENSOR_BYTES:
+        raise ModelError(
+            f"tensor {name!r} with shape {list(shape)} has no elements, but sizes beyond any "
+            "that may ever fit a microcontroller"
+        )
+    return np.zeros(shape, dtype)
 
 
 def check_tensor(tensor: Tensor) -> None:

@@ -16,7 +16,7 @@ from hilc.interpreter import run_node
 from hilc.ir import DTYPES, Array, Dequantized, Graph, Node, Numerics, Quant, Tensor
 from hilc.ops import OPS
 from hilc.ops.data_movement import permutation
-from hilc.ops.verify import check_attributes, check_tensor, located
+from hilc.ops.verify import check_attributes, check_tensor, located, no_elements
 from hilc.ops.views import ReshapeAttributes
 from hilc.support.identifiers import numbered
 
@@ -241,7 +241,7 @@ class Builder:
         for name, (shape, dtype), quant in zip(node.outputs, signatures, quants, strict=True):
             if 0 in shape:
                 # What holds no element is known.
-                outs.append(self.named_constant(name, np.zeros(shape, dtype), quant))
+                outs.append(self.named_constant(name, no_elements(name, shape, dtype), quant))
             else:
                 outs.append(Tensor(name, shape, dtype, quant))
         if all(out.is_constant for out in outs):

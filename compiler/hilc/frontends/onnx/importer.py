@@ -33,6 +33,7 @@ from hilc.frontends.onnx.states import states_of, with_states
 from hilc.frontends.onnx.storage import STORED, Stored, StoredFloat, code_of
 from hilc.frontends.readers import shape_hint
 from hilc.ir import Array, Graph, Tensor
+from hilc.ops.verify import no_elements
 from hilc.support.suggest import operators_hint
 
 assert translators
@@ -407,7 +408,7 @@ def _input(value: onnx.ValueInfoProto) -> Tensor:
     except UnsupportedError as error:
         raise UnsupportedError(f"the input {value.name!r}: {error.fact}", error.hint) from None
     if 0 in shape:
-        return Tensor(value.name, shape, dtype, data=np.zeros(shape, dtype))
+        return Tensor(value.name, shape, dtype, data=no_elements(value.name, shape, dtype))
     return Tensor(value.name, shape, dtype)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import Array
+from hilc.ops.verify import no_elements
 from hilc.support.inputs import MAX_FILE_BYTES
 from hilc.support.jsondata import parse_json
 
@@ -231,7 +232,7 @@ def _strided(
     if len(shape) != len(strides) or len(shape) > _MAX_RANK:
         raise ModelError(f"the value {name!r} has {len(shape)} sizes and {len(strides)} strides")
     if 0 in shape:
-        return np.zeros(shape, dtype)
+        return no_elements(name, shape, dtype)
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     # A stride of 0 repeats an element: a small file must not become a large tensor.
     if (last + 1) * dtype.itemsize > storage.size or prod(shape) * dtype.itemsize > MAX_FILE_BYTES:

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import Array, Tensor
+from hilc.ops.verify import no_elements
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -62,7 +63,7 @@ def decoded(output: Tensor, encoded: Tensor, ancillary: Tensor) -> Array:
             f"supported: {_VERSION}",
         )
     if not output.size:
-        return np.zeros(output.shape, output.element.name)
+        return no_elements(output.name, output.shape, output.element.name)
     return _KINDS[kind](output, data, ancillary, tables)
 
 

@@ -75,7 +75,7 @@ from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.reduce import ArgAttributes
 from hilc.ops.streams import CircularBufferAttributes, Memory
-from hilc.ops.verify import check_tensor, verify
+from hilc.ops.verify import check_tensor, no_elements, verify
 from hilc.ops.views import ReshapeAttributes
 from hilc.support.identifiers import unused
 from hilc.support.suggest import operators_hint
@@ -954,7 +954,7 @@ class _Importer:
         if raw is None:
             # An empty list needs no data. A computed tensor is never empty.
             is_empty = min(shape, default=1) == 0 and name not in self.open_shapes
-            return _frozen(np.zeros(shape, dtype)) if is_empty else None
+            return _frozen(no_elements(name, shape, dtype)) if is_empty else None
         count = int(np.prod(shape, dtype=object))
         expected = (count + 1) // 2 if packed else count * dtype.itemsize
         if raw.size != expected or min(shape, default=1) < 1:
