@@ -168,7 +168,9 @@ def _place(error: BaseException) -> str:
         error = error.__cause__
     for frame in traceback.extract_tb(error.__traceback__):
         path = Path(frame.filename)
-        if path.is_relative_to(_ROOT) and not path.is_relative_to(_ROOT / "tests"):
+        # Python's packages may lie below, in an environment.
+        others = (_ROOT / "tests", sys.prefix)
+        if path.is_relative_to(_ROOT) and not any(path.is_relative_to(p) for p in others):
             place = f"{path.relative_to(_ROOT)}:{frame.lineno} {frame.name}"
     return f"{type(error).__name__} at {place or 'no line of the project'}"
 

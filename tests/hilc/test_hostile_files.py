@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import socket
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from hostile_worker import originals_of
 
 from hilc.errors import HilError, InputError, ModelError
 from hilc.frontends import load_model
+from hilc.frontends.tflite import reader
+from hilc.ir import Quant, Tensor
 
 
 def judged(chosen: Format, data: bytes, folder: Path) -> Verdict:
@@ -170,3 +173,15 @@ def test_originals_are_made_once_for_all_workers_of_a_folder(tmp_path: Path) -> 
     assert originals_of(chosen, tmp_path) == [b"one", b"", b"three"]
     broken = Format(lambda: [][0], lambda *_: b"", lambda *_: 0, lambda *_: None)
     assert originals_of(broken, tmp_path) == [b"one", b"", b"three"]
+
+
+def test_a_breach_is_told_by_the_line_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by that of a package which it calls, wherever that is installed."""
+    tensor = Tensor("x", (1,), "int8", Quant((0.5,), ("three",)))  # type: ignore[arg-type]
+    monkeypatch.setattr(reader, "check_tensor", lambda tensor: None)
+    with guard(tmp_path):
+        seen = verdict(lambda: reader._cleared(tensor))  # which calls numpy.full
+    place = r"[A-Za-z]+: [A-Za-z]+ at compiler/hilc/frontends/tflite/reader\.py:\d+ _cleared"
+    assert re.fullmatch(place, seen.breach)

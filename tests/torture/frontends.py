@@ -31,10 +31,10 @@ _WORKER = Path(__file__).resolve().parents[1] / "hostile_worker.py"
 _LONG = {"tflite": 400_000, "onnx": 250_000, "pt2": 200_000, "mlf": 150_000}
 _SHORT = 1_500
 #: Files of a format before it is another's turn: where a run is stopped, all have had some.
-_TURN = 25_000
+_TURN = 10_000
 #: In a long run, one turn of so many is guided: it finds what lies deeper, and takes the time of
 #: many others, since most of what it makes is accepted. It is shorter, too.
-_GUIDED_EVERY = 4
+_GUIDED_EVERY = 8
 _GUIDED_TURN = 5_000
 #: Between the seeds of two turns.
 _SEEDS = 1_000_003
