@@ -277,12 +277,24 @@ def _given(
         assert _array(fields["bias"]).tolist() == [channel.bias for channel in channels]
         yield from ((int(m), int(s), None) for m, s in zip(entries, shifts, strict=True))
         return
-    words = _array(fields["scales"]).reshape(count, 2).tolist()
     weights = _array(fields["weights"]).reshape(count, -1)
-    for (first, multiplier), row, bias in zip(words, weights, own.tolist(), strict=True):
-        stated = first >> 6
+    for scale, row, bias in zip(compact_scales(fields), weights, own.tolist(), strict=True):
+        multiplier, shift, stated = scale
         assert stated == bias or not row.any()
-        yield multiplier, (first & 63) - 32, None if stated == bias else stated
+        yield multiplier, shift, None if stated == bias else stated
+
+
+def compact_scales(fields: Mapping[str, object]) -> list[tuple[int, int, int]]:
+    """Return multiplier, shift and bias of each channel of a small kernel, from its fields."""
+    scales = _array(fields["scales"])
+    if fields["wide"]:
+        words = np.ascontiguousarray(scales, "<i2").view("<i4").reshape(-1, 2)
+        return [(int(first), (int(second) & 63) - 32, int(second) >> 6) for first, second in words]
+    found = []
+    for low, high, bias in scales[1:].reshape(-1, 3).tolist():
+        word = (low & 0xFFFF) | (high & 0xFFFF) << 16
+        found.append((2**30 + (word >> 2), int(scales[0]) + (word & 3), bias))
+    return found
 
 
 def _array(value: object) -> Array:

@@ -11,6 +11,7 @@ from kernel_layers import DSP, case_layers, extreme_layers
 from linear_layers import Layer, random_layer
 
 from hilc.ir import Quant
+from hilc.lowering.kernels import KernelCall
 from hilc.target import get_cpu
 
 OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
@@ -26,17 +27,25 @@ def compact_checks(layer: Layer) -> list[Check]:
 
 def check_layers(layers: list[Layer]) -> int:
     """Compares each layer that is served with its reference; returns how many are."""
+    return len(checked_calls(layers))
+
+
+def checked_calls(layers: list[Layer]) -> list[KernelCall]:
+    """The calls of the layers that are served, compared with their reference."""
     checks = [one for layer in layers for one in compact_checks(layer)]
     assert not any(one.case.call.scratch_bytes for one in checks)
     check(checks)
-    return len(checks)
+    return [one.case.call for one in checks]
 
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_random_layers(op: str) -> None:
     rng = np.random.default_rng([31, OPERATORS.index(op)])
     layers = [random_layer(rng, op, "int8", explicit_padding=True) for _ in range(500)]
-    assert check_layers(layers) > 450
+    calls = checked_calls(layers)
+    assert len(calls) > 450
+    # Channels take six bytes or eight.
+    assert {bool(call.fields["wide"]) for call in calls} == {False, True}
 
 
 def test_cases_at_the_edges() -> None:

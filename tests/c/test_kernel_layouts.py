@@ -928,14 +928,29 @@ def test_depthwise_triples_of_armv6m() -> None:
             assert p.fields["weights"][9 * channel + tap] == p.weight(channel, tap)
 
 
-def test_channels_of_small_kernels() -> None:
+@pytest.mark.parametrize("wide", [False, True])
+def test_channels_of_small_kernels(wide: bool) -> None:
     layer = pixels(9, 6, "NONE")
-    p = packed(layer, ARMV7M, "hil_compact_matmul_s8")
+    x, weights, own = layer.ins
+    assert own is not None
+    assert own.data is not None
+    # One more than fits in the half-word of a bias, or as much.
+    data = np.append(own.data[:-1], np.int32(2**15 if wide else 1 - 2**15))
+    layer = replace(layer, ins=(x, weights, replace(own, data=data)))
+    p = packed(layer, ARMV7M, "hil_compact_matmul_s8", wide=int(wide))
+    scales = p.fields["scales"].tobytes()
     quant = layer.ins[0].quant if layer.ins[0] is not None else None
     assert quant is not None
     for channel in range(6):
-        word, multiplier = (int(v) for v in p.fields["scales"][2 * channel :][:2])
+        if wide:
+            word = int32(scales, 8 * channel + 4)
+            found = int32(scales, 8 * channel), (word & 63) - 32, word >> 6
+        else:
+            at = 2 + 6 * channel
+            word = int.from_bytes(scales[at : at + 4], "little")
+            shift = int16(scales, 0) + (word & 3)
+            found = 2**30 + (word >> 2), shift, int16(scales, at + 4)
         # The inputs lose their zero point in the kernel, so it is not in this bias.
         bias = p.of("bias", channel) + quant.zero_point[0] * int(p.weights[channel].sum())
-        assert (word >> 6, (word & 63) - 32) == (bias, p.of("shifts", channel))
-        assert multiplier == p.of("multipliers", channel)
+        assert found == (p.of("multipliers", channel), p.of("shifts", channel), bias)
+    assert len(scales) == (6 * 8 if wide else 2 + 6 * 6)

@@ -75,10 +75,12 @@ class HilCompact(FieldGroup):
     output_range: HilOutputRange
     #: how sums are rounded: HIL_ROUND_TWICE and others (quant.h)
     narrow: int
+    #: whether a channel has 8 bytes of scales, not 6
+    wide: int
     #: of each channel, as the model has them
     weights: npt.NDArray[np.int8]
-    #: [channels][2]: 64 * bias + shift + 32, multiplier
-    scales: npt.NDArray[np.int32]
+    #: multiplier, shift and bias of each channel
+    scales: npt.NDArray[np.int16]
 
 
 @record(frozen=True, eq=False, kw_only=True)

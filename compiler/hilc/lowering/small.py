@@ -1,7 +1,7 @@
 """Linear int8 layers in as little flash as possible (``kernels/compact``), whatever the core.
 
-The kernels read the model's weights as they are; of each output channel there are two words: bias
-and shift share one, the multiplier is the other.
+The kernels read the model's weights as they are; of each output channel there are three half-words
+for bias, shift and multiplier, or four in layers where a channel exceeds these.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from hilc.lowering.registry import Layer, Rank, lowers
 #: Magnitude of a bias below which it leaves six bits of its word to the shift.
 _BIAS_LIMIT = 2**25
 _SHIFT_BITS, _SHIFT_BIAS = 6, 32
+#: A channel that takes three half-words: the least multiplier, the number of shifts, and the bias
+#: that exceeds it.
+_NARROW_MULTIPLIER, _NARROW_SHIFTS, _NARROW_BIAS = 2**30, 4, 2**15
 
 
 @lowers(*LINEAR, dtypes={"int8"}, rank=Rank.SMALL, roundings=Rounding)
@@ -67,22 +70,36 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
 def _compact(form: LinearForm) -> Iterator[HilCompact]:
     """Yield the parameters that the three kernels share; nothing if a bias exceeds its word."""
     outputs, weights = form.requantization, form.weights
-    wide = form.bias.astype(np.int64)
-    parts = np.broadcast_arrays(wide, outputs.shifts, outputs.multipliers)
-    words = np.stack(parts, axis=1).astype(np.int64)
-    large = np.abs(wide) >= _BIAS_LIMIT
+    bias, shifts, multipliers = (
+        np.array(part, dtype=np.int64)
+        for part in np.broadcast_arrays(form.bias, outputs.shifts, outputs.multipliers)
+    )
+    large = np.abs(bias) >= _BIAS_LIMIT
     if large.any():
         channels = channels_of(weights, outputs)
         if not channels.emptied[large].all():
             return
-        emptied = np.stack([channels.bias, -channels.right, channels.multipliers], axis=1)
-        words[large] = emptied[large]
+        bias[large] = channels.bias[large]
+        shifts[large] = -channels.right[large]
+        multipliers[large] = channels.multipliers[large]
         weights = np.where(large[:, np.newaxis], channels.weights, weights)
-    first = (words[:, 0] << _SHIFT_BITS) + words[:, 1] + _SHIFT_BIAS
+    least = int(shifts.min())
+    wide = not (
+        (multipliers >= _NARROW_MULTIPLIER).all()
+        and (shifts < least + _NARROW_SHIFTS).all()
+        and (np.abs(bias) < _NARROW_BIAS).all()
+    )
+    if wide:
+        first, second = multipliers, (bias << _SHIFT_BITS) + shifts + _SHIFT_BIAS
+        halves = np.stack([first, first >> 16, second, second >> 16], axis=1).reshape(-1)
+    else:
+        first = _NARROW_SHIFTS * (multipliers - _NARROW_MULTIPLIER) + shifts - least
+        halves = np.append(least, np.stack([first, first >> 16, bias], axis=1))
     yield HilCompact(
         in_zero_point=form.pad_value,
         output_range=outputs.output_range,
         narrow=outputs.narrow,
+        wide=int(wide),
         weights=weights.reshape(-1),
-        scales=np.stack([first, words[:, 2]], axis=1).reshape(-1).astype(np.int32),
+        scales=halves.astype(np.int16),
     )

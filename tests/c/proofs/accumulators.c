@@ -63,8 +63,15 @@ static int32_t depthwise(const struct ends *e, int32_t sum) {
 }
 
 static int32_t compact(const struct ends *e, int32_t sum) {
-    const int32_t channel[2] = {e->shift + 32, e->multiplier};
-    return hil_compact_output(sum, channel, e->narrow, e->out_zero_point, e->out_min, e->out_max);
+    /* As layers have it: in six bytes, unless the multiplier needs eight. */
+    const bool wide = e->multiplier < INT32_C(1) << 30;
+    const uint32_t word = (uint32_t)e->multiplier << (wide ? 0 : 2);
+    const int16_t halves[2] = {(int16_t)(word & 0xffffU), (int16_t)(word >> 16)};
+    const int16_t narrow_scales[] = {(int16_t)e->shift, halves[0], halves[1], 0};
+    const int16_t wide_scales[] = {halves[0], halves[1], (int16_t)(e->shift + 32), 0};
+    const int16_t *const scales = wide ? wide_scales : narrow_scales;
+    return hil_compact_output(sum, hil_compact_first(scales, wide), scales, wide, e->narrow,
+                              e->out_zero_point, e->out_min, e->out_max);
 }
 
 /* One loop for each arithmetic and rounding, so that the compiler specialises it as for a layer. */

@@ -5,25 +5,31 @@
  *
  * Registers: of gcc's choice; the assembly is single instructions.
  *
- * Data: weights as the model has them. scales, packed by `_compact()`, per channel 8
- * bytes:
+ * Data: weights as the model has them. scales, packed by `_compact()`: the least shift as an int16,
+ * then per channel 6 bytes, the lower half-word of a word first:
  *
- *   int32 +0  64 * bias + shift + 32     bits 31..6 bias, 5..0 shift + 32
- *   int32 +4  multiplier
+ *   word  +0  4 * (multiplier - 2^30) + shift - least     bits 31..2 multiplier, 1..0 shift
+ *   int16 +4  bias
+ *
+ * or, if `wide` since a channel of the layer exceeds these, only per channel 8 bytes:
+ *
+ *   word  +0  multiplier
+ *   word  +4  64 * bias + shift + 32     bits 31..6 bias, 5..0 shift + 32
  *
  * Order: outputs in order, each after its whole window was read.
  *
- * Bounds: |bias| < 2^25 and -32 <= shift < 32 fit the word; `_call()` turns a channel with a larger
- * bias into one without weights where its output never changes, and refuses others. x - zero point
- * is within 255, a half-word. A sum is below 2^31 (`_check_quantized()`).
+ * Bounds: 6 bytes for 2^30 <= multiplier < 2^31, four shifts next to each other and |bias| < 2^15.
+ * 8 bytes for |bias| < 2^25 and -32 <= shift < 32; `_compact()` turns a channel with a larger bias
+ * into one without weights where its output never changes, and refuses others. x - zero point is
+ * within 255, a half-word. A sum is below 2^31 (`_check_quantized()`).
  *
  * Output: hil_requantize_by, as `_requantization_parameters()` chooses for the layer: the double
  * rounding of hil_requantize, or a single one.
  *
  * Scratch: none.
  *
- * Cost, measured (`hil tune`, instructions under QEMU) for 1x1 25x5x64 to 64 (kws): M3 6.33 a MAC,
- * M4 2.86, M55 2.68.
+ * Cost, measured (`hil tune`, instructions under QEMU) for 1x1 25x5x64 to 64 (kws): M3 6.36 a MAC,
+ * M4 2.91, M55 2.75.
  *
  * Tests: tests/c/test_compact_kernels.py on the host; tests/board/test_kernels.py on cores with
  * DSP.
@@ -40,16 +46,39 @@
     int32_t in_zero_point; /* the input that stands for 0.0 */                                     \
     HIL_OUTPUT_RANGE_FIELDS;                                                                       \
     int32_t narrow;        /* how sums are rounded: HIL_ROUND_TWICE and others (quant.h) */        \
+    int32_t wide;          /* whether a channel has 8 bytes of scales, not 6 */                    \
     const int8_t *weights; /* of each channel, as the model has them */                            \
-    const int32_t *scales  /* [channels][2]: 64 * bias + shift + 32, multiplier */
+    const int16_t *scales  /* multiplier, shift and bias of each channel */
 
-/* An output channel: two words that hold its bias, its shift and its multiplier. */
-HIL_INLINE int32_t hil_compact_bias(const int32_t *channel) { return channel[0] >> 6; }
+/* The scales of the first channel, and of the one behind. */
+HIL_INLINE const int16_t *hil_compact_first(const int16_t *scales, int32_t wide) {
+    return wide ? scales : scales + 1;
+}
 
-HIL_INLINE int8_t hil_compact_output(int32_t sum, const int32_t *channel, int32_t narrow,
-                                     int32_t zero_point, int32_t low, int32_t high) {
-    const int shift = (channel[0] & 63) - 32;
-    const int32_t value = hil_requantize_by(narrow, sum, channel[1], shift, zero_point);
+HIL_INLINE const int16_t *hil_compact_next(const int16_t *channel, int32_t wide) {
+    return channel + (wide ? 4 : 3);
+}
+
+/* Two half-words as a word. */
+HIL_INLINE uint32_t hil_compact_word(const int16_t *halves) {
+#if HIL_DSP_CORE
+    return hil_dsp_load(halves);
+#else
+    return (uint16_t)halves[0] | (uint32_t)(uint16_t)halves[1] << 16;
+#endif
+}
+
+HIL_INLINE int32_t hil_compact_bias(const int16_t *channel, int32_t wide) {
+    return wide ? (int32_t)hil_compact_word(channel + 2) >> 6 : channel[2];
+}
+
+HIL_INLINE int8_t hil_compact_output(int32_t sum, const int16_t *channel, const int16_t *scales,
+                                     int32_t wide, int32_t narrow, int32_t zero_point, int32_t low,
+                                     int32_t high) {
+    const uint32_t word = hil_compact_word(channel);
+    const int32_t multiplier = (int32_t)(wide ? word : word >> 2 | UINT32_C(1) << 30);
+    const int shift = wide ? (channel[2] & 63) - 32 : scales[0] + (int)(word & 3);
+    const int32_t value = hil_requantize_by(narrow, sum, multiplier, shift, zero_point);
     return hil_clamp_s8(value, low, high);
 }
 

@@ -74,14 +74,14 @@ HIL_INLINE void hil_compact_conv2d_s8(const struct hil_compact_conv2d_s8 *p, con
             int32_t x = -p->pad_left;
             for (int32_t out_x = p->out_w; out_x > 0; out_x--, x += p->stride_w) {
                 const int8_t *weights = p->weights;
-                const int32_t *channel = p->scales;
+                const int16_t *channel = hil_compact_first(p->scales, p->wide);
                 for (int32_t channels = p->out_c; channels > 0; channels--) {
-                    const int32_t sum =
-                        hil_compact_conv2d_s8_sum(p, in, y, x, weights, hil_compact_bias(channel));
-                    *out++ = hil_compact_output(sum, channel, p->narrow, p->out_zero_point,
-                                                p->out_min, p->out_max);
+                    const int32_t sum = hil_compact_conv2d_s8_sum(
+                        p, in, y, x, weights, hil_compact_bias(channel, p->wide));
+                    *out++ = hil_compact_output(sum, channel, p->scales, p->wide, p->narrow,
+                                                p->out_zero_point, p->out_min, p->out_max);
                     weights += p->filter_h * p->filter_w * p->in_c;
-                    channel += 2;
+                    channel = hil_compact_next(channel, p->wide);
                 }
             }
         }

@@ -57,15 +57,15 @@ HIL_INLINE void hil_compact_depthwise_conv2d_s8(const struct hil_compact_depthwi
             int32_t x = -p->pad_left;
             for (int32_t out_x = p->out_w; out_x > 0; out_x--, x += p->stride_w) {
                 const int8_t *weights = p->weights;
-                const int32_t *channel = p->scales;
+                const int16_t *channel = hil_compact_first(p->scales, p->wide);
                 for (int32_t from = 0; from < p->in_c; from++) {
                     for (int32_t copies = p->depth_multiplier; copies > 0; copies--) {
                         const int32_t sum = hil_compact_depthwise_conv2d_s8_sum(
-                            p, in + from, y, x, weights, hil_compact_bias(channel));
-                        *out++ = hil_compact_output(sum, channel, p->narrow, p->out_zero_point,
-                                                    p->out_min, p->out_max);
+                            p, in + from, y, x, weights, hil_compact_bias(channel, p->wide));
+                        *out++ = hil_compact_output(sum, channel, p->scales, p->wide, p->narrow,
+                                                    p->out_zero_point, p->out_min, p->out_max);
                         weights += p->filter_h * p->filter_w;
-                        channel += 2;
+                        channel = hil_compact_next(channel, p->wide);
                     }
                 }
             }

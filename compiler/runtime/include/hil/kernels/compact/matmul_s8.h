@@ -43,14 +43,14 @@ HIL_INLINE void hil_compact_matmul_s8(const struct hil_compact_matmul_s8 *p, con
                                       int8_t *out) {
     for (int32_t rows = p->rows; rows > 0; rows--) {
         const int8_t *weights = p->weights;
-        const int32_t *channel = p->scales;
+        const int16_t *channel = hil_compact_first(p->scales, p->wide);
         for (int32_t columns = p->columns; columns > 0; columns--) {
-            const int32_t sum =
-                hil_compact_dot(in, weights, p->depth, p->in_zero_point, hil_compact_bias(channel));
-            *out++ = hil_compact_output(sum, channel, p->narrow, p->out_zero_point, p->out_min,
-                                        p->out_max);
+            const int32_t sum = hil_compact_dot(in, weights, p->depth, p->in_zero_point,
+                                                hil_compact_bias(channel, p->wide));
+            *out++ = hil_compact_output(sum, channel, p->scales, p->wide, p->narrow,
+                                        p->out_zero_point, p->out_min, p->out_max);
             weights += p->depth;
-            channel += 2;
+            channel = hil_compact_next(channel, p->wide);
         }
         in += p->depth;
     }
