@@ -750,7 +750,7 @@ def test_a_row_that_is_rounded_twice() -> None:
 
 
 def test_depthwise_planes() -> None:
-    p = packed(planes(5), DSP, "hil_dsp_depthwise_plane_s8", rows=5, channels=1)
+    p = packed(planes(5), DSP, "hil_dsp_depthwise_plane_s8", rows=5, channels=1, packed=0)
     taps, own = p.fields["weights"], 3 if p.fields["shift"] else 4
     for channel in range(5):
         for i, tap in enumerate((0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8)):
@@ -759,6 +759,20 @@ def test_depthwise_planes() -> None:
         assert words[0] == 256 * p.of("bias", channel)
         if own == 3:
             check_lines(p, channel, words[1:])
+
+
+def test_packed_depthwise_planes() -> None:
+    p = packed(planes(5), DSP, "hil_dsp_depthwise_plane_s8", rows=5, channels=1, packed=1)
+    taps, addend, shift = (p.fields[name] for name in ("weights", "addend", "shift"))
+    assert addend == (p.portable["out_zero_point"] << shift) + (1 << shift - 1)
+    assert len(taps) == 9 * 5
+    for channel in range(5):
+        assert [int(tap) for tap in taps[9 * channel :][:9]] == [
+            p.weight(channel, tap) for tap in range(9)
+        ]
+        first, multiplier = (int(v) for v in p.fields["scales"][2 * channel :][:2])
+        assert first >> 8 == p.of("bias", channel)
+        check_lines(p, channel, [multiplier, addend + (first & 255)])
 
 
 def test_depthwise_lines() -> None:

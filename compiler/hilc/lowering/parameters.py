@@ -1312,9 +1312,13 @@ class HilDspDepthwisePlaneS8(Parameters):
     in_zero_point: int
     #: of all channels, or 0 where each has its own
     shift: int
-    #: [in_c][3 rows][4]: columns 0, 1, 1, 2 of the filter
+    #: whether weights and scales are, with a shift of all channels
+    packed: int
+    #: of all channels, if packed
+    addend: int
+    #: [in_c][3 rows][4]: columns 0, 1, 1, 2 of the filter; [in_c][3][3]
     weights: npt.NDArray[np.int8]
-    #: of each channel: 256 times the bias, multiplier, addend, its own shift
+    #: of each channel: 256 times the bias, multiplier, addend, shift
     scales: npt.NDArray[np.int32]
 
 

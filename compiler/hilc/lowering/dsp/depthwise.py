@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from hilc.lowering.dsp.affine import RightChannels, affine_of, right_channels
+from hilc.ir import Array
+from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, right_channels
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     DepthwiseConvolution,
@@ -18,6 +20,8 @@ from hilc.lowering.parameters import (
 
 #: Channels that are widened together.
 _PLANES = 4
+#: What the addend of a channel may have more than all have.
+_ADDEND_LIMIT = 256
 #: Pixels of a line of the depthwise kernel's scratch, 32 bytes each.
 _MAX_LINE = 128
 
@@ -67,6 +71,8 @@ def _depthwise_planes(
             channels=1,
             in_zero_point=form.pad_value,
             shift=affine.shift,
+            packed=0,
+            addend=0,
             weights=packed,
             scales=scales,
         )
@@ -74,7 +80,28 @@ def _depthwise_planes(
         if not planes or scratch < least:
             planes.append(parameters)
             least = scratch
-    return planes
+    # Of the whole plane, where each channel is unpacked once.
+    return [*planes, *_packed_planes(planes[0], filters, affine, form)]
+
+
+def _packed_planes(
+    plane: HilDspDepthwisePlaneS8, filters: Array, affine: Affine, form: DepthwiseConvolution
+) -> Iterator[HilDspDepthwisePlaneS8]:
+    """Yield the same with fewer bytes of weights and scales; nothing if addends differ much."""
+    # Half a unit rounds, and a zero point is added. What an addend has more is half a unit of the
+    # first rounding, or about that: it fits below 256 times a bias.
+    zero_point = form.requantization.output_range.out_zero_point
+    addend = (2 * zero_point + 1) << affine.shift >> 1
+    more = affine.addends - addend
+    if affine.shared and more.min() >= 0 and more.max() < _ADDEND_LIMIT:
+        scales = np.stack([256 * affine.bias + more, affine.multipliers], axis=1)
+        yield replace(
+            plane,
+            packed=1,
+            addend=addend,
+            weights=filters.reshape(-1),
+            scales=scales.reshape(-1).astype(np.int32),
+        )
 
 
 def plane_lines(form: DepthwiseConvolution) -> tuple[int, int, int]:

@@ -22,7 +22,7 @@
  * Scratch: written, 8 bytes a unit and row.
  *
  * Cost: 10 instructions a unit of 3 rows (12 elements), 7 of 2 rows, 4 of 1, and the loop's 2, for
- * one unit, four or eight.
+ * one unit or four.
  *
  * Tests: hil_dsp_widen_unit is the twin; every kernel of `dsp/` in tests/c/test_dsp_kernels.py
  * (host) and tests/board/test_kernels.py (assembly) has depths that are no multiple of 4.
@@ -90,9 +90,6 @@ HIL_INLINE void hil_dsp_widen_unit(uint32_t a, uint32_t b, uint32_t c, uint32_t 
         HIL_DSP_WIDEN(UNIT);                                                                       \
     } else if (__builtin_constant_p(units) && units == 2) {                                        \
         HIL_DSP_WIDEN(UNIT UNIT);                                                                  \
-    } else if (__builtin_constant_p(units) && units % 8 == 0) {                                    \
-        turns /= 2;                                                                                \
-        HIL_DSP_WIDEN_LOOP(UNIT UNIT UNIT UNIT UNIT UNIT UNIT UNIT);                               \
     } else if (units % 4 == 0) {                                                                   \
         HIL_DSP_WIDEN_LOOP(UNIT UNIT UNIT UNIT);                                                   \
     } else {                                                                                       \
