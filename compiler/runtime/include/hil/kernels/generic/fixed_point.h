@@ -18,10 +18,12 @@ HIL_INLINE int32_t hil_reciprocal(int32_t x) {
     /* 48/17 - 32/17 * half_denominator */
     int32_t y = 1515870810 + hil_doubling_high_mul(half_denominator, -1010580540);
     for (int step = 0; step < 3; step++) {
+        /* At most a seventeenth, so four times the product is far from saturating. */
         const int32_t error = (INT32_C(1) << 29) - hil_doubling_high_mul(half_denominator, y);
-        y += hil_saturating_left(hil_doubling_high_mul(y, error), 2);
+        y += 4 * hil_doubling_high_mul(y, error);
     }
-    return hil_saturating_left(y, 1);
+    /* Between a half and one, which has no number. */
+    return y >= INT32_C(1) << 30 ? INT32_MAX : y * 2;
 }
 
 /* The multiplier of 1 / sqrt(x) in Q0.31, and its left shift; the largest for x from 0 to 1. */

@@ -15,22 +15,22 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-code = 432
+code = 288
 [cost.counts]
 element = "rows * depth"
 [cost.on.cortex-m3]
-call = 153.9
-element = 40.65
+call = 178
+element = 32.5
 [cost.on.cortex-m4]
-factor = 1.14
+factor = 1.0
 [cost.on.cortex-m55]
-factor = 1.11
+factor = 0.97
 [cost.on.cortex-m33]
-factor = 1.11
+factor = 0.97
 [cost.on.cortex-m0]
-factor = 2.99
+factor = 2.31
 [cost.on.rv32imac]
-factor = 1.34
+factor = 1.29
 @*/
 struct hil_softmax_s8 {
     int32_t rows;  /* that each add up to one */
@@ -54,12 +54,18 @@ HIL_INLINE int32_t hil_softmax_s8_scale(uint32_t sum, int *shift) {
     return hil_reciprocal((int32_t)(sum - (UINT32_C(1) << 31)));
 }
 
+/* x / 2^exponent, half up, for what is not negative; 1 <= exponent <= 31. */
+HIL_INLINE uint32_t hil_softmax_s8_rounded(uint32_t x, int exponent) {
+    return (x + (UINT32_C(1) << (exponent - 1))) >> exponent;
+}
+
 /* The output of an exponential. */
 HIL_INLINE int8_t hil_softmax_s8_output(int32_t power, int32_t scale, int shift) {
-    const int32_t share = hil_doubling_high_mul(power, scale);
-    /* A shift beyond 31 leaves nothing of a 31-bit number. */
-    const int32_t steps = shift > 31 ? 0 : hil_rounding_divide_by_pot(share, shift);
-    return hil_clamp_s8(steps + INT8_MIN, INT8_MIN, INT8_MAX);
+    const uint64_t product = (uint64_t)(uint32_t)power * (uint32_t)scale;
+    const uint32_t share = (uint32_t)((product + (UINT32_C(1) << 30)) >> 31);
+    /* A shift beyond 31 leaves nothing of a 31-bit number; none is below 23. */
+    const uint32_t steps = shift > 31 ? 0 : hil_softmax_s8_rounded(share, shift);
+    return hil_clamp_s8((int32_t)steps + INT8_MIN, INT8_MIN, INT8_MAX);
 }
 
 HIL_INLINE void hil_softmax_s8(const struct hil_softmax_s8 *p, const int8_t *in, int8_t *out) {
@@ -71,7 +77,7 @@ HIL_INLINE void hil_softmax_s8(const struct hil_softmax_s8 *p, const int8_t *in,
         uint32_t sum = 0;
         for (int32_t i = 0; i < p->depth; i++) {
             const int32_t power = hil_softmax_s8_exponential(p, max - in[i]);
-            sum += (uint32_t)hil_rounding_divide_by_pot(power, 12);
+            sum += hil_softmax_s8_rounded((uint32_t)power, 12);
         }
         int shift;
         const int32_t scale = hil_softmax_s8_scale(sum, &shift);
