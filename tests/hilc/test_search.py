@@ -261,8 +261,7 @@ def test_what_does_not_fit_is_refused_with_what_would():
 
 @pytest.mark.parametrize(
     ("optimize", "off"),
-    # Where layers share code, what each of them takes is only known once all are chosen; and sizes
-    # are rounded to parts of the limit.
+    # Where layers share code, what each of them takes is only known once all are chosen.
     [("speed", 0.02), ("balanced", 0.15), ("size", 0.2)],
 )
 def test_kernels_are_the_cheapest_that_keep_a_limit_of_flash(optimize: str, off: float):
@@ -279,7 +278,10 @@ def test_kernels_are_the_cheapest_that_keep_a_limit_of_flash(optimize: str, off:
         found = partitioner.cheapest(None, replace(FASTEST, flash_limit=limit))
         assert found is not None
         assert flash_bytes(found.segments) <= limit
-        assert cost(best) <= found.cost <= (1 + off) * cost(best)
+        # Each layer's size is rounded up to parts of the limit.
+        room = limit - len(partitioner.singles) * -(-limit // POLICY.flash_parts)
+        fitting = (s for s, size in zip(every, sizes, strict=True) if size <= room)
+        assert cost(best) <= found.cost <= (1 + off) * cost(next(fitting, best))
     assert partitioner.cheapest(None, replace(FASTEST, flash_limit=min(sizes) - 1)) is None
 
 
@@ -531,7 +533,8 @@ def test_a_choice_that_is_given_is_taken():
 
 def test_layers_share_code_where_a_limit_of_flash_wants_it():
     alone = compiled(optimize="speed")
-    limit = alone.reports["images"].chosen.flash_bytes - 1
+    # So much is not saved by smaller weights and scales of the same kernels.
+    limit = int(0.9 * alone.reports["images"].chosen.flash_bytes)
     limited = compiled(optimize="speed", flash=limit)
     report = limited.reports["images"]
     assert report.chosen.flash_bytes <= limit
