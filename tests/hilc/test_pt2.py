@@ -274,6 +274,25 @@ def test_a_program_without_types_is_refused() -> None:
         load_model(packed({**members, MODEL: json.dumps(program).encode()}), "untyped")
 
 
+@pytest.mark.parametrize("name", [{"major": 8}, ["y"], 7, None])
+@pytest.mark.parametrize("where", ["output", "constant", "argument"])
+def test_names_of_tensors_are_texts(name: object, where: str) -> None:
+    members = unpacked("linear")
+    program = json.loads(members[MODEL])
+    module = program["graph_module"]
+    if where == "output":
+        module["signature"]["output_specs"][0]["user_output"]["arg"]["as_tensor"]["name"] = name
+    elif where == "constant":
+        specs = module["signature"]["input_specs"]
+        (stored,) = next(spec for spec in specs if "user_input" not in spec).values()
+        stored["arg"]["name"] = name
+    else:
+        module["graph"]["nodes"][0]["inputs"][0]["arg"]["as_tensor"]["name"] = name
+    with pytest.raises(ModelError, match="an argument is .*; expected is str") as caught:
+        load_model(packed({**members, MODEL: json.dumps(program).encode()}), "damaged")
+    assert "inconsistent" not in caught.value.fact
+
+
 # Open sizes ---------------------------------------------------------------------------------------
 
 

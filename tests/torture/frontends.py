@@ -55,7 +55,7 @@ def in_turns(budget: Budget, files: Mapping[str, int], guided: bool) -> Counts:
     left, counts = dict(files), Counts([])
     for turn in itertools.count():
         for name in [name for name, count in left.items() if count > 0]:
-            is_guided = guided and (not budget.is_long or turn % _GUIDED_EVERY == 1)
+            is_guided = guided and (not budget.is_long or turn % _GUIDED_EVERY == _GUIDED_EVERY - 1)
             runs = min(_GUIDED_TURN if is_guided else _TURN, left[name])
             with budget.until_stopped():
                 counts += _work(name, budget, runs, is_guided, budget.seed + turn * _SEEDS)

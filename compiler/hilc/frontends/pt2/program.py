@@ -138,7 +138,7 @@ def _program(archive: Archive) -> Program:
         if kind == "user_input":
             inputs.append(_user_input(value["arg"]))
         elif kind in _STORED:
-            name, stored = value["arg"]["name"], value[_STORED[kind]]
+            name, stored = _ref(value["arg"]).name, value[_STORED[kind]]
             if stored not in archive.values:
                 raise UnsupportedError(
                     f"the value of {stored!r} is pickled in the file; pickles are never opened",
@@ -197,7 +197,7 @@ def _outputs(specs: Any, buffers: Mapping[str, str]) -> tuple[list[str], dict[st
                 )
             outputs.append(argument.name)
         elif kind == "buffer_mutation":
-            mutated[by_name[value["buffer_name"]]] = value["arg"]["name"]
+            mutated[by_name[value["buffer_name"]]] = _ref(value["arg"]).name
         else:
             raise UnsupportedError(
                 f"the program has an output of the kind {kind!r}",
@@ -266,7 +266,7 @@ def _argument(value: Mapping[str, Any]) -> Argument:
 
 
 def _ref(content: Mapping[str, Any]) -> Ref:
-    return Ref(content["name"])
+    return Ref(_of(str, content["name"]))
 
 
 def _optional(content: Mapping[str, Any]) -> Ref | None:
@@ -276,7 +276,7 @@ def _optional(content: Mapping[str, Any]) -> Ref | None:
 
 def _integer(content: Mapping[str, Any]) -> int | Symbol:
     ((kind, inner),) = content.items()
-    return Symbol(inner) if kind == "as_name" else _of(int, inner)
+    return Symbol(_of(str, inner)) if kind == "as_name" else _of(int, inner)
 
 
 def _of(kind: type[Any], content: Any) -> Any:
