@@ -22,7 +22,15 @@ from typing import Any
 from hil.board import load_board
 from hil.errors import HilError
 from hil.plugins import plugins
-from hil.support.cache import cache_folder, digest, forget_unused, sealed, unsealed, used
+from hil.support.cache import (
+    cache_folder,
+    digest,
+    forget_unused,
+    make_cache,
+    sealed,
+    unsealed,
+    used,
+)
 from hil.support.identity import compiler_identity, harness_identity
 from hilc.artifact.archive import read_files, tar_bytes
 from hilc.support.outputs import write_file
@@ -103,6 +111,7 @@ def keep_answer(key: str, answer: Answer) -> None:
     """Write an answer; without space or permission, it is worked out again the next time."""
     try:
         archive, about = _paths(key)
+        make_cache()
         write_file(archive, tar_bytes(answer.files))
         told = {"models": answer.models, "lines": answer.lines}
         write_file(about, sealed({"key": key, "archive": digest(archive), **told}))

@@ -27,6 +27,7 @@ from hil.support.cache import (
     cache_folder,
     digest,
     forget_unused,
+    make_cache,
     sealed,
     unsealed,
     used,
@@ -171,6 +172,7 @@ def _keep(entry: Path, library: ModelLibrary) -> None:
     archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
     reports = {name: asdict(report) for name, report in library.reports.items()}
     try:
+        make_cache()
         library.save(archive, force=True)
         told = {"key": entry.name, "archive": digest(archive), "reports": reports}
         write_file(about, sealed(told))

@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 from hil.board import Board, load_board
 from hil.errors import DeviceError, InputError
 from hil.lab.selector import Selector, parse_selector
-from hil.support.cache import cache_folder
+from hil.support.cache import cache_folder, make_cache
 
 if TYPE_CHECKING:
     from hil.lab.place import Keeper, LabBoard
@@ -192,7 +192,8 @@ class LocalPool:
         self._board = board
         self._boards = tuple(boards)
         self._folder = cache_folder() / "boards"
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_cache()
+        self._folder.mkdir(exist_ok=True)
         self._wishes = sorted({self._wish(local.name) for local in boards})
         #: Boards that this pool has assigned itself: nobody needs to look whether they are free.
         self._held: WeakValueDictionary[_Local, LocalUnit] = WeakValueDictionary()

@@ -34,6 +34,8 @@ _LOCK_LOOK_S = 0.05
 
 #: What programs keep here, each in a folder of its own.
 _KINDS = ("answers", "boards", "builds", "evaluations", "libraries", "locks", "probes")
+#: Where the umask lets them: the group may write, others may not even enter.
+_CACHE_MODE, _KIND_MODE = 0o770, 0o775
 
 
 class CacheError(InputError):
@@ -47,9 +49,33 @@ def cache_folder() -> Path:
     where another account may have written it: its digests would only say that it is whole.
     """
     folder = _chosen_folder()
-    for place in (folder, *(folder / kind for kind in _KINDS)):
-        _check_trust(place)
+    _check_trust(folder)
+    for kind in _KINDS if _is_open(folder) else ():
+        _check_trust(folder / kind)
     return folder
+
+
+def make_cache() -> None:
+    """Make what is missing of the cache, so that no other account may write there.
+
+    With a umask of 000, as some containers have, folders would be of all accounts. Raise OSError
+    where the folder cannot be made; where it is read-only, it stays as it is.
+    """
+    folder = _chosen_folder()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(_CACHE_MODE)
+    for kind in _KINDS:
+        with suppress(OSError):
+            (folder / kind).mkdir(_KIND_MODE)
+
+
+def _is_open(folder: Path) -> bool:
+    """Return whether other accounts may reach what is in the folder."""
+    try:
+        return bool(folder.stat().st_mode & stat.S_IXOTH)
+    except OSError:
+        return False
 
 
 def _check_trust(folder: Path) -> None:
@@ -100,7 +126,7 @@ def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
     path = cache_folder() / "locks" / name
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_cache()
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise cannot_write(f"the cache folder {cache_folder()}", error, REMEDY) from None

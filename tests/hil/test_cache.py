@@ -8,6 +8,7 @@ import re
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -25,10 +26,13 @@ import hilc
 from hil.board import load_board
 from hil.build import Firmware, build
 from hil.errors import BuildError, InputError
+from hil.firmware.compiled import compile_model
 from hil.support.cache import cache_folder, forget_unused, locked, sealed, unsealed
+from hilc.options import CompileOptions
 from hilc.support.outputs import OutputError
 
 BOARD = load_board("native")
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 LIBRARY = tiny_library("for (int i = 0; i < 4; ++i) { y[i] = x[i] + 1; }", cpu=BOARD.cpu.name)
 
 
@@ -224,6 +228,7 @@ def test_a_cache_that_anybody_can_write_is_not_used(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIL_CACHE", str(tmp_path))
+    tmp_path.chmod(0o755)
     place = tmp_path / kind
     place.mkdir(exist_ok=True)
     place.chmod(0o775)  # the group's, too: of the umask 002
@@ -235,6 +240,31 @@ def test_a_cache_that_anybody_can_write_is_not_used(
     assert told in caught.value.fact
     assert f"'chmod o-w {place}'" in caught.value.hint
     assert list(place.iterdir()) == []
+    tmp_path.chmod(0o777 if place == tmp_path else 0o770)  # where nobody else may enter
+    if place != tmp_path:
+        assert cache_folder() == tmp_path
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_cache_is_not_of_all_accounts_whatever_the_umask(
+    exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "new" / "cache"
+    if exists:
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
+    monkeypatch.setenv("HIL_CACHE", str(folder))
+    before = os.umask(0)
+    try:
+        compile_model(DIGITS, CompileOptions(cpu="host"))
+        build([LIBRARY], BOARD)
+        build([LIBRARY], BOARD)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.stat().st_mode) == (0o755 if exists else 0o770)
+    kinds = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert {"builds", "locks"} <= kinds.keys()
+    assert set(kinds.values()) == {0o775}
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "dangling", "/proc/none", "/dev/null"])

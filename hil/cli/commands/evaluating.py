@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -16,7 +17,7 @@ from hil.cli.commands.recording import history_of, provenance_of, record
 from hil.cli.commands.running import take_model
 from hil.cli.console import Console, shown_name, table
 from hil.firmware.project import modules_of
-from hil.support.cache import cache_folder
+from hil.support.cache import cache_folder, make_cache
 from hil.verify.datasets import DataSet, Scaling, load_data
 from hil.verify.evaluation import Evaluation
 from hil.verify.metrics import Score, metric_named
@@ -147,7 +148,10 @@ def _journal(args: argparse.Namespace, board: str, module: Module) -> Path:
         return Path(f"{args.output}.journal")
     words = (module.name, board, str(Path(args.data).resolve()), args.samples, args.seed)
     key = hashlib.sha256("\n".join(map(str, words)).encode()).hexdigest()[:32]
-    return cache_folder() / "evaluations" / f"{key}.journal"
+    folder = cache_folder() / "evaluations"
+    with suppress(OSError):  # whoever writes there tells it
+        make_cache()
+    return folder / f"{key}.journal"
 
 
 def _is_evaluation(path: Path) -> bool:
