@@ -27,6 +27,7 @@ from small_models import SMALL_MODELS
 from tflite_builder import ModelBuilder
 
 import hilc
+import hilc.target
 from hilc.errors import ModelError
 from hilc.frontends import load_model
 from hilc.interpreter import run
@@ -230,3 +231,7 @@ def test_custom_options_beyond_the_file_are_refused() -> None:
     with pytest.raises(ModelError, match="custom_options has 2147483647 entries") as refused:
         load_model(_patched(data, 5, -1, 0x7FFFFFFF))
     assert refused.value.__cause__ is None
+
+
+def test_a_name_beyond_every_file_systems_names_no_core() -> None:
+    assert hilc.target.find_cpu("a" * 5000) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,7 +55,14 @@ register_reader(
 )
 
 #: Exceptions of damaged files that no check foresaw: a safety net, which tests prove unused.
-_UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
+_UNFORESEEN = (
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
 
 #: First bytes of files that are not TFLite models, for the message.
 _FOREIGN = (

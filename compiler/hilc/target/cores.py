@@ -42,6 +42,8 @@ VARIABLE = "HIL_CORES"
 
 _FOLDER = Path(__file__).resolve().parent / "cores"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*\Z")
+#: No core that ships has a longer one; what asks the file system stays below its limit.
+_NAME_LENGTH = 100
 _MNEMONIC = re.compile(r"[a-z][a-z0-9]*\Z")
 #: User-defined cores that were given by path, by name.
 _ADDED: dict[str, Cpu] = {}
@@ -219,7 +221,7 @@ def find_cpu(name: str) -> Cpu | None:
 def core_file(name: str) -> Path | None:
     """Return the description of the core ``name``: one that ships, or one of ``HIL_CORES``."""
     shipped = _FOLDER / f"{name}.toml"
-    if _NAME.match(name) and shipped.is_file():
+    if len(name) <= _NAME_LENGTH and _NAME.match(name) and shipped.is_file():
         return shipped
     return _listed().get(name)
 

@@ -106,7 +106,7 @@ def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     try:
         return version_converter.convert_version(model, OLDEST_OPSET)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, version_converter.ConvertError) as error:
         raise UnsupportedError(
             f"the model has opset {opset}, and ONNX's converter cannot raise it to "
             f"{OLDEST_OPSET}: {' '.join(str(error).split())}",

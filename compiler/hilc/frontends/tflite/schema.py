@@ -410,7 +410,9 @@ def _flexbuffer(kind: type[Attributes]) -> Callable[[bytes], Attributes]:
             found = flexbuffers.Loads(options)
         except Exception as error:  # whatever the package raises for damaged bytes
             raise ModelError(f"its options are no FlexBuffer: {error}") from None
-        if missing := [n for n in needed if not isinstance(found, dict) or n not in found]:
+        if not isinstance(found, dict):
+            raise ModelError("its options are no map of values by their names")
+        if missing := [n for n in needed if found.get(n) is None]:
             raise ModelError(f"its options lack {', '.join(missing)}")
         values = {name: found[name] for name in types if found.get(name) is not None}
         # A FlexBuffer may hold a bool as a number.
