@@ -65,13 +65,7 @@ def test_models_compile_with_flags_of_users(model: str, core: str, tmp_path: Pat
 OTHERS = {
     "cortex-m0": ("-O0", "-Og", "-Os", "-O3", "-Os -fno-omit-frame-pointer -DHIL_V6M_NO_ASSEMBLY"),
     "cortex-m3": ("-O0", "-Og", "-Os", "-O3", "-O1 -fno-omit-frame-pointer"),
-    "cortex-m55": (
-        "-O0 -mfloat-abi=hard",
-        "-Og -mfloat-abi=hard",
-        "-Os -mfloat-abi=hard",
-        "-O3 -mfloat-abi=hard",
-        "-O1 -fno-omit-frame-pointer -mfloat-abi=hard",
-    ),
+    "cortex-m55": ("-O0", "-Og", "-Os", "-O3", "-O1 -fno-omit-frame-pointer"),
 }
 
 
@@ -91,8 +85,8 @@ def test_models_for_other_families_compile_with_flags_of_users(
     model: str, core: str, optimize: str, tmp_path: Path
 ) -> None:
     library = hilc.compile(model_path(model), cpu=core, name=model, optimize=optimize)
-    compiler = ("arm-none-eabi-gcc", f"-mcpu={core}", "-mthumb")
     for flags in OTHERS[core]:
+        compiler = generated_c.COMPILERS[core]
         generated_c.compile_objects(library, compiler, tmp_path, flags.split())
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import tflite
 from campaigns import PARTS, sampled
+from flatbuffers import flexbuffers
 from models import FLOAT_MODELS, INT8_MODELS, model_path
 from odd_models import ODD_MODELS
 from single_op import KINDS, random_op
@@ -231,6 +232,49 @@ def test_custom_options_beyond_the_file_are_refused() -> None:
     with pytest.raises(ModelError, match="custom_options has 2147483647 entries") as refused:
         load_model(_patched(data, 5, -1, 0x7FFFFFFF))
     assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("number", [3, 9, 0x20000000])
+def test_a_buffer_that_is_not_listed_is_refused(number: int, dtype: str) -> None:
+    """What lies behind the list was taken for the place of a buffer, or was outside of the file."""
+    b = ModelBuilder()
+    b.input("x", (1, 4), "float32")
+    b.const("c", np.ones((1, 4), dtype))
+    b.output("y", (1, 4), "float32")
+    b.op("ADD", ("x", "c"), ("y",))
+    file = bytearray(b.build())
+    model = tflite.Model.GetRootAs(file, 0)
+    subgraph = model.Subgraphs(0)
+    tensors = [subgraph.Tensors(i) for i in range(subgraph.TensorsLength())]
+    (tensor,) = [one for one in tensors if one.Buffer()]
+    struct.pack_into("<I", file, tensor._tab.Pos + tensor._tab.Offset(8), number)
+    told = f"'c' has buffer number {number}; the file has {model.BuffersLength()}"
+    with pytest.raises(ModelError, match=told):
+        load_model(bytes(file))
+
+
+@pytest.mark.parametrize(
+    ("code", "options", "told"),
+    [
+        ("CIRCULAR_BUFFER", None, "no map of values by their names"),
+        ("CIRCULAR_BUFFER", 3, "no map of values by their names"),
+        ("SignalRfft", [8], "lack fft_length"),
+        ("SignalRfft", {"fft_length": None}, "lack fft_length"),
+    ],
+)
+def test_options_that_are_no_map_or_lack_a_value_are_refused(
+    code: str, options: object, told: str
+) -> None:
+    b = ModelBuilder()
+    b.input("x", (1, 8), "int16")
+    b.output("y", (1, 10), "int16")
+    b.op(
+        "CUSTOM", ("x",), ("y",), custom_code=code, custom_options=bytes(flexbuffers.Dumps(options))
+    )
+    with pytest.raises(ModelError, match=told) as refused:
+        load_model(b.build())
+    assert "inconsistent" not in refused.value.fact
 
 
 def test_a_name_beyond_every_file_systems_names_no_core() -> None:

@@ -151,6 +151,15 @@ def test_constants_beyond_all_memory_are_refused(monkeypatch: pytest.MonkeyPatch
     )
 
 
+def test_a_type_that_the_version_converter_does_not_know_is_refused() -> None:
+    proto = onnx.ModelProto()
+    proto.ParseFromString(
+        model(one("Add", "w"), constants={"w": np.ones((1, 2), np.float32)}, opset=1)
+    )
+    proto.graph.initializer[0].data_type = 99
+    assert "ONNX's converter cannot raise it to" in refusal(proto.SerializeToString())
+
+
 def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     proto = onnx.ModelProto()
     proto.ParseFromString(model(one("Add", "w"), constants={"w": np.ones((1, 2), np.float32)}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,14 +54,7 @@ register_reader(
 )
 
 #: Exceptions of damaged files that no check foresaw: a safety net, which tests prove unused.
-_UNFORESEEN = (
-    ArithmeticError,
-    LookupError,
-    MemoryError,
-    TypeError,
-    ValueError,
-    struct.error,
-)
+_UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
 
 #: First bytes of files that are not TFLite models, for the message.
 _FOREIGN = (

@@ -914,7 +914,7 @@ class _Importer:
     def _read_pairs(self, index: int) -> Tensor:
         """Return a tensor of complex numbers: pairs of floats."""
         name = self.names[index]
-        if self._bytes(self.subgraph.Tensors(index).Buffer(), name) is not None:
+        if self._bytes(index) is not None:
             raise UnsupportedError(f"the constant {name!r} is complex", _COMPLEX_HINT)
         shape = [max(n, 1) for n in _ints(self.subgraph.Tensors(index), "Shape")]
         self._complex.add(name)
@@ -944,12 +944,7 @@ class _Importer:
         """
         table = self.subgraph.Tensors(index)
         name = self.names[index]
-        number = table.Buffer()
-        if number >= self.model.BuffersLength():
-            raise ModelError(
-                f"{name!r} has buffer number {number}; the file has {self.model.BuffersLength()}"
-            )
-        raw = self._bytes(number, name)
+        raw = self._bytes(index)
         shape = _ints(table, "Shape")
         if raw is None:
             # An empty list needs no data. A computed tensor is never empty.
@@ -969,8 +964,13 @@ class _Importer:
             raise ModelError(f"the constant {name!r} is bool but has bytes other than 0 and 1")
         return _frozen(values)
 
-    def _bytes(self, number: int, name: str) -> Array | None:
-        """Return the data of a buffer; None if it has none."""
+    def _bytes(self, index: int) -> Array | None:
+        """Return the data of a tensor's buffer; None if it has none."""
+        name, number = self.names[index], self.subgraph.Tensors(index).Buffer()
+        if number >= self.model.BuffersLength():
+            raise ModelError(
+                f"{name!r} has buffer number {number}; the file has {self.model.BuffersLength()}"
+            )
         buffer = self.model.Buffers(number)
         # Buffer 0 is empty by definition, and so is that of a computed tensor.
         if number and buffer.DataLength():

@@ -410,11 +410,12 @@ def _flexbuffer(kind: type[Attributes]) -> Callable[[bytes], Attributes]:
             found = flexbuffers.Loads(options)
         except Exception as error:  # whatever the package raises for damaged bytes
             raise ModelError(f"its options are no FlexBuffer: {error}") from None
-        if not isinstance(found, dict):
-            raise ModelError("its options are no map of values by their names")
-        if missing := [n for n in needed if found.get(n) is None]:
+        given = found if isinstance(found, dict) else {}
+        values = {name: given[name] for name in types if given.get(name) is not None}
+        if missing := [name for name in needed if name not in values]:
             raise ModelError(f"its options lack {', '.join(missing)}")
-        values = {name: found[name] for name in types if found.get(name) is not None}
+        if given is not found:
+            raise ModelError("its options are no map of values by their names")
         # A FlexBuffer may hold a bool as a number.
         return kind(**{n: bool(v) if types[n] is bool else v for n, v in values.items()})
 
