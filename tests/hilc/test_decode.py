@@ -129,6 +129,18 @@ def test_huffman(dtype: str, width: int) -> None:
 
 
 @tflm.needs_tflm
+@pytest.mark.parametrize("kind", ["look_up", "huffman", "pruned"])
+def test_scalars(kind: str) -> None:
+    value = np.array(-7, np.int8)
+    encoded = {
+        "look_up": lambda: encodings.look_up(value, 2),
+        "huffman": lambda: encodings.huffman(value, 4, 16),
+        "pruned": lambda: encodings.pruned(value, np.array(3)),
+    }[kind]()
+    check(file_of([(value, encoded, (0.5,), (3 if kind == "pruned" else 0,), 0)]), [value])
+
+
+@tflm.needs_tflm
 def test_a_layer_with_compressed_weights_is_the_layer() -> None:
     """The same code, and the same answers as TFLM's."""
     plain, packed = layer(None), layer(lambda w: encodings.look_up(w, 2))

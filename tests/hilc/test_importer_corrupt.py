@@ -261,9 +261,13 @@ def test_a_buffer_that_is_not_listed_is_refused(number: int, dtype: str) -> None
         ("CIRCULAR_BUFFER", 3, "no map of values by their names"),
         ("SignalRfft", [8], "lack fft_length"),
         ("SignalRfft", {"fft_length": None}, "lack fft_length"),
+        ("SignalDelay", {"delay_length": [4]}, r"delay_length = \[4\] \(accepted: int\)"),
+        ("SignalDelay", {"delay_length": {"of": 4}}, r"delay_length = \{'of': 4\}"),
+        ("SignalDelay", {"delay_length": 4.0}, r"delay_length = 4.0 \(accepted: int\)"),
+        ("SignalDelay", {"delay_length": list(range(999))}, r"\[0, 1, 2, 3, 4, 5, \.\.\.\]"),
     ],
 )
-def test_options_that_are_no_map_or_lack_a_value_are_refused(
+def test_options_that_are_no_map_of_the_attributes_are_refused(
     code: str, options: object, told: str
 ) -> None:
     b = ModelBuilder()

@@ -141,6 +141,18 @@ def unpacked(name: str) -> dict[str, bytes]:
         return {member: archive.read(member) for member in archive.namelist()}
 
 
+def test_an_entry_that_begins_beyond_every_file_is_refused() -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in unpacked("linear").items():
+            archive.writestr(name, data)
+        (model,) = (entry for entry in archive.infolist() if entry.filename == MODEL)
+        model.header_offset = (1 << 64) - 1
+    with pytest.raises(ModelError, match="the archive is damaged") as refused:
+        load_model(file.getvalue())
+    assert "inconsistent" not in refused.value.fact
+
+
 def edited(name: str, path: str, old: bytes, new: bytes) -> bytes:
     members = unpacked(name)
     assert old in members[path]

@@ -30,6 +30,7 @@ _DAMAGED = (
     zlib.error,
     EOFError,
     OSError,
+    OverflowError,
     RuntimeError,
     ValueError,
 )

@@ -88,17 +88,17 @@ def _look_up(output: Tensor, data: Bytes, ancillary: Tensor, tables: Bytes) -> A
             f"stands for {_tables(own)}, which TensorFlow Lite Micro takes",
             "compress per channel what is quantized per channel, and per tensor what is not",
         )
-    places = indices.reshape(output.shape) + channels * stride
+    places = indices + channels * stride
     if places.max() >= values.size:
         raise _damaged(ancillary, f"has {values.size} values; number {places.max()} is used")
-    found: Array = values[places]
+    found: Array = values[places].reshape(output.shape)
     return found
 
 
 def _pruned(output: Tensor, data: Bytes, ancillary: Tensor, tables: Bytes) -> Array:
     _require_type(output, _DTYPES)
     values = _values(output, ancillary, tables)
-    is_own = _bits(data, output.size, output).astype(np.bool_).reshape(output.shape)
+    is_own = _bits(data, output.size, output).astype(np.bool_)
     count = int(np.count_nonzero(is_own))
     if count > values.size:
         raise _damaged(ancillary, f"has {values.size} values, not the {count} that are used")
@@ -108,9 +108,9 @@ def _pruned(output: Tensor, data: Bytes, ancillary: Tensor, tables: Bytes) -> Ar
             f"it decodes {output.name!r}, of type {output.dtype}, with zero points {zero_points}",
             "only int8 is pruned to zero points other than 0",
         )
-    result = zero_points[_channels(output)].astype(output.dtype)
+    result: Array = zero_points[_channels(output)].astype(output.dtype)
     result[is_own] = values[:count]
-    return result
+    return result.reshape(output.shape)
 
 
 def _huffman(output: Tensor, data: Bytes, ancillary: Tensor, tables: Bytes) -> Array:
@@ -165,9 +165,9 @@ _KINDS: Mapping[int, Callable[[Tensor, Bytes, Tensor, Bytes], Array]] = {
 
 
 def _channels(output: Tensor) -> Array:
-    """Return the channel of each element; of what is quantized as a whole it is 0."""
+    """Return the channel of each element, in order; of what is quantized as a whole it is 0."""
     if output.quant is None or output.quant.per_tensor:
-        return np.zeros(output.shape, np.int64)
+        return np.zeros(output.size, np.int64)
     axis, rank = output.quant.axis, len(output.shape)
     if axis not in (0, rank - 1):
         raise UnsupportedError(
@@ -176,7 +176,7 @@ def _channels(output: Tensor) -> Array:
             "supported: along the first and the last axis",
         )
     along: Array = np.indices(output.shape)[axis]
-    return along
+    return along.reshape(-1)
 
 
 def _tables(axis: int) -> str:

@@ -6,6 +6,7 @@ the check of the file's structure before that (:mod:`hilc.frontends.tflite.flatb
 
 from __future__ import annotations
 
+import reprlib
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -26,6 +27,8 @@ from hilc.ops.attributes import (
     ConvolutionAttributes,
     Padding,
     ReductionAttributes,
+    accepts,
+    describe_type,
     field_types,
 )
 from hilc.ops.batch_matmul import BatchMatmulAttributes
@@ -416,8 +419,16 @@ def _flexbuffer(kind: type[Attributes]) -> Callable[[bytes], Attributes]:
             raise ModelError(f"its options lack {', '.join(missing)}")
         if given is not found:
             raise ModelError("its options are no map of values by their names")
-        # A FlexBuffer may hold a bool as a number.
-        return kind(**{n: bool(v) if types[n] is bool else v for n, v in values.items()})
+        for name, value in values.items():
+            if types[name] is bool and isinstance(value, int):
+                # A FlexBuffer may hold a bool as a number.
+                values[name] = bool(value)
+            elif not accepts(types[name], value):
+                raise ModelError(
+                    f"its options have {name} = {reprlib.repr(value)} "
+                    f"(accepted: {describe_type(types[name])})"
+                )
+        return kind(**values)
 
     return read
 
