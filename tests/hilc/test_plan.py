@@ -257,6 +257,17 @@ def test_an_elementwise_kernel_takes_the_place_of_what_dies() -> None:
     assert program.workspace_bytes == 112
 
 
+def test_steps_in_place_work_in_the_callers_output() -> None:
+    b = GraphBuilder()
+    y = b.relu(b.input(1, 100))
+    z = b.relu(b.relu(y))
+    graph = b.graph(z)
+    program = plan(graph, HOST)
+    assert program.buffers[y] == program.buffers[z] == BufferRef("output", 0)
+    assert program.workspace_bytes == 0
+    _require_right(graph, program)
+
+
 def test_an_operand_that_is_read_again_keeps_its_bytes() -> None:
     b = GraphBuilder()
     x = b.input(1, 100)
