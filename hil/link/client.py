@@ -846,7 +846,5 @@ class _Waits:
 
 def _put(data: bytearray, start: int, part: bytes) -> None:
     """Write ``part`` to ``data``, which grows as far as needed."""
-    missing = start + len(part) - len(data)
-    if missing > 0:
-        data.extend(bytes(missing))
+    data.extend(bytes(max(0, start + len(part) - len(data))))
     data[start : start + len(part)] = part
