@@ -337,7 +337,7 @@ def evaluate_model(
             # Only now, since what fails above can be done again from it; and while it is locked,
             # since another evaluation could have begun to write to it afterwards.
             with contextlib.suppress(OSError):
-                journal.unlink(missing_ok=True)
+                journal.unlink()
     return report
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hil.device import Model
+import hil
+from hil.device import Device, Model
+from hil.errors import InputError
 from hil.link.protocol import Tensors
 from hil.link.taps import TappedTensor
 from hil.verify import against, comparison, cost, metrics
@@ -309,3 +311,15 @@ def test_which_metrics_there_are() -> None:
     assert kinds["accuracy"].score(labels, outputs).method == "Wilson"
     assert kinds["f1"].score(labels, outputs).method == "bootstrap"
     assert kinds["accuracy"].score(labels, outputs).value == 0.75
+
+
+# -- what is verified ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [3, b"TFL3", np.zeros(4, np.int8)])
+def test_an_open_device_has_models_of_its_own_alone(device: Device, model: Any) -> None:
+    told = f"of type {type(model).__name__} is no model of the open device"
+    with pytest.raises(InputError, match=told) as refused:
+        hil.verify(model, board=device)
+    assert refused.value.hint is not None
+    assert "give one of its models: device['adder']" in refused.value.hint
