@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -661,6 +662,18 @@ def test_half_of_the_visual_wake_words_is_constant() -> None:
         expected, got = run_all(graph, {name: image}), run_all(folded, {name: image})
         for node in folded.nodes:
             np.testing.assert_array_equal(got[node.name], held(expected, folded, node.name))
+
+
+def test_a_graph_of_a_million_channels_stays_as_it_is() -> None:
+    """A file of 400 bytes can have as many; each took 60 bytes and a turn of a loop."""
+    b = ModelBuilder()
+    b.input("x", (1, 1 << 20), "int8", 0.5, 0)
+    b.output("y", (1, 1 << 20), "int8", 0.5, 0)
+    b.op("RELU", ("x",), ("y",))
+    graph = run_passes(load_model(b.build()))
+    start = time.process_time()
+    assert fold_channels(graph) is graph
+    assert time.process_time() - start < 0.2
 
 
 @pytest.mark.parametrize("model", ["ad", "kws", "ic"])

@@ -227,6 +227,12 @@ def _huge_result(b: ModelBuilder) -> None:
     b.op("ADD", ("x", "padded"), ("y",))
 
 
+def _much_at_once(b: ModelBuilder) -> None:
+    b.input("x", (1, 9 << 20), **Q)
+    b.output("y", (1, 9 << 20), **Q)
+    b.op("RELU", ("x",), ("y",))
+
+
 def _variable(b: ModelBuilder) -> None:
     b.input("x", (1, 4), **Q)
     b.tensor("state", (1, 4), variable=True, **Q)
@@ -300,6 +306,7 @@ def _mean_without_operand(b: ModelBuilder) -> None:
         (_gather_outside, ModelError, ("operator 1 (GATHER)", "element 2 of axis 0, which has 2")),
         (_gather_too_much, ModelError, ("'y'", "that may ever fit")),
         (_huge_result, ModelError, ("operator 0 (PAD)", "'padded'", "that may ever fit")),
+        (_much_at_once, UnsupportedError, ("operator 0 (RELU)", "18874368 bytes at once")),
         (_variable, UnsupportedError, ("operator 0 (ADD)", "reads the variable 'state'")),
         (_nine_dimensions, UnsupportedError, ("'x'", "9 dimensions")),
         (_seven_dimensions, UnsupportedError, ("operator 0 (TRANSPOSE)", "7 axes, more than 6")),

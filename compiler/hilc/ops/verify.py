@@ -19,6 +19,9 @@ from hilc.ops.operands import invalid
 
 #: No microcontroller has as much RAM: a tensor beyond that is a damaged shape.
 MAX_TENSOR_BYTES = 1 << 26
+#: Bytes of the computed tensors of one operator, which are in RAM at once. The proof that a plan of
+#: memory is right takes about 50 bytes for each.
+MAX_COMPUTED_BYTES = 1 << 24
 
 
 def verify(graph: Graph, before: Graph | None = None) -> None:
@@ -119,6 +122,20 @@ def describe(node: Node) -> str:
     return f"operator {node.index} ({node.op})"
 
 
+def _check_computed(graph: Graph, node: Node) -> None:
+    """Raise if what a node takes and computes is more than any microcontroller has."""
+    # A view is where its operand is.
+    names = {*node.outputs, *(() if OPS[node.op].view else filter(None, node.inputs))}
+    tensors = [graph.tensors[name] for name in names if not graph.tensors[name].is_constant]
+    nbytes = sum(tensor.nbytes for tensor in tensors)
+    if nbytes > MAX_COMPUTED_BYTES:
+        raise UnsupportedError(
+            f"{describe(node)} takes and computes {nbytes} bytes at once (accepted: "
+            f"{MAX_COMPUTED_BYTES})",
+            "make the model's input smaller, or quantize the model to int8",
+        )
+
+
 def check_node(graph: Graph, node: Node) -> None:
     """Raise unless the node's tensors are what its operator takes and infers."""
     label = describe(node)
@@ -133,6 +150,7 @@ def check_node(graph: Graph, node: Node) -> None:
                 "holds no element",
                 "remove the operator from the model",
             )
+    _check_computed(graph, node)
     with located(label):
         check_attributes(node)
         if (control := OPS[node.op].control) is not None:

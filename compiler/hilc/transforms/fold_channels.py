@@ -38,6 +38,9 @@ _Mask = npt.NDArray[np.bool_]
 #: Value of each channel of a tensor; _VARIES if it is not constant.
 _Values = npt.NDArray[np.int64]
 _VARIES = 1 << 20
+#: Channels of all tensors up to which they are looked at; a model that fits a microcontroller has
+#: fewer by far, and each takes memory and time here.
+_MOST_CHANNELS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,10 @@ def fold_channels(graph: Graph) -> Graph:
     """Remove channels (along the last axis) that are constant, or that no output depends on.
 
     Inputs and outputs of the graph keep their shapes. :attr:`~hilc.ir.Tensor.channels` of a reduced
-    tensor lists the remaining channels.
+    tensor lists the remaining channels. A graph of more than a million channels stays as it is.
     """
+    if sum(map(_channel_count, graph.tensors.values())) > _MOST_CHANNELS:
+        return graph
     constants = _constants(graph)
     kept = _kept(graph, constants)
     if all(kept[name].all() for node in graph.nodes for name in node.outputs):

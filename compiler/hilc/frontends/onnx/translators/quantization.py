@@ -179,6 +179,8 @@ def _exact_sum(n: Operation, length: int, terms: int, part: Callable[[int, int],
     """Return int32 sums of products of 8 bits, of parts of the axis of ``length`` that are exact
     in floats; each of its elements stands for ``terms`` products.
     """
+    if not length * terms:
+        n.refuse("adds up no products: its weights have no elements", "give it weights")
     most = max(1, _EXACT // (255 * 255 * terms))
     if terms * 255 * 255 > _EXACT:
         n.refuse(f"adds {terms} products for each channel", "use a smaller window")
