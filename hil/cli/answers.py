@@ -23,13 +23,12 @@ from hil.board import load_board
 from hil.errors import HilError
 from hil.plugins import plugins
 from hil.support.cache import (
+    archive_of,
     cache_folder,
     digest,
-    forget_unused,
-    make_cache,
-    sealed,
-    unsealed,
-    used,
+    seal_archive,
+    unsealed_archive,
+    writable_folder,
 )
 from hil.support.identity import compiler_identity, harness_identity
 from hilc.artifact.archive import read_files, tar_bytes
@@ -37,6 +36,8 @@ from hilc.support.outputs import write_file
 from hilc.target import Cpu, load_cpu
 
 _LOG = logging.getLogger("hil.answers")
+#: The folder in the cache.
+_KIND = "answers"
 #: Part of every key: increment it when the form of entries changes.
 _KEY_VERSION = 2
 #: Arguments that do not change the answer: how it is printed, and where the library goes.
@@ -95,13 +96,11 @@ def kept_answer(key: str | None) -> Answer | None:
     if key is None:
         return None
     with suppress(HilError, KeyError):
-        archive, about = _paths(key)
-        found = unsealed(about)
-        if found is None or found["key"] != key or found["archive"] != digest(archive):
+        entry = cache_folder() / _KIND / key
+        found = unsealed_archive(entry)
+        if found is None:
             return None
-        answer = Answer(found["models"], found["lines"], read_files(archive))
-        for path in (archive, about):
-            used(path)
+        answer = Answer(found["models"], found["lines"], read_files(archive_of(entry)))
         _LOG.info("took the answer from the cache")
         return answer
     return None
@@ -110,19 +109,11 @@ def kept_answer(key: str | None) -> Answer | None:
 def keep_answer(key: str, answer: Answer) -> None:
     """Write an answer; without space or permission, it is worked out again the next time."""
     try:
-        archive, about = _paths(key)
-        make_cache()
-        write_file(archive, tar_bytes(answer.files))
-        told = {"models": answer.models, "lines": answer.lines}
-        write_file(about, sealed({"key": key, "archive": digest(archive), **told}))
-        forget_unused()
+        entry = writable_folder(_KIND) / key
+        write_file(archive_of(entry), tar_bytes(answer.files))
+        seal_archive(entry, {"models": answer.models, "lines": answer.lines})
     except (HilError, OSError) as error:
         _LOG.info("not kept: %s", error)
-
-
-def _paths(key: str) -> tuple[Path, Path]:
-    entry = cache_folder() / "answers" / key
-    return entry.with_suffix(".tar"), entry.with_suffix(".json")
 
 
 def _model_digest(word: str) -> str | None:

@@ -24,13 +24,12 @@ from hil.errors import HilWarning
 from hil.firmware.toolchain import program_version
 from hil.support.cache import (
     CacheError,
+    archive_of,
     cache_folder,
     digest,
-    forget_unused,
-    make_cache,
-    sealed,
-    unsealed,
-    used,
+    seal_archive,
+    unsealed_archive,
+    writable_folder,
 )
 from hil.support.identity import compiler_identity
 from hilc.artifact.library import ModelLibrary
@@ -41,10 +40,11 @@ from hilc.lowering.choice import ChoiceReport
 from hilc.lowering.registry import has_foreign_builders
 from hilc.options import CompileOptions
 from hilc.support.jsondata import decode
-from hilc.support.outputs import write_file
 from hilc.target import Cpu, load_cpu
 
 _LOG = logging.getLogger("hil.compiled")
+#: The folder in the cache.
+_KIND = "libraries"
 #: Part of every key: increment it when the form of entries changes.
 _KEY_VERSION = 2
 #: Options that are in the key in another form, or do not affect the library.
@@ -114,7 +114,7 @@ def _entry(path: Path, options: CompileOptions) -> Path | None:
     }
     text = json.dumps(key, sort_keys=True, default=_plain)
     try:
-        return cache_folder() / "libraries" / hashlib.sha256(text.encode()).hexdigest()[:32]
+        return cache_folder() / _KIND / hashlib.sha256(text.encode()).hexdigest()[:32]
     except CacheError as error:
         told = f"nothing is cached: {error.fact} ({error.hint})"
         warnings.warn(HilWarning(told), stacklevel=2)
@@ -147,35 +147,26 @@ def _clang(cpu: Cpu) -> list[str | None]:
 
 def _read(entry: Path) -> ModelLibrary | None:
     """Return the library of a complete entry."""
-    archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
-    found = unsealed(about)
-    # An entry that was renamed is that of another request.
-    if found is None or found.get("key") != entry.name:
-        return None
-    if found.get("archive") is None or found["archive"] != digest(archive):
+    found = unsealed_archive(entry)
+    if found is None:
         return None
     try:
-        library = ModelLibrary.load(archive)
+        library = ModelLibrary.load(archive_of(entry))
         reports = {
-            name: decode(ChoiceReport, report, f"{about}: {name}")
+            name: decode(ChoiceReport, report, f"{entry}: {name}")
             for name, report in found["reports"].items()
         }
     except (InputError, KeyError, AttributeError):
         return None  # replaced by another process just now, or written by something else
-    for path in (archive, about):
-        used(path)
     return ModelLibrary(library.modules, library.files, reports)
 
 
 def _keep(entry: Path, library: ModelLibrary) -> None:
     """Write an entry; without space or permission, it is compiled again the next time."""
-    archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
     reports = {name: asdict(report) for name, report in library.reports.items()}
     try:
-        make_cache()
-        library.save(archive, force=True)
-        told = {"key": entry.name, "archive": digest(archive), "reports": reports}
-        write_file(about, sealed(told))
-        forget_unused()
+        writable_folder(_KIND)
+        library.save(archive_of(entry), force=True)
+        seal_archive(entry, {"reports": reports})
     except (InputError, OSError) as error:
         _LOG.info("not kept: %s", error)

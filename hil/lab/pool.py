@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 from hil.board import Board, load_board
 from hil.errors import DeviceError, InputError
 from hil.lab.selector import Selector, parse_selector
-from hil.support.cache import cache_folder, make_cache
+from hil.support.cache import writable_folder
 
 if TYPE_CHECKING:
     from hil.lab.place import Keeper, LabBoard
@@ -191,8 +191,7 @@ class LocalPool:
     def __init__(self, board: Board, boards: Sequence[_Local]) -> None:
         self._board = board
         self._boards = tuple(boards)
-        self._folder = cache_folder() / "boards"
-        make_cache()
+        self._folder = writable_folder("boards")
         self._folder.mkdir(exist_ok=True)
         self._wishes = sorted({self._wish(local.name) for local in boards})
         #: Boards that this pool has assigned itself: nobody needs to look whether they are free.

@@ -20,7 +20,7 @@ from typing import Any
 
 from hil.errors import BuildError, InputError
 from hilc.support.inputs import check_regular
-from hilc.support.outputs import cannot_write
+from hilc.support.outputs import cannot_write, write_file
 
 #: In a build's folder, written last: what the build found out.
 RESULT = "firmware.json"
@@ -55,19 +55,22 @@ def cache_folder() -> Path:
     return folder
 
 
-def make_cache() -> None:
-    """Make what is missing of the cache, so that no other account may write there.
+def writable_folder(kind: str) -> Path:
+    """Return the folder of a kind of entries; make what is missing of the cache, so that no other
+    account may write there.
 
     With a umask of 000, as some containers have, folders would be of all accounts. Raise OSError
-    where the folder cannot be made; where it is read-only, it stays as it is.
+    where the cache cannot be made; where it is read-only, it stays as it is.
     """
-    folder = _chosen_folder()
+    assert kind in _KINDS, f"{kind} would not be checked by cache_folder"
+    folder = cache_folder()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         folder.mkdir(_CACHE_MODE)
-    for kind in _KINDS:
+    for each in _KINDS:
         with suppress(OSError):
-            (folder / kind).mkdir(_KIND_MODE)
+            (folder / each).mkdir(_KIND_MODE)
+    return folder / kind
 
 
 def _is_open(folder: Path) -> bool:
@@ -124,9 +127,8 @@ def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
     Without ``wait``, a lock that another process holds raises BlockingIOError.
     """
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
-    path = cache_folder() / "locks" / name
     try:
-        make_cache()
+        path = writable_folder("locks") / name
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise cannot_write(f"the cache folder {cache_folder()}", error, REMEDY) from None
@@ -202,6 +204,32 @@ def unsealed(path: Path) -> dict[str, Any] | None:
     if not isinstance(value, dict) or value.pop("seal", None) != _seal(value):
         return None
     return value
+
+
+def archive_of(entry: Path) -> Path:
+    """Return the path of an entry's archive; its sealed description is beside it."""
+    return entry.with_suffix(".tar")
+
+
+def seal_archive(entry: Path, told: dict[str, Any]) -> None:
+    """Describe an entry whose archive was written, which makes it whole."""
+    value = {**told, "key": entry.name, "archive": digest(archive_of(entry))}
+    write_file(entry.with_suffix(".json"), sealed(value))
+    forget_unused()
+
+
+def unsealed_archive(entry: Path) -> dict[str, Any] | None:
+    """Return what is told of a whole entry, which is now of use; None for any other."""
+    archive, about = archive_of(entry), entry.with_suffix(".json")
+    found = unsealed(about)
+    # An entry that was renamed is that of another request.
+    if found is None or found.get("key") != entry.name:
+        return None
+    if found.get("archive") is None or found["archive"] != digest(archive):
+        return None
+    for path in (archive, about):
+        used(path)
+    return found
 
 
 def digest(path: Path) -> str | None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from hil.errors import DeviceError, InputError
-from hil.support.cache import REMEDY, cache_folder, make_cache
+from hil.support.cache import REMEDY, cache_folder, writable_folder
 from hil.support.process import ChildProcess
 from hil.support.qemu import install_hint, program
 from hilc.support.outputs import OutputError, write_file
@@ -131,7 +131,7 @@ def _announced(board: VirtualBoard) -> Iterator[None]:
     path = _folder() / f"{board.uid}.json"
     try:
         with contextlib.suppress(OSError):  # the next line tells it
-            make_cache()
+            writable_folder("probes")
         write_file(path, json.dumps(asdict(board)) + "\n")
     except OutputError as error:
         raise OutputError(error.fact, REMEDY) from None

@@ -17,7 +17,7 @@ from hil.cli.commands.recording import history_of, provenance_of, record
 from hil.cli.commands.running import take_model
 from hil.cli.console import Console, shown_name, table
 from hil.firmware.project import modules_of
-from hil.support.cache import cache_folder, make_cache
+from hil.support.cache import cache_folder, writable_folder
 from hil.verify.datasets import DataSet, Scaling, load_data
 from hil.verify.evaluation import Evaluation
 from hil.verify.metrics import Score, metric_named
@@ -150,7 +150,7 @@ def _journal(args: argparse.Namespace, board: str, module: Module) -> Path:
     key = hashlib.sha256("\n".join(map(str, words)).encode()).hexdigest()[:32]
     folder = cache_folder() / "evaluations"
     with suppress(OSError):  # whoever writes there tells it
-        make_cache()
+        writable_folder("evaluations")
     return folder / f"{key}.journal"
 
 
