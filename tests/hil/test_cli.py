@@ -724,11 +724,20 @@ def test_what_is_missing_is_told_before_the_build(
     assert not (tmp_path / "cache").exists()
 
 
-def run_handler(body: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """The program, as its own process, with ``body`` for what `hil boards` does."""
+def run_handler(
+    body: str, *words: str, ignored: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The program, as its own process, with ``body`` for what `hil boards` does.
+
+    It ignores the signal ``ignored`` from its start, and none that these tests may ignore.
+    """
     code = (
         "import os, signal, sys, time\n"
-        "from hil import cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+        + (f"signal.signal(signal.{ignored}, signal.SIG_IGN)\n" if ignored else "")
+        + "from hil import cli\n"
         "from hil.cli.commands import looking\n"
         "def handler(args, console):\n"
         f"{textwrap.indent(body, '    ')}\n"
@@ -772,6 +781,13 @@ def test_the_end_by_a_signal_is_an_error_in_json(name: str, message: str, printe
         "error": {"message": message, "hint": "", "class": "interrupted", "exit_code": code}
     }
     assert (run.returncode, run.stderr) == (code, printed)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_that_is_ignored_from_the_start_stays_so(name: str) -> None:
+    """As by nohup, and by a shell for what it starts in the background."""
+    run = run_handler(f"os.kill(os.getpid(), signal.{name}); print('went on')", ignored=name)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "went on\n", "")
 
 
 def test_a_result_stays_the_only_one_when_a_signal_comes_after_it() -> None:

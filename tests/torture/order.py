@@ -76,6 +76,8 @@ def shuffled(budget: Budget, tests: Sequence[str], number: int = 0) -> Counts:
         (flakes if is_flake else broken)[_folder(test)] += 1
         what = "fails beside others, and passes alone" if is_flake else "fails"
         findings.append(Finding(f"{test} {what}", f"pytest {' '.join((*order, *tests))}"))
+        # It is long until the last order has run.
+        print(f"{test} {what}", file=sys.stderr, flush=True)
     rows = [
         {
             "tests": folder,
