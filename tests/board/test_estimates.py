@@ -7,7 +7,6 @@ and for the bands of layers that stream. What a goal promises is held by counts.
 from __future__ import annotations
 
 import statistics
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,6 @@ from hil.verify.bench import bench, layer_counts
 from hilc.lowering.kernels import kernels
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "ci"))
-
 import costs  # noqa: E402
 
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from campaigns import sampled
 from hil.board import MemoryRegion, load_board
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "ci"))
 boards: Any = importlib.import_module("boards")  # the script that writes the page
 
 PAGE = boards.PAGE.read_text(encoding="utf-8")

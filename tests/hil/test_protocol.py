@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from hilc.support.resources import data_dir
 INCLUDE = data_dir("firmware_template") / "include"
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "reference" / "protocol.md"
-sys.path.insert(0, str(ROOT / "ci"))
 reference: Any = importlib.import_module("reference")  # the script that writes the page's tables
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
 import warnings
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "ci"))
 conformance: Any = importlib.import_module("conformance")
 
 #: A part of the suite with tests of every family; each of them passes.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,6 @@ from onnx_graphs import Draft, NotDrawnError, computed, mismatches, random_model
 from hilc.ir import Array
 from hilc.onnx_backend import run_model
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "ci"))
 random_models: Any = importlib.import_module("random_models")
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
+import audit
 import pytest
 from tiny_library import tiny_library
 
@@ -13,9 +12,6 @@ from hil.board import load_board
 from hil.build import build
 from hil.firmware.linkmap import LinkMap, Piece, read_map
 from hilc.support.toml import tomllib
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "ci"))
-import audit
 
 KNOWN = {"name": "numpy", "version": "2.0", "vulns": []}
 BAD = {"name": "idna", "version": "3.0", "vulns": [{"id": "PYSEC-1"}, {"id": "PYSEC-2"}]}

@@ -27,7 +27,6 @@ from operator_evidence import (
 from tflm import needs_tflm
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "ci"))
 evidence: Any = importlib.import_module("evidence")
 marked: Any = importlib.import_module("marked")
 COUNTS = evidence.known()

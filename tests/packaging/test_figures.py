@@ -13,7 +13,6 @@ from hil.board import load_board
 ROOT = Path(__file__).resolve().parents[2]
 
 
-sys.path.insert(0, str(ROOT / "ci"))
 figures: Any = importlib.import_module("figures")
 OTHERS = figures.baselines()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tflm import needs_tflm
 from whole_networks import NETWORKS
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "ci"))
 arenas: Any = importlib.import_module("arenas")
 marked: Any = importlib.import_module("marked")
 

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ import pytest
 from torture.campaign import Budget, Call, Counts, Figures, Finding, Run
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "ci"))
 
 
 def _script() -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from hilc.target import cores
 from hilc.target.toolchains import read_toolchain
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "ci"))
 docs: Any = importlib.import_module("docs")
 marked: Any = importlib.import_module("marked")
 reference: Any = importlib.import_module("reference")
