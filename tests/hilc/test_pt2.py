@@ -278,12 +278,16 @@ def test_files_outside_of_the_archives_folder_are_refused() -> None:
         load_model(packed(members), "outside")
 
 
-def test_a_program_without_types_is_refused() -> None:
+def test_a_program_without_a_type_is_refused() -> None:
     members = unpacked("linear")
     program = json.loads(members[MODEL])
-    program["graph_module"]["graph"]["tensor_values"] = {}
-    with pytest.raises(ModelError, match="declares no type"):
-        load_model(packed({**members, MODEL: json.dumps(program).encode()}), "untyped")
+    types = program["graph_module"]["graph"]["tensor_values"]
+    for name, signature in [*types.items()]:
+        del types[name]
+        with pytest.raises(ModelError, match=f"'{name}'.*no type|no type for '{name}'") as refused:
+            load_model(packed({**members, MODEL: json.dumps(program).encode()}), "untyped")
+        assert "inconsistent" not in refused.value.fact
+        types[name] = signature
 
 
 @pytest.mark.parametrize("name", [{"major": 8}, ["y"], 7, None])

@@ -221,6 +221,8 @@ class Operation:
 
     def signature_of(self, ref: Ref) -> Signature:
         """Return element type and shape of a tensor, with open sizes as numbers."""
+        if ref.name not in self._signatures:
+            raise ModelError(f"it takes {ref.name!r}, for which the program declares no type")
         return self._sizes.signature(self._signatures[ref.name])
 
     def shape(self, name: str) -> tuple[int, ...]:

@@ -152,10 +152,10 @@ def _program(archive: Archive) -> Program:
                 f"the program has an input of the kind {kind!r} ({_shown(value)})",
                 f"read are: user_input, {', '.join(_STORED)}",
             )
-    missing = [name for name in (*inputs, *constants) if name not in region.signatures]
+    outputs, mutated = _outputs(module["signature"]["output_specs"], buffers)
+    missing = [n for n in (*inputs, *constants, *outputs) if n not in region.signatures]
     if missing:
         raise ModelError(f"the program declares no type for {missing[0]!r}", _EXPORT_AGAIN)
-    outputs, mutated = _outputs(module["signature"]["output_specs"], buffers)
     ranges = {
         name: (bounds["min_val"], bounds["max_val"])
         for name, bounds in stated["range_constraints"].items()
