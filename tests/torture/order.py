@@ -38,9 +38,11 @@ def run(budget: Budget) -> Counts:
     """Run the suite in random order, once or ten times."""
     counts = Counts([])
     for number in range(budget.count(1, _RUNS)):
+        one = shuffled(budget, () if budget.is_long else _SHORT, number)
         if budget.is_stopped:
+            # An order counts when all of it has run.
             break
-        counts += shuffled(budget, () if budget.is_long else _SHORT, number)
+        counts += one
     return counts
 
 
@@ -59,7 +61,7 @@ def shuffled(budget: Budget, tests: Sequence[str], number: int = 0) -> Counts:
             )  # fmt: skip
             with budget.until_stopped():
                 child.wait()
-            if budget.is_stopped:  # it reports what has run
+            if budget.is_stopped:
                 child.send_signal(signal.SIGINT)
                 child.wait()
         text = output.read_text(encoding="utf-8", errors="replace")

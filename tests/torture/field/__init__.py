@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,8 @@ def run(budget: Budget) -> Counts:
     with _quiet(), budget.until_stopped():
         for tally in _all(budget):
             counts += Counts([tally.row()], tally.findings)
+            for finding in tally.findings:
+                print(f"{finding.what}: {finding.how}", file=sys.stderr, flush=True)
             print(f"{time.monotonic() - start:6.0f} s  {tally.row()}", flush=True)
     return counts
 

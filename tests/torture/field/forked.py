@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -110,6 +111,10 @@ class Command:
         timer.start()
         try:
             answer = self._server.answer()
+        except KeyboardInterrupt:  # the campaign ends, and this command with it
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            raise
         finally:
             timer.cancel()
         seconds = time.monotonic() - self._start

@@ -301,8 +301,12 @@ def world() -> Iterator[World]:
     with tempfile.TemporaryDirectory(prefix="field-") as folder:
         made = World(Path(folder).resolve())
         (made.run_folder / "tmp").mkdir(parents=True)
-        yield made
-        made.heal()
+        try:
+            yield made
+        finally:
+            made.heal()
+            # A compiler of a command that was killed may still write here.
+            made.processes()
 
 
 def spread(total: int, most: int, dice: Any) -> list[int]:
