@@ -223,8 +223,6 @@ def test_kernels_compute_the_same_at_every_level(name: str, level: str) -> None:
     board = load_board(name)
     rng = np.random.default_rng([SEED + 2, *name.encode()])
     flags = [*BOARD_FLAGS, *level.split()]  # of several levels gcc takes the last
-    if name == LARGE_M0 and "-fno-omit-frame-pointer" in flags:
-        flags.append("-DHIL_V6M_NO_ASSEMBLY")
     missing = dict.fromkeys(family_of(name, board), CALLS_OF_EACH_LEVEL)
     chosen: list[Check] = []
     operators: list[Operator] = [*linear_layers(rng), *other_operators(rng)]

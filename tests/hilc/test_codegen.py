@@ -326,6 +326,28 @@ def test_names_are_made_valid(tmp_path: Path) -> None:
     generated_c.compile_objects(library, generated_c.COMPILERS["gcc"], tmp_path)
 
 
+@pytest.mark.parametrize("compiler", [["gcc"], ["g++", "-x", "c++"], ["arm-none-eabi-gcc"]])
+def test_names_are_no_macros_of_headers(compiler: list[str], tmp_path: Path) -> None:
+    """Of those that the header includes, and of those that a project includes before it."""
+    first = "errno NULL EOF I NAN INFINITY INT8_MAX SIZE_MAX RAND_MAX M_PI __LINE__ __inline INPUT"
+    second = "stdin complex __restrict _Float32 INT_MIN FLT_MAX __GNUC__ typeof_unqual OUTPUT"
+    headers = ["complex", "errno", "float", "limits", "math", "stdio", "stdlib"]
+    if "c++" in compiler:
+        headers = [f"c{name}" for name in headers if name != "complex"]
+    else:
+        headers = [f"{name}.h" for name in headers]
+    arduino = ["#define INPUT 0x0", "#define OUTPUT 0x1", "#define PI 3.14"]
+    for one, other in zip(first.split(), [*second.split(), *first.split()], strict=False):
+        library = hilc.compile(_renamed(_tiny(), {"t0": one, "t1": other}))
+        library.save(tmp_path)
+        generated_c.compile_objects(library, generated_c.COMPILERS["gcc"], tmp_path, ("-O0",))
+        lines = [*(f"#include <{name}>" for name in headers), *arduino]
+        lines.append(f'#include "{library.modules[0].symbol}.h"')
+        (tmp_path / "user").write_text("\n".join(lines) + "\n")
+        mode = compiler if "-x" in compiler else [*compiler, "-x", "c"]
+        generated_c.run([*mode, "-Icodegen/host/include", "-fsyntax-only", "user"], tmp_path)
+
+
 def test_long_names_end_in_a_hash(tmp_path: Path) -> None:
     long = "x" * 200
     library = hilc.compile(_renamed(_tiny(), {"t0": long}), name="m" * 300)

@@ -7,6 +7,7 @@ schedules for, on the level of optimization, and on what else is kept in registe
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import generated_c
@@ -60,10 +61,9 @@ def test_models_compile_with_flags_of_users(model: str, core: str, tmp_path: Pat
     _compile_for_users(library, core, tmp_path)
 
 
-#: Cores with families of their own. No macro tells of a frame pointer, so on the first of them its
-#: users have to.
+#: Cores with families of their own.
 OTHERS = {
-    "cortex-m0": ("-O0", "-Og", "-Os", "-O3", "-Os -fno-omit-frame-pointer -DHIL_V6M_NO_ASSEMBLY"),
+    "cortex-m0": ("-O0", "-Og", "-Os", "-O3", "-O3 -fno-omit-frame-pointer"),
     "cortex-m3": ("-O0", "-Og", "-Os", "-O3", "-O1 -fno-omit-frame-pointer"),
     "cortex-m55": ("-O0", "-Og", "-Os", "-O3", "-O1 -fno-omit-frame-pointer"),
 }
@@ -106,3 +106,60 @@ def test_kernels_of_single_rows_compile_with_flags_of_users(core: str, tmp_path:
         chosen[node.name] = min(turn % KERNELS, len(calls) - 1)
     library = hilc.compile(graph, cpu=CPU, name="rows", choice=Choice(chosen), optimize="speed")
     _compile_for_users(library, core, tmp_path)
+
+
+#: Compilers for cores that multiply and add floats in one instruction, with flags of projects that
+#: would change results. (Fast math turns a comparison round on the Cortex-M4.)
+FUSING = {
+    "cortex-m4": (
+        generated_c.COMPILERS["cortex-m4"],
+        ("-std=gnu17", "-ffp-contract=fast", "-freciprocal-math -fassociative-math"),
+    ),
+    "gcc": (("gcc", "-mfma"), ("-std=gnu17", "-ffp-contract=fast", "-ffast-math")),
+    "clang": (("clang", "-mfma"), ("-std=gnu17", "-std=c11")),
+}
+
+
+@pytest.mark.parametrize("name", FUSING)
+def test_no_flag_changes_floats(name: str, tmp_path: Path) -> None:
+    """The code of all floats is that of strict C, which rounds each product and each sum."""
+    library = hilc.compile(
+        model_path("kws_float"), cpu="cortex-m4" if name == "cortex-m4" else "host", name="kws"
+    )
+    library.save(tmp_path)
+    source = next(path for path in generated_c.sources(library) if path.endswith("_lib1.c"))
+    compiler, harmful = FUSING[name]
+    command = (*compiler, "-O2", "-Icodegen/host/include", "-S", "-g0")
+
+    def code(*flags: str) -> str:
+        generated_c.run([*command, *flags, source, "-o", "code.s"], tmp_path)
+        return re.sub(r"\t\.eabi_attribute.*\n", "", (tmp_path / "code.s").read_text())
+
+    strict = code("-std=c11", "-ffp-contract=off")
+    assert "vfma" not in strict
+    for flags in harmful:
+        assert code(*flags.split()) == strict, flags
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4"])
+@pytest.mark.parametrize("level", ["-O2", "-Os", "-O3"])
+def test_no_flag_is_needed(core: str, level: str, tmp_path: Path) -> None:
+    """Of the flag without which gcc 12 leaves out calls, and of a frame pointer on Armv6-M."""
+    library = hilc.compile(model_path("kws"), cpu=core, name="kws")
+    library.save(tmp_path)
+    source = next(path for path in generated_c.sources(library) if path.endswith("_lib1.c"))
+    codes = set()
+    for flag in ("-fno-delete-null-pointer-checks", "-g0", "-fno-omit-frame-pointer"):
+        command = [*generated_c.COMPILERS[core], level, flag, "-Icodegen/host/include", "-S"]
+        generated_c.run([*command, source, "-o", "code.s"], tmp_path)
+        codes.add((tmp_path / "code.s").read_text())
+    assert len(codes) == 1
+
+
+@pytest.mark.parametrize("compiler", ["cortex-m0", "cortex-m4", "cortex-m55"])
+def test_big_endian_cores_are_refused(compiler: str, tmp_path: Path) -> None:
+    library = hilc.compile(model_path("kws"), cpu=compiler, name="kws")
+    with pytest.raises(AssertionError, match="the kernels are for little-endian cores"):
+        generated_c.compile_objects(
+            library, generated_c.COMPILERS[compiler], tmp_path, ("-Os", "-mbig-endian")
+        )

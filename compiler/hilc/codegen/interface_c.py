@@ -192,7 +192,14 @@ def _run_comment(program: Program, names: Names, options: Options) -> str:
     if program.graph.states:
         lines.append(f"It updates the states; {names.reset} must have run before the first one.")
     if options.pools == "external":
-        lines.append(f"The workspace is aligned to {ALIGNMENT} and needs no initial value.")
+        lines.append(
+            f"Each pool is aligned to {ALIGNMENT}, and the workspace needs no initial value."
+        )
+        lines.append("Calls at the same time need pools of their own.")
+    elif any(
+        pool.nbytes for pool in program.pools if options.pools == "internal" or pool.persistent
+    ):
+        lines.append("No call may interrupt another one, or run beside it: they share memory.")
     if options.pools == "calls":
         lines.append(f"The workspace comes from {allocator().function}; -1 too when that fails.")
     if options.constants == "external":

@@ -7,20 +7,33 @@ import re
 from collections.abc import Container
 from itertools import count
 
-# Keywords of C11 and C++ (both compile the generated header), and macros that GNU dialects
-# predefine.
+# Keywords of C and C++ (both compile the generated header), macros that GNU dialects predefine,
+# and macros of the standard headers and of Arduino's, which users include before it.
 _RESERVED_WORDS = """
-    _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert
-    _Thread_local alignas alignof and and_eq asm auto bitand bitor bool break case catch char
-    char16_t char32_t char8_t class co_await co_return co_yield compl concept const const_cast
-    consteval constexpr constinit continue decltype default delete do double dynamic_cast else enum
-    explicit export extern false float for friend goto if inline int linux long mutable namespace
-    new noexcept not not_eq nullptr operator or or_eq private protected public register
-    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast
-    struct switch template this thread_local throw true try typedef typeid typename typeof union
-    unix unsigned using virtual void volatile wchar_t while xor xor_eq
+    BUFSIZ EDOM EILSEQ EOF ERANGE EXIT_FAILURE EXIT_SUCCESS HUGE_VAL I INFINITY INPUT NAN NULL
+    OUTPUT PI SEEK_CUR SEEK_END SEEK_SET _Alignas _Alignof _Atomic _BitInt _Bool _Complex
+    _Decimal128 _Decimal32 _Decimal64 _Generic _Imaginary _Noreturn _Static_assert _Thread_local
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+    char8_t class co_await co_return co_yield compl complex concept const const_cast consteval
+    constexpr constinit continue decltype default delete do double dynamic_cast else enum errno
+    explicit export extern false float for friend goto if imaginary inline int linux long mutable
+    namespace new noexcept noreturn not not_eq nullptr operator or or_eq private protected public
+    register reinterpret_cast requires restrict return short signed sizeof static static_assert
+    static_cast stderr stdin stdout struct switch template this thread_local throw true try typedef
+    typeid typename typeof typeof_unqual union unix unsigned using virtual void volatile wchar_t
+    while xor xor_eq
 """
-_RESERVED = frozenset(_RESERVED_WORDS.split())
+_RESERVED = re.compile(
+    "|".join(
+        (
+            *_RESERVED_WORDS.split(),
+            "__.*",  # predefined macros, and keywords of compilers
+            "_Float[0-9]+x?",
+            "M_[A-Z0-9_]+",  # constants of <math.h>
+            "[A-Z0-9_]+_(MAX|MIN)",  # limits of types
+        )
+    )
+)
 
 # A longer identifier is truncated and gets a hash of the whole, as in TVM.
 _IDENTIFIER_MAX = 80
@@ -46,7 +59,7 @@ def c_identifier(name: str) -> str:
     identifier = shorten(sanitise(name))
     if not identifier or identifier[0].isdigit():
         return f"_{identifier}"
-    return f"{identifier}_" if identifier in _RESERVED else identifier
+    return f"{identifier}_" if _RESERVED.fullmatch(identifier) else identifier
 
 
 def unused(name: str, taken: Container[str]) -> str:

@@ -5,11 +5,32 @@
 
 #include <stdint.h>
 
+/* Kernels take several elements of a tensor at once out of words. */
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the kernels are for little-endian cores"
+#endif
+
+/* Whatever flags a project compiles with, results are those of the reference. gcc 12 takes the
+ * address of an array that a loop walks from another array for an access to address 0, behind which
+ * nothing runs, and leaves out calls of functions with such a loop. Where the core multiplies and
+ * adds floats in one instruction, the GNU dialects of C and clang round a product and its sum once
+ * (the kernels for Helium ask for that by name), and fast math adds up in any order. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-delete-null-pointer-checks", "fp-contract=off", "no-fast-math")
+#else
+#pragma STDC FP_CONTRACT OFF
+#endif
+
 /* Blocks in assembly take every register, and where functions keep a frame pointer gcc has one
- * less: it refuses a block then, or looks for a register for ever. (For Armv6-M this would also
- * turn on what gcc leaves out there; see hil/v6m.h.) */
-#if defined(__thumb2__) && defined(__OPTIMIZE__) && !defined(__clang__)
+ * less: it refuses a block then, or looks for a register for ever. For Thumb without Thumb-2 any
+ * such pragma turns on the scheduling that gcc leaves out there for want of registers. */
+#if defined(__thumb__) && !defined(__clang__)
+#if defined(__OPTIMIZE__)
 #pragma GCC optimize("omit-frame-pointer")
+#endif
+#if !defined(__thumb2__)
+#pragma GCC optimize("no-schedule-insns")
+#endif
 #endif
 
 #define HIL_INLINE static inline __attribute__((always_inline))

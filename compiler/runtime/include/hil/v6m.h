@@ -8,10 +8,8 @@
 #include "hil/quant.h"
 
 /* The blocks in assembly take every register: a frame pointer, as without optimization, or clang's
- * allocator leave them too few. The same loops in C are beside them; who asks gcc for a frame
- * pointer, of which no macro tells, defines HIL_V6M_NO_ASSEMBLY. */
-#if defined(__ARM_ARCH_6M__) && defined(__OPTIMIZE__) && !defined(__clang__) &&                    \
-    !defined(HIL_V6M_NO_ASSEMBLY)
+ * allocator leave them too few. The same loops in C are beside them. */
+#if defined(__ARM_ARCH_6M__) && defined(__OPTIMIZE__) && !defined(__clang__)
 #define HIL_V6M_ASSEMBLY 1
 #else
 #define HIL_V6M_ASSEMBLY 0
