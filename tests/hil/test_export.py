@@ -205,6 +205,12 @@ def test_an_installed_library_is_found(libraries: Path, tmp_path: Path) -> None:
     assert "version: 1.0.0" in said
 
 
+def test_a_project_that_joins_its_sources(tmp_path: Path) -> None:
+    models = [hilc.compile(DIGITS, name=name) for name in ("one", "other")]
+    hil.export(models, "cmake", tmp_path / "library")
+    hosts.cmake_build(tmp_path / "library", tmp_path / "build", "-DCMAKE_UNITY_BUILD=ON")
+
+
 @_FULL
 def test_a_wrong_result_fails(libraries: Path, tmp_path: Path) -> None:
     """The example's comparison is one: with another expected value it says so, and exits with 1."""

@@ -86,7 +86,9 @@ add_library({name}::{name} ALIAS {name})
 target_include_directories({name} PUBLIC $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}/include>
                                        $<INSTALL_INTERFACE:${{CMAKE_INSTALL_INCLUDEDIR}}>)
 target_compile_features({name} PRIVATE c_std_11)
-set_target_properties({name} PROPERTIES VERSION ${{PROJECT_VERSION}} C_EXTENSIONS ON)
+# Each source is a unit of its own: their static names are the same in every model.
+set_target_properties({name} PROPERTIES
+  VERSION ${{PROJECT_VERSION}} C_EXTENSIONS ON UNITY_BUILD OFF)
 # The models' speed, whatever the build type. GCC 12 without the second flag leaves out layers that
 # it takes for accesses to address 0.
 target_compile_options({name} PRIVATE $<$<C_COMPILER_ID:GNU,Clang,AppleClang,ARMClang>:{flags}>)
