@@ -220,14 +220,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         # The test fails: an error here would end the whole session.
         metafunc.parametrize("hil_board", [_WrongMarker(problem)], ids=["marker"], indirect=True)
         return
-    selected = list(dict.fromkeys(metafunc.config.getoption("--hil-board")))
-    wanted = _marker_boards(marker)
-    boards = _narrowed(selected, wanted) if selected and wanted else (selected or wanted)
-    params: list[Any] = list(boards or ([] if selected else [_default_board()]))
-    if not params:
-        reason = f"the test is for {', '.join(wanted)}; selected: {', '.join(selected)}"
+    boards, reason = _boards(metafunc.config, marker)
+    params: list[Any] = list(boards)
+    if not boards:
         params = [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-board")]
     metafunc.parametrize("hil_board", params, indirect=True)
+
+
+def _boards(config: pytest.Config, marker: pytest.Mark | None) -> tuple[Sequence[str], str]:
+    """Return the boards that a test runs on, and the reason if there is none."""
+    selected = list(dict.fromkeys(config.getoption("--hil-board")))
+    wanted = _marker_boards(marker)
+    boards = _narrowed(selected, wanted) if selected and wanted else (selected or wanted)
+    if boards or not selected:
+        return boards or [_default_board()], ""
+    return (), f"the test is for {', '.join(wanted)}; selected: {', '.join(selected)}"
 
 
 def _narrowed(selected: Sequence[str], wanted: Sequence[str]) -> list[str]:
@@ -253,11 +260,12 @@ def hil_board(request: pytest.FixtureRequest, _hil_session: _Session) -> Board:
     from hil.errors import ProbeError
     from hil.lab.errors import NoPlaceError
 
-    if isinstance(request.param, _WrongMarker):
-        pytest.fail(f"{request.node.nodeid}: {request.param.problem}", pytrace=False)
+    spec = request.param if hasattr(request, "param") else _only_board(request, _hil_session)
+    if isinstance(spec, _WrongMarker):
+        pytest.fail(f"{request.node.nodeid}: {spec.problem}", pytrace=False)
     try:
-        board = _hil_session.board(request.param)
-        _set_property(request.node, _BOARD, _hil_session.unit_name(request.param))
+        board = _hil_session.board(spec)
+        _set_property(request.node, _BOARD, _hil_session.unit_name(spec))
         return board
     except NoPlaceError as error:
         pytest.skip(str(error))
@@ -266,6 +274,25 @@ def hil_board(request: pytest.FixtureRequest, _hil_session: _Session) -> Board:
         if request.config.getoption("--hil-board"):
             raise
         pytest.skip(str(error))
+
+
+def _only_board(request: pytest.FixtureRequest, session: _Session) -> str | _WrongMarker:
+    """Return the board of a test that pytest could not parametrize: a method of unittest, or one
+    that asks for its fixtures while it runs.
+    """
+    marker = request.node.get_closest_marker("hil")
+    if problem := _marker_problem(marker):
+        return _WrongMarker(problem)
+    boards, reason = _boards(request.config, marker)
+    if not boards:
+        pytest.skip(reason)
+    if len(boards) > 1 or session.is_shared(boards[0]):
+        pytest.fail(
+            f"the test cannot be repeated for {', '.join(boards)}: it is a method of unittest, or "
+            "asks for hil fixtures while it runs; write a function with a hil fixture as argument",
+            pytrace=False,
+        )
+    return boards[0]
 
 
 @pytest.fixture

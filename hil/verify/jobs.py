@@ -389,6 +389,8 @@ def _data(
     assert job.module is not None or job.inputs, "a model has inputs"
     values = math.prod(_first_output(job).shape) if metrics[0].labels == "values" else 0
     if isinstance(data, str | Path):
+        if isinstance(labels, Path):
+            labels = str(labels)
         if labels is not None and not isinstance(labels, str):
             raise InputError(
                 f"labels of type {type(labels).__name__} are given for the file {data}",

@@ -70,6 +70,7 @@ def prepared(
     of a PyTorch module. ``check`` may refuse a board before anything is compiled for it.
     """
     if isinstance(model, RunnableModel) or isinstance(board, Device):
+        _check_options(options)
         if options or name is not None or example is not None:
             given = next(iter(options), "name" if name is not None else "example")
             raise InputError(

@@ -123,6 +123,8 @@ def test_every_kind_of_model() -> None:
         assert hil.verify("net", 2, board=device).board == "native"
         with pytest.raises(InputError, match="ram is given for a model that runs"):
             hil.verify(device["net"], ram=4096)
+        with pytest.raises(InputError, match="unknown option 'smaples'"):
+            hil.verify(device["net"], smaples=4)
     with hilc.host.load(library) as here:
         oracle = reference_of(library, library.modules[0])
         assert hil.verify(here, 2, oracle).board == "this process"
@@ -165,6 +167,13 @@ def test_floats_become_the_inputs_integers(model: Path, tmp_path: Path) -> None:
     words = ("verify", str(model), "--board", "native", "--inputs", str(tmp_path / "x.npz"))
     assert command(*words, "--quantize-inputs")["match"] is True
     assert "error" in command(*words)
+
+
+def test_labels_in_a_file_of_their_own(model: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.zeros((3, 8), np.int8))
+    np.save(tmp_path / "labels.npy", np.array([0, 1, 2]))
+    for labels in (tmp_path / "labels.npy", str(tmp_path / "labels.npy")):
+        assert hil.evaluate(model, tmp_path / "x.npz", labels, board="native").samples == 3
 
 
 def test_a_run_has_outputs_and_cost() -> None:

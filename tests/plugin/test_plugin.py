@@ -60,6 +60,42 @@ def test_no_board_means_the_default_one(suite: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*ran on mps2-an386*"])
 
 
+LATE = """
+    import unittest
+    import pytest
+
+    pytestmark = pytest.mark.hil(model="models/tiny.tflite", boards=["native", "mps2-an385"])
+
+    class Test(unittest.TestCase):
+        @pytest.fixture(autouse=True)
+        def take(self, hil_device):
+            self.device = hil_device
+
+        def test_method(self):
+            self.device["tiny"].run()
+
+    def test_late(request):
+        request.getfixturevalue("hil_verify")(samples=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("boards", "outcomes", "told"),
+    [
+        (["native"], {"passed": 2}, "*2 passed*"),
+        (["native", "mps2-an385"], {"failed": 1, "errors": 1}, "*cannot be repeated for native, *"),
+        (["microbit"], {"skipped": 2}, "*the test is for native, mps2-an385; selected: microbit*"),
+    ],
+)
+def test_tests_that_pytest_cannot_parametrize(
+    suite: pytest.Pytester, boards: list[str], outcomes: dict[str, int], told: str
+) -> None:
+    suite.makepyfile(LATE)
+    result = run(suite, "-rs", *(f"--hil-board={board}" for board in boards))
+    result.assert_outcomes(**outcomes)
+    result.stdout.fnmatch_lines([told])
+
+
 def test_no_emulator_means_skip_with_the_reason(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
