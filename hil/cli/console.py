@@ -258,7 +258,13 @@ def _silence_stdout() -> None:
 
 
 def open_closed_streams() -> None:
-    """Replace closed streams: Python sets them to None, and each use would raise."""
+    """Replace closed streams: Python sets them to None, and each use would raise.
+
+    What is opened takes the lowest descriptor, which must be the stream's own: a socket there would
+    be replaced in each process that is started.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY), encoding="utf-8")
     if sys.stdout is None:
         # Write-only use of a read-only descriptor fails as on a closed one: EBADF.
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")

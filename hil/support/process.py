@@ -16,6 +16,7 @@ from hilc.support.process import kill_group, start
 
 _LOG = logging.getLogger("hil.runner")
 _TERM_TIMEOUT_S = 2.0
+_STDERR = 2
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -32,6 +33,12 @@ class ChildProcess:
         stdin: int | None = subprocess.DEVNULL,
         stdout: int | None = subprocess.DEVNULL,
     ) -> None:
+        if any(fd <= _STDERR for fd in pass_fds):
+            raise DeviceError(
+                "standard input, output or error of this program is closed, and a socket has its "
+                f"place, which {name} could not inherit",
+                "redirect it to /dev/null instead of closing it",
+            )
         self.name = name
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
         try:

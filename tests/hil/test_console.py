@@ -8,6 +8,7 @@ import logging
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,6 +157,16 @@ def test_a_stream_that_was_closed(closed: str) -> None:
         assert done.returncode == 2
         assert "cannot write standard output: Bad file descriptor" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- 2>&-"])
+def test_a_board_without_standard_streams(closed: str) -> None:
+    """What the emulator inherits does not take their places."""
+    model = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
+    command = f"{sys.executable} -m hil.cli run {model} --board mps2-an386 --json {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "outputs" in json.loads(done.stdout)
 
 
 def test_json_survives_a_round_trip(capsys: pytest.CaptureFixture[str]) -> None:

@@ -320,6 +320,11 @@ def test_a_process_that_ignores_the_polite_signal(
     assert not alive
 
 
+def test_a_socket_in_the_place_of_a_standard_stream() -> None:
+    with pytest.raises(DeviceError, match="a socket has its place, which QEMU could not inherit"):
+        ChildProcess("QEMU", ["true"], install_hint="", pass_fds=(7, 0))
+
+
 # -- counts ------------------------------------------------------------------------------------
 
 
