@@ -565,7 +565,7 @@ def _check_room(folder: Path, text: str, *, is_cached: bool) -> None:
 
 
 def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
-    link = read_map((folder / "build" / "firmware.map").read_text(encoding="utf-8"))
+    link = read_map((folder / "build" / "firmware.map").read_text("utf-8", "replace"))
     own_sections = {r.name: region_section(r.name) for r in board.memory if r.kind == "ram"}
     copies = {constants_section(r.name): r.name for r in board.memory if r.kind == "ram"}
     # Constants in flash regions behind the first.
@@ -664,7 +664,7 @@ def _measure_model(
     usage = [*(folder / "build" / objects).rglob("*.su")]
     usage += (folder / "models").glob(f"*/codegen/host/lib/{module.name}_lib*.su")
     for path in usage:
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in path.read_text("utf-8", "replace").splitlines():
             if match := _STACK_USE.search(line):
                 frames.append(int(match[1]))
     return ModelSizes(

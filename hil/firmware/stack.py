@@ -159,7 +159,11 @@ def _circles(calls: Mapping[str, Sequence[str]], root: str) -> Iterator[set[str]
 
 def _functions(elf: Path, objdump: str, isa: Isa) -> dict[str, Code]:
     result = subprocess.run(
-        [objdump, "-d", "--no-show-raw-insn", str(elf)], capture_output=True, text=True, check=False
+        [objdump, "-d", "--no-show-raw-insn", str(elf)],
+        capture_output=True,
+        text=True,
+        errors="replace",  # the path, where it is no text
+        check=False,
     )
     if result.returncode != 0:
         raise BuildError(f"{objdump} cannot read {elf}: {result.stderr.strip()}", "build again")

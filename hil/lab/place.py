@@ -249,6 +249,7 @@ class LabBoard:
                 check=True,
                 capture_output=True,
                 text=True,
+                errors="replace",
                 timeout=_POWER_LIMIT_S,
             )
         except subprocess.TimeoutExpired:

@@ -23,7 +23,6 @@ or link fails, the test runs again on another board; a wrong result is never a r
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -639,9 +638,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         config.workeroutput[_RESULTS] = own.results
     elif own.results:
         import hil
+        from hil.support.visible import command_text
 
         words = [str(word) for word in config.invocation_params.args]
-        hil.report(*own.results, output=path, command=shlex.join(["pytest", *words]))
+        hil.report(*own.results, output=path, command=command_text(["pytest", *words]))
 
 
 @pytest.hookimpl(optionalhook=True)

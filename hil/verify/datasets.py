@@ -25,6 +25,7 @@ from hilc.artifact.library import TensorInfo
 from hilc.executor import quantized
 from hilc.ir import Array
 from hilc.support.inputs import check_regular
+from hilc.support.jsondata import shown_argument
 from hilc.support.suggest import listed, nearest
 
 #: Names of labels in NPZ files, and of their columns in CSV files, that need not be given.
@@ -444,16 +445,11 @@ def _folder(
 
     def sample(index: int) -> Sample:
         array = _read_file(path / files[index], tensor, scaling)
-        return {tensor.name: _fitted(array, tensor, scaling, _told(files[index]))}
+        return {tensor.name: _fitted(array, tensor, scaling, shown_argument(files[index]))}
 
-    told = [_told(file) for file in files]
-    names_told = None if shown is None else tuple(_told(name) for name in shown)
+    told = [shown_argument(file) for file in files]
+    names_told = None if shown is None else tuple(shown_argument(name) for name in shown)
     return DataSet(_Lazy(len(files), sample), np.array(labels), told, names_told, skipped)
-
-
-def _told(name: str) -> str:
-    """Return a file's name as text; of one that is no UTF-8 its other bytes as ``\\xff``."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:

@@ -31,6 +31,7 @@ from hil.firmware.build import Firmware
 from hil.firmware.toolchain import compiler_version, program_version
 from hil.support.cache import digest
 from hil.support.qemu import program
+from hil.support.visible import command_text
 from hil.verify.samples import Sample
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.frontends.readers import reader_of
@@ -117,7 +118,7 @@ def provenance(
         options=options,
         c_flags=_c_flags(firmware, module),
         versions=_versions(firmware.board, runner),
-        command=shlex.join(["hil", *words]) if words else call,
+        command=command_text(["hil", *words]) if words else call,
     )
 
 

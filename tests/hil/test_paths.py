@@ -22,6 +22,8 @@ from hil.errors import BoardError, InputError
 from hilc.support.resources import data_dir
 
 BOARD = load_board("mps2-an386")
+#: Of files whose names are no UTF-8.
+ENDS = (b".tflite", b".npz", b"")
 #: Each of them has broken a tool somewhere.
 ODD = "a b,c=d#$e'f%(g)[\N{MICRO SIGN}]&*:<~`"
 
@@ -125,3 +127,26 @@ def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
             [sys.executable, "-c", script], env=environment, capture_output=True, timeout=60
         )
         assert re.fullmatch(rb"(\\u03bc|\xce\xbc) \\udcff\n", done.stdout), done.stderr
+
+
+@pytest.mark.parametrize("environment", [{}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_names_that_are_no_text_are_names(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Of inputs and of outputs; what is read as JSON or HTML holds them with their bytes named."""
+    environment = {**os.environ, "PYTHONCOERCECLOCALE": "0", **environment}
+    model, data, folder = (os.fsencode(tmp_path) + b"/\xff\xb5\xc3\xbc" + end for end in ENDS)
+    digits = Path(__file__).parents[2] / "examples" / "digits"
+    shutil.copy(digits / "digits.tflite", os.fsdecode(model))
+    shutil.copy(digits / "digits_test.npz", os.fsdecode(data))
+
+    def run(*words: bytes | str) -> None:
+        command = [sys.executable, "-m", "hil", *words, "--board", BOARD.name]
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=200)
+        assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
+
+    run("build", model, "-o", folder)
+    run("explain", model, "-o", folder + b".svg")
+    labels = str(digits / "digits_labels.npy")
+    run("evaluate", model, "--data", data, "--labels", labels, "--samples", "2")
+    run("report", model, "-o", folder + b".html", "--results", folder + b".json", "--samples", "1")
+    text = Path(os.fsdecode(folder + b".json")).read_text("utf-8")
+    assert r"\\xff\\xb5\u00fc.tflite" in text

@@ -13,6 +13,7 @@ from hilc.frontends.tflite import reader as tflite
 from hilc.ir import Graph, Numerics
 from hilc.ops.verify import verify, verify_order
 from hilc.support.inputs import MAX_FILE_BYTES
+from hilc.support.jsondata import shown_argument
 from hilc.transforms.numerics import with_numerics
 from hilc.transforms.own_outputs import with_own_outputs
 from hilc.transforms.shapes import resolve_shapes
@@ -109,7 +110,9 @@ def read_model(
     path = Path(source)
     try:
         data = read_file(path)
-        return _load(data, name or path.stem, numerics, replace(stated, folder=path.parent))
+        return _load(
+            data, name or shown_argument(path.stem), numerics, replace(stated, folder=path.parent)
+        )
     except ModelError as error:
         raise type(error)(f"{path}: {error.fact}", error.hint) from error
 

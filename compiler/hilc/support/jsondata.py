@@ -91,3 +91,24 @@ def _decode(kind: Any, value: Any, label: str, exact: bool) -> Any:
 def has_surrogate(value: Any) -> bool:
     """Return whether ``value`` is text with a lone surrogate: valid in JSON, but not in UTF-8."""
     return isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def shown_argument(word: str) -> str:
+    """Return a file's name or another argument as text that every file can hold.
+
+    Of one that is no UTF-8 the other bytes are ``\\xff``: Python has lone surrogates for them.
+    """
+    try:
+        data = word.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        data = word.encode("utf-8", "backslashreplace")
+    return data.decode("utf-8", "backslashreplace")
+
+
+def shown_in(value: Any) -> Any:
+    """Return a value of JSON with each text, file's names among them, as one in UTF-8."""
+    if isinstance(value, Mapping):
+        return {shown_in(key): shown_in(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [shown_in(item) for item in value]
+    return shown_argument(value) if has_surrogate(value) else value

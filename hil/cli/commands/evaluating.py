@@ -25,6 +25,7 @@ from hil.verify.oracle import reference_of
 from hilc.artifact.library import Module
 from hilc.errors import InputError
 from hilc.support.inputs import check_regular
+from hilc.support.jsondata import shown_argument
 from hilc.support.outputs import check_file, write_file
 
 #: Rows of the tables of mismatches and of the confusion matrix.
@@ -147,7 +148,7 @@ def _journal(args: argparse.Namespace, board: str, module: Module) -> Path:
     if args.output:
         return Path(f"{args.output}.journal")
     words = (module.name, board, str(Path(args.data).resolve()), args.samples, args.seed)
-    key = hashlib.sha256("\n".join(map(str, words)).encode()).hexdigest()[:32]
+    key = hashlib.sha256(shown_argument("\n".join(map(str, words))).encode()).hexdigest()[:32]
     folder = cache_folder() / "evaluations"
     with suppress(OSError):  # whoever writes there tells it
         writable_folder("evaluations")

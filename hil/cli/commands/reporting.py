@@ -29,9 +29,11 @@ from hil.firmware.sources import explain_models, parse_sources
 from hil.page.page import Page, check_installed, is_unchanged, make_page, now
 from hil.page.plan_json import plan_json
 from hil.page.results import VERSION, Result, merged, read_results, results_in, runs_of
+from hil.support.visible import command_text
 from hilc.artifact.library import Module
 from hilc.frontends import load_model
 from hilc.ir import Rounding
+from hilc.support.jsondata import shown_in
 from hilc.support.outputs import check_file, write_file
 
 _SUFFIXES = (".html", ".htm")
@@ -51,11 +53,11 @@ def report_command(args: argparse.Namespace, console: Console) -> int:
     _check(args)
     results = [result for path in args.stored for result in read_results(path)]
     code, measured = _measured(args, console)
-    data: dict[str, Any] = {"report": VERSION, "results": measured}
+    data: dict[str, Any] = {"report": VERSION, "results": shown_in(measured)}
     if measured:
         results += results_in(data, "the results")
     results = merged(results)
-    command = shlex.join(["hil", *args.words])
+    command = command_text(["hil", *args.words])
     page = make_page(results, title=args.title, command=command, made=now())
     page.save(args.output)
     if args.results:
