@@ -541,6 +541,12 @@ def _picture(path: Path, tensor: TensorInfo) -> Array:
                     f"{tensor.name!r} has the shape {list(tensor.shape)}",
                     "resize the pictures as in training",
                 )
+            if picture.mode.startswith(("I", "F")):
+                # Pillow would make all of them that exceed 255 white.
+                raise InputError(
+                    f"{path} has pixels of 16 bits or more, and a picture's are taken as 0 to 255",
+                    "convert the pictures to 8 bits as in training, or give NPY files",
+                )
             return np.asarray(picture.convert(mode))
     except InputError:
         raise

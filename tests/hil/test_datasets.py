@@ -212,6 +212,11 @@ def test_pictures(tmp_path: Path) -> None:
     (tmp_path / "grey" / "a" / "2.png").write_bytes(b"\x89PNG no picture")
     with pytest.raises(InputError, match=r"2\.png cannot be read"):
         _ = load_data(tmp_path / "grey", [INT8]).samples[1]
+    deep = pixels.astype(np.uint16) * 257
+    for dtype, kind in ((np.uint16, "PNG"), (np.float32, "TIFF")):
+        image.fromarray(deep.astype(dtype)).save(tmp_path / "grey" / "a" / "3.png", kind)
+        with pytest.raises(InputError, match=r"3\.png has pixels of 16 bits or more"):
+            _ = load_data(tmp_path / "grey", [INT8]).samples[2]
 
 
 def test_hostile_folders(tmp_path: Path) -> None:
