@@ -12,6 +12,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import generated_c
 import models
@@ -310,6 +311,23 @@ def test_the_main_passes_an_operators_failure_on(tmp_path: Path) -> None:
         ["gcc", "-std=c11", "-Icodegen/host/include", *files, "-lm", "-o", "caller"], tmp_path
     )
     assert generated_c.run(["./caller"], tmp_path) == "-1"
+
+
+@pytest.mark.parametrize("options", [{}, {"optimize": "size"}, {"feed": "rows"}])
+def test_models_with_pools_of_the_caller_write_nothing_else(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    """So calls with pools of their own may run at the same time."""
+    library = hilc.compile(
+        models.model_path("kws"), cpu="cortex-m4", name="kws", pools="external", **options
+    )
+    library.save(tmp_path)
+    compiler = generated_c.COMPILERS["cortex-m4"]
+    for source in generated_c.sources(library):
+        flags = ("-O2", "-Icodegen/host/include", "-c", source, "-o", "object.o")
+        generated_c.run([*compiler, *flags], tmp_path)
+        sizes = generated_c.run(["arm-none-eabi-size", "object.o"], tmp_path).split("\n")[1]
+        assert sizes.split()[1:3] == ["0", "0"], sizes  # data and bss
 
 
 # Names ------------------------------------------------------------------------------------------
