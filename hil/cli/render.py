@@ -331,6 +331,7 @@ def chosen_lines(report: ChoiceReport) -> list[str]:
         way = ", from the last row on" if group.direction == "backward" else ""
         first, last = shown_name(group.nodes[0]), shown_name(group.nodes[-1])
         what = f"{len(group.nodes)} layers, {first} to {last}" if len(group.nodes) > 1 else first
+        way += f", expansions by {group.sliced} channels" if group.sliced else ""
         lines.append(f"fused, {rows}{way}: {what}")
     if chosen != fastest:
         ratio = chosen.instructions / max(1, fastest.instructions)

@@ -573,15 +573,16 @@ def test_rows_that_are_kept_span_all_places_of_a_tensor() -> None:
         write = SimpleNamespace(kind=kind, offset=offset)
         return SimpleNamespace(stage=stage, write=write, output=SimpleNamespace(nbytes=nbytes))
 
-    stages = [SimpleNamespace(node=SimpleNamespace(name=name)) for name in "ab"]
+    # The rows of a layer's slices are the layer's.
     call: Any = SimpleNamespace(
-        stages=stages,
+        nodes=[SimpleNamespace(name=name) for name in "ab"],
+        stages=[SimpleNamespace(layer=layer) for layer in (0, 1, 0)],
         entries=[
             entry(0, "scratch", 40, 8),
             entry(0, "scratch", 16, 8),
             entry(1, "output", 0, 99),
             entry(1, "scratch", 100, 4),
-            entry(0, "scratch", 24, 8),
+            entry(2, "scratch", 24, 8),
         ],
     )
     assert list(explain._kept(call)) == [("a", 16, 48), ("b", 100, 104)]

@@ -223,18 +223,25 @@ def a_partitioner(options: Options, **policy: Any) -> Partitioner:
     """Return the partitioner of these segments of layers and groups."""
     made = object.__new__(Partitioner)
     made._policy = replace(POLICY, **policy)
-    made._is_fed = False
+    made.is_fed = False
     # Nothing was measured as a whole.
     made._whole, made._beyond, made.measured = {}, 1.0, []
     made.singles = [[s for s in found if s.first == s.last] for found in options]
     groups = [s for found in options for s in found if s.first != s.last]
 
-    def within(limit: int | None, *rest: object) -> list[GroupsOfLayers]:
+    def within(limit: int | None, *rest: object, sliced: bool = False) -> list[GroupsOfLayers]:
         if limit is None:
             return []
-        return [alternatives([one]) for one in groups if one.memory_bound <= limit]
+        return [
+            alternatives([one])
+            for one in groups
+            if one.memory_bound <= limit and (sliced or not (one.group and one.group.sliced))
+        ]
 
-    made._groups = SimpleNamespace(within=within)  # type: ignore[assignment]
+    expansions = any(one.group and one.group.sliced for one in groups)
+    made._groups = SimpleNamespace(  # type: ignore[assignment]
+        within=within, has_expansions=expansions
+    )
     made.estimator = SimpleNamespace(  # type: ignore[assignment]
         flash_bytes=lambda segments: 7 + sum(round(one.flash) for one in segments)
     )
@@ -285,11 +292,24 @@ def test_flash_heavy_kernels_are_taken_where_they_are_permitted() -> None:
     assert [found and found.cost for found in costs] == [1, 9]
 
 
+def test_slices_are_tried_where_nothing_else_keeps_a_limit() -> None:
+    group = Group(("n0", "n1"), sliced=8)
+    layers = [[segment(0, 0, 5, 90)], [segment(1, 1, 5, 90), segment(0, 1, 9, 60, group=group)]]
+    partitioner = a_partitioner(layers)
+    above, below = (partitioner.cheapest(limit, FASTEST) for limit in (90, 89))
+    assert above is not None
+    assert below is not None
+    # They would be cheaper.
+    assert (above.cost, below.cost) == (10, 9)
+    assert partitioner.cheapest(89, replace(FASTEST, slices=False)) is None
+    assert partitioner.cheapest(59, FASTEST) is None
+
+
 def test_a_fed_input_always_has_a_limit() -> None:
     """Its rows are taken in by a group, and groups are tried for a limit only."""
     layers = [[segment(0, 0, 1, UNLIMITED)], [segment(1, 1, 1), segment(0, 1, 9, 64)]]
     partitioner = a_partitioner(layers)
-    partitioner._is_fed = True
+    partitioner.is_fed = True
     found = partitioner.cheapest(None, FASTEST)
     assert found is not None
     assert found.cost == 9
@@ -357,7 +377,9 @@ class Tried:
         made._is_fed = lambda name: name == self.fed
         made._may_fuse = self.may_fuse
 
-        def segments(first: int, last: int, most: int, objective: Objective) -> Iterator[Segment]:
+        def segments(
+            first: int, last: int, most: int, objective: Objective, *, sliced: bool
+        ) -> Iterator[Segment]:
             self.tried.append((first, last))
             if self.memory(first, last) <= most:
                 for cost in filter(None, (self.dearer, self.cost(first, last) or 1)):
@@ -644,6 +666,8 @@ class Point:
 
 class Points:
     """A partitioner that chooses among points."""
+
+    is_fed = has_expansions = False
 
     def __init__(self, points: Sequence[Point]) -> None:
         self.points = points
@@ -1116,12 +1140,20 @@ def test_each_way_to_run_layers_has_its_bound() -> None:
         singles=lambda step: singles,
         group_memory_bound=lambda first, last, rows: 100 * first + 10 * last + rows,
     )
-    planner: Any = SimpleNamespace(lowering=SimpleNamespace(least_outlines=outlines))
+    lowering = SimpleNamespace(least_outlines=outlines, has_expansions=lambda group: False)
+    planner: Any = SimpleNamespace(lowering=lowering)
     policy = replace(POLICY, fused_rows=(1, 2, 4))
     assert list(bound._bounds(planner, estimator, policy, 1, 2)) == [121, 121, 122, 122, 124]
     assert {group.nodes for group in tried} == {("n1", "n2")}
     assert [group.direction for group in tried] == ["forward", "backward"] * 3
     assert list(bound._bounds(planner, estimator, policy, 1, 1))[:3] == [1000, 900, 111]
+    # Expansions by slices are another way.
+    lowering.has_expansions = lambda group: group.nodes == ("n1", "n2")
+    tried.clear()
+    assert list(bound._bounds(planner, estimator, policy, 1, 2)) == [
+        *(121, 121, 121, 122, 122, 122, 124, 124),
+    ]
+    assert [bool(group.sliced) for group in tried] == [False, False, True] * 3
 
 
 def test_the_bound_of_a_group_is_its_fullest_moment() -> None:
@@ -1155,7 +1187,7 @@ def test_the_bound_of_a_group_is_its_fullest_moment() -> None:
 
 def test_a_called_program_has_no_description_of_its_layers() -> None:
     group = object.__new__(FusedCall)
-    object.__setattr__(group, "stages", (1, 2, 3))
+    object.__setattr__(group, "nodes", (1, 2, 3))
     program: Any = SimpleNamespace(
         steps=[SimpleNamespace(call=call) for call in (None, group, None)]
     )
@@ -1249,6 +1281,7 @@ def test_a_change_of_the_policy_is_meant() -> None:
         "small_step_bytes": 16,
         "uneven_cost": 1.1,
         "fused_rows": (1, 2, 4, 8),
+        "slice_channels": 32,
         "longest_group": 20,
         "cheap_group": 1.03,
         "kernel_exchanges": 6,

@@ -69,7 +69,7 @@ def _macs(graph: Graph, step: Step) -> list[int]:
         return [step.call.macs]
     found = [0] * len(step.nodes)
     for entry in step.call.entries:
-        found[entry.stage] += entry.call.macs
+        found[step.call.stages[entry.stage].layer] += entry.call.macs
     return found
 
 

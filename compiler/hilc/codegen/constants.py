@@ -81,7 +81,7 @@ def _arrays(program: Program) -> Iterator[tuple[str, Array]]:
         yield f"constant_{index}", data
     for index, step in enumerate(program.steps):
         if isinstance(step.call, FusedCall):
-            for name, array in constant_arrays(step.call, program.graph):
+            for name, array in constant_arrays(step.call):
                 yield f"layer_{index}_{name}", array
         elif isinstance(step.call, KernelCall):
             if isinstance(step.call, CompressedCall):

@@ -10,7 +10,7 @@ takes them in, and goes on behind it: ``struct <prefix>_feed`` keeps where it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,17 +69,16 @@ def write_group(
     call: FusedCall,
     prefix: str,
     constant: Callable[[Array], str],
-    constants: Mapping[str, Array],
     pool: str,
     describe: Callable[[Node], tuple[str, ...]],
 ) -> GroupText:
     """Return the C of ``call``; the names that it defines begin with ``prefix``.
 
-    ``constant`` gives the C expression of an array, ``constants`` the arrays of the graph's
-    constants by name; ``pool`` is the declaration of the variable that those expressions need, ""
-    for none. ``describe`` returns paragraphs that describe a node's computation.
+    ``constant`` gives the C expression of an array; ``pool`` is the declaration of the variable
+    that those expressions need, "" for none. ``describe`` returns paragraphs that describe a node's
+    computation.
     """
-    return _Group(call, prefix, constant, constants, pool, describe).write()
+    return _Group(call, prefix, constant, pool, describe).write()
 
 
 class _Group:
@@ -88,14 +87,13 @@ class _Group:
         call: FusedCall,
         prefix: str,
         constant: Callable[[Array], str],
-        constants: Mapping[str, Array],
         pool: str,
         describe: Callable[[Node], tuple[str, ...]],
     ) -> None:
         self._call = call
         self._prefix = prefix
         self._constant = constant
-        self._constants = constants
+        self._constants = call.constants
         self._pool = pool
         self._describe = describe
         self._stages = [
@@ -233,12 +231,19 @@ class _Group:
             parameters.append(self._pool)
         head = f"static void {self._prefix}_stage_{index}("
         return (
-            f"{c_comment(*self._describe(stage.node), _rows_text(text))}"
+            f"{c_comment(*self._description(stage), _rows_text(text))}"
             # On its own it has all registers; in the loop it would share them with the schedule.
             "__attribute__((noinline))\n"
             f"{c_wrapped(head, parameters, ') {')}\n{body}"
             f"{c_wrapped(f'    {call.kernel.name}(', passed, ');')}\n}}\n"
         )
+
+    def _description(self, stage: Stage) -> Sequence[str]:
+        """Return paragraphs that describe a stage's computation."""
+        layer = self._call.nodes[stage.layer]
+        if stage.node is layer:
+            return self._describe(layer)
+        return [*self._describe(layer), f"as {', '.join(stage.inputs)} -> {stage.node.name}"]
 
     def _table(self, name: str, arrays: Sequence[Array]) -> str:
         """Return the variable that holds the addresses of the arrays that differ between calls."""

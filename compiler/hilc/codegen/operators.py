@@ -139,7 +139,7 @@ class _Writer:
         if any(self._program.buffers[name].kind == "constant" for name in step.inputs):
             return True
         if isinstance(step.call, FusedCall):
-            return any(True for _ in constant_arrays(step.call, self._program.graph))
+            return any(True for _ in constant_arrays(step.call))
         return isinstance(step.call, KernelCall) and bool(self._arrays(step.call))
 
     def _arrays(self, call: KernelCall) -> dict[str, str]:
@@ -246,7 +246,6 @@ class _Writer:
             call,
             f"layer_{index}",
             lambda array: f"{self._pool}{self.constants.name(array)}",
-            {name: t.data for name, t in tensors.items() if t.data is not None},
             f"const struct {struct_tag(self._names)} *pool" if self.external else "",
             lambda node: _node_texts(self._program, node),
         )

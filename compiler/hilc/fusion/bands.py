@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 
+from hilc.fusion.slices import StageNode
 from hilc.ir import Graph, Node, Tensor
 from hilc.lowering.choice import Group
 from hilc.ops import OPS
@@ -183,19 +184,19 @@ class Variant:
 class RowNodes:
     """Nodes of a graph, described along the height of their images; cached."""
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._known: dict[tuple[str, bool], RowNode | str] = {}
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, tuple[str, ...], bool], RowNode | str] = {}
 
-    def of(self, node: Node, *, accumulates: bool) -> RowNode:
+    def of(self, graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
         """Return the description of ``node``; raise :class:`NotFusible` if there is none.
 
         The last of several nodes ``accumulates`` where it averages its whole image.
         """
-        key = node.name, accumulates
+        # A layer that puts slices together has the name of the one that it stands for.
+        key = node.name, node.inputs, accumulates
         if key not in self._known:
             try:
-                self._known[key] = _row_node(self._graph, node, accumulates=accumulates)
+                self._known[key] = _row_node(graph, node, accumulates=accumulates)
             except NotFusible as error:
                 self._known[key] = str(error)
         found = self._known[key]
@@ -211,18 +212,26 @@ class Geometry:
         self,
         graph: Graph,
         group: Group,
-        nodes: Sequence[Node],
+        layers: Sequence[Node],
+        stages: Sequence[StageNode],
         consumers: Mapping[str, Sequence[Node]],
         row_nodes: RowNodes,
     ) -> None:
         if group.rows < 1:
             raise NotFusible(f"a fused group of {group.rows} rows at a time")
+        if group.sliced < 0:
+            raise NotFusible(f"slices of {group.sliced} channels")
         self.graph = graph
         self.group = group
+        #: The group's layers, and the nodes that compute them.
+        self.layers = tuple(layers)
+        self.stages = stages
+        nodes = [stage.node for stage in stages]
         if group.direction == "backward" and len(nodes) > 1:
             raise NotFusible("a fused group of several nodes cannot run backward")
         self.nodes = [
-            row_nodes.of(node, accumulates=node is nodes[-1] and len(nodes) > 1) for node in nodes
+            row_nodes.of(graph, node, accumulates=node is nodes[-1] and len(nodes) > 1)
+            for node in nodes
         ]
         #: Stage that computes a tensor, by name.
         self.producer = {n.out.name: i for i, n in enumerate(self.nodes)}
@@ -236,7 +245,7 @@ class Geometry:
             if name in graph.results or any(n.name not in inside for n in consumers.get(name, ())):
                 raise NotFusible(f"{name!r} is read outside of the fused group")
         #: Stages that read a tensor of the group.
-        self.readers: dict[str, list[int]] = {name: [] for name in group.nodes}
+        self.readers: dict[str, list[int]] = {node.name: [] for node in nodes}
         #: Stages that read an input of the group.
         self.input_readers: dict[str, list[int]] = {}
         for index, n in enumerate(self.nodes):
@@ -249,9 +258,24 @@ class Geometry:
                 elif index not in self.readers[name]:
                     self.readers[name].append(index)
         self.inputs = tuple(self.input_readers)
-        for name in group.nodes[:-1]:
-            if not self.readers[name]:
-                raise NotFusible(f"no node of the fused group reads {name!r}")
+        for node in nodes[:-1]:
+            if not self.readers[node.name]:
+                raise NotFusible(f"no node of the fused group reads {node.name!r}")
+
+    def needing(self, stages: Sequence[int]) -> list[tuple[int, RowNode]]:
+        """Return the stages whose progress says which rows are still needed of a tensor that these
+        stages read: for one that computes rows again that which reads them, row by row.
+        """
+        needing = [
+            self.readers[self.nodes[i].out.name][0] if self.stages[i].again else i for i in stages
+        ]
+        return [(stage, self.nodes[stage]) for stage in needing]
+
+    def kernels(self, kernels: Sequence[int]) -> list[int | None]:
+        """Return the kernels of the stages, by those of the layers; None for the usual one."""
+        return [
+            None if stage.joins or not kernels else kernels[stage.layer] for stage in self.stages
+        ]
 
     def variants(self) -> Iterator[Variant]:
         """Yield the variants in which the group can run."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hilc.ir import Array, Graph, Node, Tensor
+from hilc.ir import Array, Node, Tensor
 from hilc.lowering.access import (
     NEVER,
     Access,
@@ -39,6 +39,8 @@ class Stage:
     """A node of a fused group."""
 
     node: Node
+    #: Position among the group's nodes of the layer that it computes, or a slice of.
+    layer: int
     #: Call for the first band; those for other bands differ in :attr:`varying` only.
     call: KernelCall
     #: Fields whose numbers differ between bands: ``field``, or ``field[i]`` of a short array.
@@ -267,6 +269,13 @@ class FusedCall:
         return 0 if self.fed is None else WORD * (FEED_WORDS + len(places))
 
     @cached_property
+    def constants(self) -> Mapping[str, Array]:
+        """Constant operands of the stages, by name."""
+        firsts = {entry.stage: entry for entry in reversed(self.entries)}
+        tensors = (tensor for entry in firsts.values() for tensor in entry.inputs)
+        return {tensor.name: tensor.data for tensor in tensors if tensor.data is not None}
+
+    @cached_property
     def move_bytes(self) -> int:
         """Total bytes of row moves."""
         return sum(
@@ -447,11 +456,11 @@ def numbers(fields: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def constant_arrays(call: FusedCall, graph: Graph) -> Iterator[tuple[str, Array]]:
+def constant_arrays(call: FusedCall) -> Iterator[tuple[str, Array]]:
     """Yield the constant arrays that the stages read, with a name for each."""
     for index, stage in enumerate(call.stages):
         for position, name in enumerate(stage.inputs):
-            if (data := graph.tensors[name].data) is not None:
+            if (data := call.constants.get(name)) is not None:
                 yield f"{index}_operand_{position}", data
         for name, value in stage.call.fields.items():
             if isinstance(value, np.ndarray):

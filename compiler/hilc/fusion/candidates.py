@@ -81,6 +81,10 @@ class Lowering:
             raise NotFusible(found)
         return found
 
+    def has_expansions(self, group: Group) -> bool:
+        """Return whether some layers of ``group`` can be computed by slices of channels."""
+        return self._group_calls.has_expansions(group)
+
     def least_outlines(self, group: Group) -> list[Outline]:
         """Return outlines of ``group`` with the kernels of the least scratch; raise
         :class:`NotFusible` if there is no call of it.

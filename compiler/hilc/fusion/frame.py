@@ -219,19 +219,25 @@ class Frame:
         ]
 
     def kernels_within(self, scratch_bytes: int, live_bytes: int) -> tuple[int, ...] | None:
-        """Return, for each stage, the cheapest kernel, not flash-heavy, with which an
+        """Return, for each layer, the cheapest kernel, not flash-heavy, with which an
         :class:`Outline` has at most these figures, ``live_bytes`` without
         :attr:`Outline.outside_bytes`; None if a stage has none.
         """
         if self._ways is None:
             return None
-        found: list[int] = []
-        for room, ways in zip(self._rooms(scratch_bytes, live_bytes), self._ways, strict=True):
-            fitting = (way.position for way in ways if way.scratch_bytes <= room)
-            if (position := next(fitting, None)) is None:
+        found: dict[int, list[int]] = {}
+        stages = self.schedule.geometry.stages
+        rooms = self._rooms(scratch_bytes, live_bytes)
+        for stage, room, ways in zip(stages, rooms, self._ways, strict=True):
+            fitting = [way.position for way in ways if way.scratch_bytes <= room]
+            if not stage.joins and stage.layer in found:
+                # One kernel computes all slices of a layer.
+                fitting = [position for position in found[stage.layer] if position in fitting]
+            if not fitting:
                 return None
-            found.append(position)
-        return tuple(found)
+            if not stage.joins:
+                found[stage.layer] = fitting
+        return tuple([fitting[0] for _, fitting in sorted(found.items())])
 
     def least_cost_within(
         self, scratch_bytes: int, live_bytes: int, prices: Prices
@@ -258,7 +264,7 @@ class Frame:
 
     def cost(self, kernels: Sequence[int], prices: Prices) -> LeastCost | None:
         """Return lower bounds for a call with these kernels; None if a stage has no such kernel."""
-        wanted = kernels or (None,) * len(self._nodes)
+        wanted = self.schedule.geometry.kernels(kernels)
         total, priced = 0.0, prices.entry * self.count
         for stage, (node, bands) in enumerate(zip(self._nodes, self.bands, strict=True)):
             try:

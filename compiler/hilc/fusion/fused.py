@@ -10,6 +10,7 @@ from hilc.fusion.call import FusedCall
 from hilc.fusion.frame import Frame, LeastCost, Outline, Prices, least_of
 from hilc.fusion.layout import Layout
 from hilc.fusion.schedule import Schedule
+from hilc.fusion.slices import expansions, sliced, whole
 from hilc.fusion.stages import Stages
 from hilc.ir import Graph, Node
 from hilc.lowering.access import ForbiddenInterval, forbidden_interval
@@ -31,7 +32,7 @@ class GroupCalls:
         self._graph = graph
         self._positions = {node.name: i for i, node in enumerate(graph.nodes)}
         self._consumers = graph.consumers()
-        self._row_nodes = RowNodes(graph)
+        self._row_nodes = RowNodes()
         self._stages = Stages(cpu)
         #: By group without kernels its schedules, or the reason why there are none.
         self._frames: dict[Group, list[Frame] | str] = {}
@@ -108,9 +109,11 @@ class GroupCalls:
             group = replace(group, kernels=())
         if group not in self._frames:
             try:
-                geometry = Geometry(
-                    self._graph, group, self._nodes(group), self._consumers, self._row_nodes
-                )
+                nodes = self._nodes(group)
+                graph, stages = self._graph, whole(nodes)
+                if group.sliced > 0:
+                    graph, stages = sliced(graph, nodes, self._consumers, group.sliced)
+                geometry = Geometry(graph, group, nodes, stages, self._consumers, self._row_nodes)
                 schedules: dict[object, Schedule] = {}
                 for variant in geometry.variants():
                     schedule = Schedule(geometry, variant)
@@ -124,6 +127,14 @@ class GroupCalls:
         if isinstance(found, str):
             raise NotFusible(found)
         return found
+
+    def has_expansions(self, group: Group) -> bool:
+        """Return whether some of the group's layers can be computed by slices of channels."""
+        try:
+            nodes = self._nodes(group)
+        except NotFusible:
+            return False
+        return bool(expansions(self._graph, nodes, self._consumers, group.sliced))
 
     def _nodes(self, group: Group) -> tuple[Node, ...]:
         """Return the nodes that ``group`` names."""

@@ -119,6 +119,7 @@ class Layout:
         made = tuple(
             Stage(
                 node.node,
+                own.layer,
                 stage.first,
                 stage.varying,
                 stage.tables,
@@ -126,14 +127,16 @@ class Layout:
                 item.offset if item else 0,
                 node.accumulates,
             )
-            for node, stage, item in zip(self._nodes, stages, scratch, strict=True)
+            for node, stage, item, own in zip(
+                self._nodes, stages, scratch, geometry.stages, strict=True
+            )
         )
         graph = self._geometry.graph
         outputs = (self._nodes[-1].out.name,)
         fed = [n.out.name for n in self._nodes if OPS[n.node.op].fed]
         return FusedCall(
             self._group,
-            tuple(n.node for n in self._nodes),
+            geometry.layers,
             geometry.inputs,
             outputs,
             made,
@@ -223,7 +226,7 @@ class Layout:
     @cached_property
     def _stage_calls(self) -> list[StageCalls]:
         """Calls of each stage for its bands."""
-        kernels = self._group.kernels or (None,) * len(self._nodes)
+        kernels = self._geometry.kernels(self._group.kernels)
         return [
             self._stages.kernel(node, own, kernel).calls
             for node, own, kernel in zip(self._nodes, self._frame.bands, kernels, strict=True)

@@ -24,6 +24,8 @@ class _Buffer:
     readers: Sequence[tuple[int, RowNode]]
     first: int = 0
     end: int = 0
+    #: Whether its rows are computed again for each band that reads them.
+    again: bool = False
     #: First row that its last read needed.
     need: int = 0
 
@@ -31,6 +33,8 @@ class _Buffer:
         """Return the first row that is still needed when the stages have computed the rows
         ``done``.
         """
+        if self.again:
+            return self.end
         return min([node.first_needed(done[stage]) for stage, node in self.readers])
 
     def drop(self, needed: int) -> int:
@@ -159,7 +163,9 @@ class _Walk:
         last = len(nodes) - 1
         #: By stage, the number of rows that it computes at a time.
         self._limits = [
-            geometry.group.rows if inner or index == last else nodes[index].height
+            geometry.group.rows
+            if (inner or index == last) and not geometry.stages[index].again
+            else nodes[index].height
             for index, inner in enumerate(self._producers)
         ]
         #: All tensors between the nodes, by the stage that computes them.
@@ -168,7 +174,8 @@ class _Walk:
                 -1,
                 node.out.nbytes // node.out.shape[1],
                 index,
-                [(reader, nodes[reader]) for reader in geometry.readers[node.out.name]],
+                geometry.needing(geometry.readers[node.out.name]),
+                again=geometry.stages[index].again,
             )
             for index, node in enumerate(nodes[:-1])
         ]
@@ -188,12 +195,17 @@ class _Walk:
             )
             for node in nodes
         ]
+        #: By stage, the buffers whose rows it needs through a stage that computes rows again.
+        self._behind = [
+            [buffer for p in producers if geometry.stages[p].again for buffer in self._read[p]]
+            for producers in self._producers
+        ]
         self._written = [self.buffers.get(node.out.name) for node in nodes]
         #: Bytes of the group's inputs in all, and of a row of each with the stages that read it.
         tensors = [geometry.graph.tensors[name] for name in geometry.inputs]
         self._given_bytes = sum(tensor.nbytes for tensor in tensors)
         self._given = [
-            (tensor.nbytes // tensor.shape[1], [(i, nodes[i]) for i in readers])
+            (tensor.nbytes // tensor.shape[1], geometry.needing(readers))
             for tensor, readers in zip(tensors, geometry.input_readers.values(), strict=True)
         ]
         out = nodes[-1].out
@@ -232,7 +244,7 @@ class _Walk:
     def _advance(self, index: int, end: int) -> None:
         """Compute some of the rows of a stage up to ``end``."""
         done, node, limit = self._done, self._nodes[index], self._limits[index]
-        if index < len(self._inner):
+        if index < len(self._inner) and not self._inner[index].again:
             # Skip rows between windows, which no stage reads.
             done[index] = max(done[index], self._inner[index].needed(done))
         count = end - done[index]
@@ -240,6 +252,8 @@ class _Walk:
             count = min(count, limit)
         band = node.band(done[index], count)
         for producer in self._producers[index]:
+            if self._inner[producer].again:
+                done[producer] = band.in_first
             self._demand(producer, band.in_first + band.in_count)
         self.bands.append((index, band))
         done[index] += band.count
@@ -253,7 +267,10 @@ class _Walk:
         self.outside.append(self._given_bytes - read + self._out_row * self._then[-1])
         dropped = {b.number: b.drop(b.need) for b in self._touched.values()}
         written = self._written[index]
-        if written is not None and written.end < band.first:
+        if written is not None and written.again:
+            # Those of the band before are dropped.
+            written.first = written.end = written.need = band.first
+        elif written is not None and written.end < band.first:
             # Rows that are not yet computed are never dropped, nor are any before them.
             rest = written.drop(written.end)
             dropped[written.number] = dropped.get(written.number, 0) + rest
@@ -267,6 +284,8 @@ class _Walk:
                 (band.in_first - buffer.first) * buffer.row_bytes,
                 kept * buffer.row_bytes,
             )
+        for buffer in self._behind[index]:
+            buffer.need = buffer.needed(self._then)
         full = [b for b in self.buffers.values() if b.end > b.first]
         held = added = 0
         if written is not None:
@@ -283,7 +302,7 @@ class _Walk:
                 reads,
             )
         )
-        self._touched = {b.number: b for b in self._read[index]}
+        self._touched = {b.number: b for b in (*self._read[index], *self._behind[index])}
         if written is not None:
             written.end += band.count
             self._touched[written.number] = written

@@ -83,23 +83,23 @@ class Stages:
 
     def __init__(self, cpu: Cpu) -> None:
         self._cpu = cpu
-        self._candidates: dict[tuple[str, tuple[int, ...]], list[KernelCall]] = {}
+        self._candidates: dict[tuple[str, tuple[str, ...], tuple[int, ...]], list[KernelCall]] = {}
         self._kernels: dict[tuple[object, ...], list[Kernel]] = {}
-        self._band_nodes: dict[tuple[str, bool, tuple[int, ...]], BandNode] = {}
+        self._band_nodes: dict[tuple[str, tuple[str, ...], bool, tuple[int, ...]], BandNode] = {}
         self._overlaps: dict[tuple[int, int], tuple[KernelCall, Overlap]] = {}
         self._allocations: dict[RowAllocation, RowAllocation] = {}
         self._estimates: dict[int, tuple[KernelCall, int]] = {}
 
     def _band_node(self, node: RowNode, band: Band) -> BandNode:
         """Return ``node`` and its tensors, reduced to ``band``."""
-        key = (node.node.name, node.accumulates, band.key)
+        key = (node.node.name, node.node.inputs, node.accumulates, band.key)
         if key not in self._band_nodes:
             self._band_nodes[key] = node.reduced(band)
         return self._band_nodes[key]
 
     def _of_band(self, node: Node, band: Band, band_node: BandNode) -> list[KernelCall]:
         """Return the kernels that compute a band of ``node``, the fastest first."""
-        key = (node.name, band.key)
+        key = (node.name, node.inputs, band.key)
         if key not in self._candidates:
             calls = candidates(band_node.node, band_node.ins, band_node.outs, self._cpu)
             self._candidates[key] = [call for call in calls if isinstance(call, KernelCall)]
@@ -123,7 +123,7 @@ class Stages:
 
     def kernels(self, node: RowNode, bands: Mapping[tuple[int, ...], Band]) -> Sequence[Kernel]:
         """Return the kernels that compute all ``bands`` of ``node``, the cheapest first."""
-        key = (node.node.name, node.accumulates, *bands)
+        key = (node.node.name, node.node.inputs, node.accumulates, *bands)
         if key not in self._kernels:
             found = self._find_kernels(node, bands)
             self._kernels[key] = sorted(found, key=lambda kernel: (kernel.cost, kernel.position))

@@ -29,6 +29,9 @@ class Group:
     #: For each node the position of its kernel among those that ``emit`` gives for a band of it;
     #: empty for the one of each that takes the fewest instructions by estimate.
     kernels: tuple[int, ...] = ()
+    #: Channels of an expansion in front of a depthwise layer that are computed at a time, again for
+    #: each of its rows (:mod:`hilc.fusion.slices`); 0 to keep the rows of all channels.
+    sliced: int = 0
 
 
 @dataclass(frozen=True)

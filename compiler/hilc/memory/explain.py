@@ -202,7 +202,7 @@ def _kept(call: FusedCall) -> Iterator[tuple[str, int, int]]:
     spans: dict[str, tuple[int, int]] = {}
     for entry in call.entries:
         if entry.write.kind == "scratch":
-            name = call.stages[entry.stage].node.name
+            name = call.nodes[call.stages[entry.stage].layer].name
             start, end = entry.write.offset, entry.write.offset + entry.output.nbytes
             low, high = spans.get(name, (start, end))
             spans[name] = min(low, start), max(high, end)

@@ -45,7 +45,10 @@ def _bounds(
         yield from (segment.memory_bound for segment in estimator.singles(first))
     names = tuple(node.name for node in estimator.nodes[first : last + 1])
     for rows in policy.fused_rows:
-        for group in (Group(names, rows), Group(names, rows, "backward")):
+        groups = [Group(names, rows), Group(names, rows, "backward")]
+        sliced = Group(names, rows, sliced=policy.slice_channels)
+        groups += [sliced] if planner.lowering.has_expansions(sliced) else []
+        for group in groups:
             try:
                 outlines = planner.lowering.least_outlines(group)
             except NotFusible:

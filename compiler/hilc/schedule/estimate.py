@@ -365,7 +365,7 @@ def as_called(cost: CostEstimate, program: Program, policy: SearchPolicy = POLIC
     program on its own: the firmware does not describe its layers.
     """
     layers = sum(
-        len(step.call.stages) if isinstance(step.call, FusedCall) else 1 for step in program.steps
+        len(step.call.nodes) if isinstance(step.call, FusedCall) else 1 for step in program.steps
     )
     saved = (policy.layer_bytes - policy.called_layer_bytes) * layers
     return replace(cost, flash_bytes=cost.flash_bytes - saved)

@@ -30,7 +30,13 @@ class Goals:
         self.tuned = frontier.tuned
         #: Unit of the costs.
         self.counter = frontier.counter
-        self._balanced = Objective(policy.balanced_flash_worth)
+        partitioner = frontier.partitioner
+        # Who feeds rows has little memory.
+        self._balanced = Objective(policy.balanced_flash_worth, slices=partitioner.is_fed)
+        #: That of the least memory.
+        self._least_memory = replace(
+            self._balanced, slices=partitioner.is_fed or partitioner.has_expansions
+        )
         self._least_flash = Objective(policy.least_flash_worth)
 
     @cached_property
@@ -74,9 +80,9 @@ class Goals:
         takes less.
         """
         ceiling = self._policy.ram_instructions * self.lean.instructions
-        partitions = self._affordable(self._balanced, ceiling)
+        partitions = self._affordable(self._least_memory, ceiling)
         least = min(map(_memory_bound, partitions), default=0)
-        partitions += self._frontier.between(self._balanced, ceiling, least)
+        partitions += self._frontier.between(self._least_memory, ceiling, least)
         found = self._smallest(partitions) or self.lean
         return min(found, self.balanced, key=lambda program: program.workspace_bytes)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeGuard
 
 from hilc.errors import InputError
@@ -38,6 +38,9 @@ class Objective:
     speed_only: bool = False
     #: Whether kernels are permitted that unfold weights to scratch.
     unfolds: bool = True
+    #: Whether expansions may be computed by slices of channels where no program keeps a limit of
+    #: memory otherwise.
+    slices: bool = False
 
     def permits(self, sketch: Sketch) -> bool:
         """Return whether a segment's kernels are permitted."""
@@ -155,13 +158,25 @@ class FusedGroups:
         self._positions = {node.name: i for i, node in enumerate(self._graph.nodes)}
         self._steps = {node.name: i for i, node in enumerate(self._nodes)}
 
+    @cached_property
+    def has_expansions(self) -> bool:
+        """Whether some layers can be computed by slices of channels."""
+        names = tuple(node.name for node in self._graph.nodes)
+        return self._lowering.has_expansions(Group(names, sliced=self._policy.slice_channels))
+
     def within(
-        self, limit: int | None, objective: Objective, singles: Sequence[Sequence[Segment]]
+        self,
+        limit: int | None,
+        objective: Objective,
+        singles: Sequence[Sequence[Segment]],
+        *,
+        sliced: bool = False,
     ) -> list[GroupsOfLayers]:
         """Return fused groups that take at most ``limit`` bytes, for layers whose best kernel takes
         more.
 
-        ``singles`` are the segments of the single layers, with each permitted kernel.
+        ``singles`` are the segments of the single layers, with each permitted kernel. With
+        ``sliced`` expansions are computed by slices of channels where nothing else keeps the limit.
 
         Shorter groups are preferred: layers that shorter segments cover at about the cost of the
         best kernels are not tried as one group.
@@ -175,6 +190,8 @@ class FusedGroups:
         found: list[GroupsOfLayers] = []
         #: For each layer, the ends of segments that start with it.
         ends: list[list[int]] = [[] if blocked[i] else [i] for i in range(count)]
+        #: The same whatever they cost.
+        kept = [list(own) for own in ends]
         for length in range(1, self._policy.longest_group + 1):
             for first in range(count - length + 1):
                 last = first + length - 1
@@ -186,17 +203,20 @@ class FusedGroups:
                     and not _is_covered(ends, first, last)
                     and self._may_fuse(first, last)
                 ):
-                    tried = self._group_segments(first, last, limit, objective)
+                    slices = sliced and not _is_covered(kept, first, last)
+                    tried = self._group_segments(first, last, limit, objective, sliced=slices)
                     groups = GroupsOfLayers(first, last, bound, tried)
                     if not self._estimator.bounds_groups:
                         groups.lay_out_all()
                     found.append(groups)
+                    if groups.options:
+                        kept[first].append(last)
                     if groups.has_cost(self._policy.cheap_group * sum(fastest[first : last + 1])):
                         ends[first].append(last)
         return found
 
     def _group_segments(
-        self, first: int, last: int, limit: int, objective: Objective
+        self, first: int, last: int, limit: int, objective: Objective, *, sliced: bool = False
     ) -> Iterator[Segment | LeastCost]:
         """Yield groups of these layers that take at most ``limit`` bytes, with increasing rows at a
         time; before a group is laid out, a lower bound of the costs of all that follow.
@@ -219,6 +239,11 @@ class FusedGroups:
             if rows >= height:
                 break
         prices = self._estimator.prices(objective.flash_worth)
+        if sliced and not self._least_of_step(steps[0], limit, objective, prices)[0]:
+            slices = self._policy.slice_channels
+            if not self._lowering.has_expansions(Group(names, sliced=slices)):
+                return
+            steps = [_Step([replace(step.usual[0], sliced=slices)], None) for step in steps]
         for number, step in enumerate(steps):
             rest = partial(self._least_of_steps, steps[number:], limit, objective, prices)
             tried: list[Segment | Sketch | None] = []

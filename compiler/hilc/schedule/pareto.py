@@ -21,7 +21,7 @@ from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.schedule.tuning import Tuning
 
 #: Objective of the frontier itself: instructions alone, with any kernel.
-FASTEST = Objective(flash_heavy=True, speed_only=True)
+FASTEST = Objective(flash_heavy=True, speed_only=True, slices=True)
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,8 @@ class Partitioner:
     ) -> None:
         self.graph = planner.lowering.graph
         self._policy = policy
-        self._is_fed = fed_node(self.graph) is not None
+        #: Whether the input comes by rows.
+        self.is_fed = fed_node(self.graph) is not None
         self.estimator = Estimator(planner, tuning, optimize, policy)
         steps = range(len(self.estimator.nodes))
         #: For each layer, its single-layer segments.
@@ -83,6 +84,11 @@ class Partitioner:
         self.measured = [self._partition(found) for _, found in known if found is not None]
 
     @property
+    def has_expansions(self) -> bool:
+        """Whether some layers can be computed by slices of channels."""
+        return self._groups.has_expansions
+
+    @property
     def speeds(self) -> bool:
         """Whether kernels for speed alone serve a layer."""
         return any(segment.speed_only for found in self.singles for segment in found)
@@ -94,12 +100,15 @@ class Partitioner:
         if there is none.
 
         With ``in_place`` kernels whose outputs cannot have an input's buffer are excluded, for
-        layers that have others.
+        layers that have others. Expansions are computed by slices of channels only where no
+        partition keeps the limit otherwise.
         """
-        if limit is None and self._is_fed:
+        if limit is None and self.is_fed:
             limit = UNLIMITED - 1
-        singles, groups = self._options(limit, objective, in_place=in_place)
-        segments = self._cheapest(singles, groups, objective)
+        segments = self._cheapest(*self._options(limit, objective, in_place=in_place), objective)
+        if segments is None and objective.slices and self.has_expansions:
+            options = self._options(limit, objective, in_place=in_place, sliced=True)
+            segments = self._cheapest(*options, objective)
         return None if segments is None else self._partition(segments)
 
     def cheapest_together(self, partition: Partition, objective: Objective) -> Partition | None:
@@ -110,7 +119,8 @@ class Partitioner:
         limit = align(partition.memory_bound)
         if _fit_together(partition.segments, limit):
             return None
-        singles, groups = self._options(limit, objective)
+        sliced = any(s.group is not None and s.group.sliced for s in partition.segments)
+        singles, groups = self._options(limit, objective, sliced=sliced)
 
         def cheapest(options: Sequence[Sequence[_Option]]) -> Sequence[_Option] | None:
             return _cheapest_together(options, objective.flash_worth, limit)
@@ -119,11 +129,16 @@ class Partitioner:
         return None if segments is None else self._partition(segments)
 
     def _options(
-        self, limit: int | None, objective: Objective, *, in_place: bool = False
+        self,
+        limit: int | None,
+        objective: Objective,
+        *,
+        in_place: bool = False,
+        sliced: bool = False,
     ) -> tuple[list[list[Segment]], Sequence[GroupsOfLayers]]:
         """Return the segments that keep a limit: single layers, and groups."""
         singles = [[s for s in found if objective.permits(s)] for found in self.singles]
-        groups = self._groups.within(limit, objective, singles)
+        groups = self._groups.within(limit, objective, singles, sliced=sliced)
         alone: list[list[Segment]] = []
         for found in singles:
             within = [s for s in found if limit is None or s.memory_bound <= limit]

@@ -76,6 +76,10 @@ class SearchPolicy:
 
     #: Rows that a fused group computes at a time: more rows take fewer calls and more memory.
     fused_rows: tuple[int, ...] = (1, 2, 4, 8)
+    #: Channels at a time of expansions that are computed again for each row of the depthwise layer
+    #: behind them. With 16 the first group of MobileNetV2 at 224 x 224 takes 5 % less memory and
+    #: 3 % more instructions, with 48 it takes 7 % more memory and 1 % fewer instructions.
+    slice_channels: int = 32
     #: Maximum number of layers of a fused group, which bounds the search time.
     longest_group: int = 20
     #: Ratio: where shorter groups cost at most this much more than the kernels alone, longer groups

@@ -176,5 +176,7 @@ def _check(log: Tuning, label: str) -> None:
             require(len(nodes) > 0, "a group has no layers")
             require(0 < tuned.group.rows < _LARGEST, f"a group of {tuned.group.rows} rows")
             require(len(kernels) in (0, len(nodes)), "a group has not one kernel a layer")
+            sliced = tuned.group.sliced
+            require(0 <= sliced < _LARGEST, f"a group of slices of {sliced} channels")
     for count in counts:
         require(0 <= count < _LARGEST, f"a count is {str(count)[:20]}, which nothing measures")
