@@ -41,7 +41,7 @@ from single_op import KINDS, ONNX_KINDS, SingleOp, random_op, swapped_axes
 from wide_layers import SHAPES, wide_layer
 
 from hil.board import Board, load_board
-from hilc.ir import Rounding
+from hilc.ir import Rounding, Tensor
 from hilc.lowering import candidates
 from hilc.lowering.cost import Cost
 from hilc.lowering.kernels import FieldValue, Kernel, KernelCall, kernels
@@ -129,7 +129,21 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     singles += [random_op(rng, "MAX_POOL_2D", "int16") for _ in range(40)]
     singles += [even_op(rng, "MUL", "int8") for _ in range(40)]
     singles += float_ops(rng, 12)
-    return singles
+    pools = [random_op(rng, "AVERAGE_POOL_2D", "int8") for _ in range(40)]
+    pools += [even_op(rng, "AVERAGE_POOL_2D", "int8") for _ in range(20)]
+    return singles + [deep(rng, pool) for pool in pools]
+
+
+def deep(rng: np.random.Generator, pool: SingleOp) -> SingleOp:
+    """The same windows over images of int8 of sixteen channels and more."""
+    channels = int(rng.integers(16, 70))
+
+    def of(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        return tuple(replace(t, shape=(*t.shape[:-1], channels)) for t in tensors)
+
+    ins = of(pool.ins)
+    values = (rng.integers(-128, 128, ins[0].shape).astype(np.int8),)
+    return replace(pool, ins=ins, outs=of(pool.outs), values=values)
 
 
 def family_of(name: str, board: Board) -> dict[str, Kernel]:
