@@ -52,7 +52,7 @@ tap = "sixteen * filter_h * filter_w"
 [cost.on.cortex-m55]
 call = 60
 pixel = 20
-sixteen = 70
+sixteen = 58
 tap = 5
 @*/
 struct hil_average_pool_s8_mve {
