@@ -131,6 +131,22 @@ CASES: dict[str, tuple[Any, ...]] = {
     "units in fours and rest": (
         "CONV_2D", (1, 3, 4, 58), (24, 1, 1, 58), conv("SAME"), "matmul_pairs", "matmul",
     ),
+    "eleven units": (
+        "CONV_2D", (1, 2, 5, 44), (8, 1, 1, 44), conv("SAME"), "matmul_pairs", "matmul",
+    ),
+    "twelve units": (
+        "CONV_2D", (1, 4, 2, 46), (6, 1, 1, 46), conv("SAME"), "matmul_pairs", "matmul",
+    ),
+    "thirteen units, linear": (
+        "CONV_2D", (1, 3, 3, 52), (8, 1, 1, 52),
+        conv("SAME", activation="NONE"), "matmul", "matmul",
+    ),
+    "fourteen units": (
+        "CONV_2D", (1, 4, 2, 56), (4, 1, 1, 56), conv("SAME"), "matmul_pairs", "matmul",
+    ),
+    "sixty-four units": (
+        "CONV_2D", (1, 2, 4, 256), (8, 1, 1, 256), conv("SAME"), "matmul_pairs", "matmul",
+    ),
     "rows of eight": (
         "CONV_2D", (1, 5, 7, 8), (6, 1, 1, 8), conv("SAME"), "matmul_pairs", "matmul",
     ),

@@ -344,7 +344,13 @@ struct hil_dsp_places {
 #define HIL_DSP_X7(U) U U U U U U U
 #define HIL_DSP_X8(U) U U U U U U U U
 #define HIL_DSP_X9(U) U U U U U U U U U
+#define HIL_DSP_X10(U) HIL_DSP_X9(U) U
+#define HIL_DSP_X11(U) HIL_DSP_X9(U) HIL_DSP_X2(U)
+#define HIL_DSP_X12(U) HIL_DSP_X9(U) HIL_DSP_X3(U)
+#define HIL_DSP_X13(U) HIL_DSP_X9(U) HIL_DSP_X4(U)
+#define HIL_DSP_X14(U) HIL_DSP_X9(U) HIL_DSP_X5(U)
 #define HIL_DSP_X15(U) HIL_DSP_X9(U) HIL_DSP_X6(U)
+#define HIL_DSP_X31(U) HIL_DSP_X15(U) HIL_DSP_X15(U) U
 
 /* Until the rows reach `end`, which lies in memory: there is no register left. */
 #define HIL_DSP_UNTIL(units, end)                                                                  \
@@ -479,6 +485,24 @@ struct hil_dsp_places {
     } else if (units == 16) {                                                                      \
         HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X15, SCALES, SHIFT);                        \
     }
+/* Eleven to fifteen units and thirty-two are one after the other, too, of one pair in a turn: a second
+ * pair saves less than a loop over units costs. */
+#define HIL_DSP_SQUARE_LONG(SCALES, SHIFT)                                                         \
+    else if (units == 11) {                                                                        \
+        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X10, SCALES, SHIFT);                      \
+    } else if (units == 12) {                                                                      \
+        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X11, SCALES, SHIFT);                      \
+    } else if (units == 13) {                                                                      \
+        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X12, SCALES, SHIFT);                      \
+    } else if (units == 14) {                                                                      \
+        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X13, SCALES, SHIFT);                      \
+    } else if (units == 15) {                                                                      \
+        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X14, SCALES, SHIFT);                      \
+    } else if (units == 32) {                                                                      \
+        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X31, SCALES, SHIFT);                      \
+    } else if (units % 32 == 0) {                                                                  \
+        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_LOOP, HIL_DSP_X31, SCALES, SHIFT);                          \
+    }
 #define HIL_DSP_SQUARE_EIGHTS(TURN, SCALES, SHIFT)                                                 \
     else if (units % 16 == 0) {                                                                    \
         HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X15, SCALES, SHIFT);                            \
@@ -500,6 +524,7 @@ struct hil_dsp_places {
 
 #define HIL_DSP_SQUARE_ANY(TURN, SCALES, SHIFT)                                                    \
     HIL_DSP_SQUARE_SOME(TURN, SCALES, SHIFT)                                                       \
+    HIL_DSP_SQUARE_LONG(SCALES, SHIFT)                                                             \
     HIL_DSP_SQUARE_EIGHTS(TURN, SCALES, SHIFT)                                                     \
     HIL_DSP_SQUARE_FOURS(TURN, SCALES, SHIFT)
 #define HIL_DSP_SQUARE_RARE(TURN, SCALES, SHIFT)                                                   \
