@@ -596,6 +596,10 @@ def _power(rng: Random, dtype: str) -> Draft:
     return replace(draft, ins=[a, b], values=values)
 
 
+def _below_one(quant: Quant) -> Quant:
+    return replace(quant, scale=(min(quant.scale[0], 0.5),))
+
+
 def _comparison(rng: Random, dtype: str) -> Draft:
     draft = _plain_binary(rng, dtype)
     a, b = draft.ins
@@ -603,7 +607,7 @@ def _comparison(rng: Random, dtype: str) -> Draft:
         b = replace(b, quant=a.quant)
     if dtype == "int8":
         # The reference has scales below 1.
-        a, b = (replace(t, quant=quantized(rng, dtype, 0.001)) for t in (a, b))
+        a, b = (replace(t, quant=_below_one(byte_quant(rng, dtype, 0.001))) for t in (a, b))
     # Of few numbers, so that some are equal.
     values = {t.name: content(rng, t) for t in (a, b) if t.data is None}
     if rng.random() < 0.5 and dtype != "bool":
