@@ -231,3 +231,31 @@ def test_lines_are_those_that_trying_every_multiplier_finds(seed: int) -> None:
         assert (None if found is None else (found[0][0], found[1][0])) == expected[channel]
     found = affine._lines(first, low, high, shifts, exact, corrections)
     assert (found is None) == (None in expected)
+
+
+def test_fractions_place_lines_where_a_sum_is_less_than_a_unit_of_the_addend() -> None:
+    rng = np.random.default_rng(0)
+    channels, shift = 40, 11
+    low = -rng.integers(20_000, 90_000, channels)
+    high = rng.integers(20_000, 90_000, channels)
+    real = rng.uniform(0.3, 0.95, channels) / 2**shift
+    sums = np.arange(low.min(), high.max() + 1)
+    outputs = np.floor(real[:, np.newaxis] * sums + rng.uniform(0, 1, (channels, 1)))
+    clamped = np.clip(outputs.astype(np.int64), -128, 127)
+    first = sums[0] + np.array([np.searchsorted(row, affine._LEVELS) for row in clamped])
+    first = np.clip(first, low[:, np.newaxis], high[:, np.newaxis] + 1)
+    exact, shifts = np.rint(real * 2.0 ** (24 + shift)).astype(np.int64), np.full(channels, shift)
+    arrays = (first, low, high, shifts, exact)
+    found = 0
+    for channel in range(channels):
+        part = [array[channel : channel + 1] for array in arrays]
+        finer = affine._finer_lines(*part)
+        if finer is None or affine._lines(*part, np.zeros(1, np.int64)) is not None:
+            continue
+        multiplier, addend, fraction = (int(values[0]) for values in finer)
+        assert 0 < fraction < 256
+        lines = addend + ((256 * sums + fraction) * multiplier >> 32) >> shift
+        inside = (sums >= low[channel]) & (sums <= high[channel])
+        assert (np.clip(lines, -128, 127) == clamped[channel])[inside].all()
+        found += 1
+    assert found > channels // 4

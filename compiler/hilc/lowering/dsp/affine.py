@@ -51,18 +51,31 @@ def right_channels(matrix: Array, outputs: HilRequantization) -> RightChannels |
 class Affine:
     """Requantization as a multiplication, an addition and a shift.
 
-    The output is ``addend + (256 * sum * multiplier >> 32) >> shift``, saturated, for the sum that
-    starts from ``bias`` instead of the channel's own: a large one would not leave room for 256.
+    The output is ``addend + ((256 * sum + fraction) * multiplier >> 32) >> shift``, saturated, for
+    the sum that starts from ``bias`` instead of the channel's own: a large one would not leave room
+    for 256.
     """
 
     bias: npt.NDArray[np.int64]
     shifts: npt.NDArray[np.int64]
     multipliers: npt.NDArray[np.int64]
     addends: npt.NDArray[np.int64]
+    #: 0 to 255, which place a line finer than its addend where a sum is less than a unit of that.
+    fractions: npt.NDArray[np.int64]
     #: Subtracted from the addends for negative sums; None if one addend serves all sums.
     corrections: npt.NDArray[np.int64] | None
     #: Whether all channels have the same shift.
     shared: bool
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """What 256 times the sums start from."""
+        return 256 * self.bias + self.fractions
+
+    @property
+    def plain(self) -> bool:
+        """Whether all channels have the same shift, and no fractions."""
+        return self.shared and not self.fractions.any()
 
     @property
     def shift(self) -> int:
@@ -83,6 +96,8 @@ class Affine:
 
 #: How far from the exact one a channel's multiplier may be, in its last place.
 _TRIED_MULTIPLIERS = 64
+#: Fractions of a sum that are tried, in 256ths.
+_FRACTIONS = range(0, 256, 16)
 _MAX_AFFINE_SHIFT = 22
 #: The shift of all layers whose multipliers keep bits enough with it.
 _USUAL_SHIFT = 12
@@ -126,18 +141,48 @@ def _proven(channels: RightChannels, zero_point: int, signs: bool) -> Affine | N
         (usual, none),
         (least, none),
         *([(least, unit)] if signs and not large.any() else []),
-        (own, none),
     ]
-    for shifts, corrections in tried:
+
+    def exact(shifts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         # 2**-31 * 2**-right is a multiplier's weight in the sum's factor, 2**-(24 + shift) here.
         excess = channels.right + 7 - shifts
-        exact = (channels.multipliers.astype(np.int64) << 1 >> np.maximum(excess, 0)) + 1 >> 1
-        found = _lines(first, lowest, highest, shifts, np.where(fixed, 0, exact), corrections)
+        rounded = (channels.multipliers.astype(np.int64) << 1 >> np.maximum(excess, 0)) + 1 >> 1
+        return np.where(fixed, 0, rounded)
+
+    bias = channels.bias - moved
+    for shifts, corrections in tried:
+        found = _lines(first, lowest, highest, shifts, exact(shifts), corrections)
         if found is not None:
-            shared = bool((shifts == shifts[0]).all())
             given = corrections if corrections.any() else None
-            return Affine(channels.bias - moved, shifts, *found, given, shared)
+            return Affine(bias, shifts, *found, none, given, shared=True)
+    finer = _finer_lines(first, lowest, highest, least, exact(least))
+    if finer is not None:
+        return Affine(bias, least, *finer, None, shared=True)
+    found = _lines(first, lowest, highest, own, exact(own), none)
+    if found is not None:
+        return Affine(bias, own, *found, none, None, shared=bool((own == least).all()))
     return None
+
+
+def _finer_lines(
+    first: npt.NDArray[np.int64],
+    lowest: npt.NDArray[np.int64],
+    highest: npt.NDArray[np.int64],
+    shifts: npt.NDArray[np.int64],
+    exact: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+    """Return multipliers, addends and fractions; None where a channel has none."""
+    none, lines = np.zeros(1, np.int64), []
+    for channel in range(len(exact)):
+        part = slice(channel, channel + 1)
+        arrays = (first[part], lowest[part], highest[part], shifts[part], exact[part])
+        tried = ((_lines(*arrays, none, fraction), fraction) for fraction in _FRACTIONS)
+        line = next(((*found, fraction) for found, fraction in tried if found is not None), None)
+        if line is None:
+            return None
+        lines.append((line[0][0], line[1][0], line[2]))
+    multipliers, addends, fractions = np.array(lines, np.int64).T
+    return multipliers, addends, fractions
 
 
 #: Every output but the least, which is what a sum gives that reaches none of these.
@@ -151,10 +196,12 @@ def _lines(
     shifts: npt.NDArray[np.int64],
     exact: npt.NDArray[np.int64],
     corrections: npt.NDArray[np.int64],
+    fraction: int = 0,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
     """Return a multiplier near ``exact`` and an addend for each channel; None where one has none.
 
-    ``corrections`` are subtracted from the addends for negative sums.
+    ``corrections`` are subtracted from the addends for negative sums; ``fraction`` is added to 256
+    times the sums.
 
     Outputs rise with sums, by whichever formula, so two formulas agree for all sums if the same
     sum is the ``first`` to give each of the 256 values.
@@ -173,7 +220,7 @@ def _lines(
         sums, reached = first[left], _LEVELS << shifts[left, np.newaxis]
         low, high = lowest[left, np.newaxis], highest[left, np.newaxis]
         correction = corrections[left, np.newaxis]
-        at, before = (256 * x * tried >> 32 for x in (sums, sums - 1))
+        at, before = ((256 * x + fraction) * tried >> 32 for x in (sums, sums - 1))
         least = np.where(sums <= high, reached - at + np.where(sums < 0, correction, 0), -_ANY)
         most = np.where(sums > low, reached - 1 - before + np.where(sums <= 0, correction, 0), _ANY)
         # The two sums between which a line is the most too flat, or too steep.
@@ -181,7 +228,8 @@ def _lines(
         one, other = (channels, least.argmax(axis=1)), (channels, most.argmin(axis=1))
         needed, allowed = least[one], most[other]
         addend = (np.maximum(needed, -(2**31)) + np.minimum(allowed, 2**31)) >> 1
-        ends = np.abs(256 * np.concatenate([low, high], axis=1) * tried >> 32).max(axis=1)
+        both = 256 * np.concatenate([low, high], axis=1) + fraction
+        ends = np.abs(both * tried >> 32).max(axis=1)
         found = (needed <= allowed) & (np.abs(addend) + ends + corrections[left] < 2**31)
         multipliers[left[found]] = tried[found, 0]
         addends[left[found]] = addend[found]

@@ -132,7 +132,7 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
         return [], []
     channels = right_channels(form.weights, form.requantization)
     affine = None if channels is None else affine_of(channels, form.requantization, signs=True)
-    if channels is None or affine is None or not affine.shared:
+    if channels is None or affine is None or not affine.plain:
         return [], []
     filters = padded(channels.weights.astype(np.int64), PAIR).reshape(-1, 3, 3, in_c)
     # The kernel has 64 times the sums; lines are for 256 times.

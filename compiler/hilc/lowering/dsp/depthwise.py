@@ -55,7 +55,7 @@ def _depthwise_planes(
     filters = channels.weights.reshape(-1, 3, 3)
     # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
     packed = np.ascontiguousarray(filters[..., (0, 1, 1, 2)]).reshape(-1)
-    scales = np.stack([256 * affine.bias, *affine.scales], axis=1).reshape(-1).astype(np.int32)
+    scales = np.stack([affine.starts, *affine.scales], axis=1).reshape(-1).astype(np.int32)
     planes: list[HilDspDepthwisePlaneS8] = []
     least = 0
     for count in (images.out_h, 8, 2):
@@ -93,7 +93,7 @@ def _packed_planes(
     zero_point = form.requantization.output_range.out_zero_point
     addend = (2 * zero_point + 1) << affine.shift >> 1
     more = affine.addends - addend
-    if affine.shared and more.min() >= 0 and more.max() < _ADDEND_LIMIT:
+    if affine.plain and more.min() >= 0 and more.max() < _ADDEND_LIMIT:
         scales = np.stack([256 * affine.bias + more, affine.multipliers], axis=1)
         yield replace(
             plane,

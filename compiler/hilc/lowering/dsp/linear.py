@@ -127,7 +127,7 @@ def _eight(form: MatrixProduct) -> Iterator[Parameters]:
         return
     # A column's units are all that it has: eight elements are two.
     weights = wide_weights(channels.weights, 1).reshape(form.channels, -1)
-    lines = np.stack([256 * affine.bias, affine.multipliers, affine.addends], axis=1)
+    lines = np.stack([affine.starts, affine.multipliers, affine.addends], axis=1)
     for group in dict.fromkeys(min(form.rows, group) for group in _EIGHT_GROUPS):
         yield HilDspMatmulEightS8(
             rows=form.rows,
@@ -143,7 +143,7 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
     outputs = form.requantization
     channels = right_channels(form.weights, outputs)
     affine = None if channels is None else affine_of(channels, outputs, signs=True)
-    if channels is None or affine is None or not affine.shared:
+    if channels is None or affine is None or not affine.plain:
         return
     packed = paired_weights(channels.weights, VECTOR_BLOCK)
     # Wide weights take twice the room and save an instruction in five.

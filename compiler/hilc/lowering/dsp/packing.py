@@ -47,8 +47,8 @@ def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
     kinds = [(2, True), (3, True)]
     if pairs is not None and matrix.size > SMALL_WEIGHTS:
         kinds = [(3, False), *kinds, (2, False)]
-    if not affine.shared:
-        # Only two rows of wide weights leave registers for shifts.
+    if not affine.plain:
+        # Only two rows of wide weights leave registers for shifts; wide sums start from a fraction.
         kinds = [(2, True)]
     found = []
     for group, wide in kinds:
@@ -80,8 +80,9 @@ def column_stream(
 
     ``within`` puts the second bias of a pair behind the first two words of weights.
     """
-    first, second = padded(affine.bias, block).reshape(-1, PAIR).T
-    bias = [256 * first, 256 * second] if wide else [first, first + 256 * second]
+    starts = affine.starts if wide else affine.bias
+    first, second = padded(starts, block).reshape(-1, PAIR).T
+    bias = [first, second] if wide else [first, first + 256 * second]
     scales = padded(np.stack(affine.scales, axis=1), block)
     blocks = len(scales) // block
     parts = [

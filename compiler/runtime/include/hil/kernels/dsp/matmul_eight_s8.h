@@ -6,13 +6,14 @@
  * Registers, at the top of a row:
  *
  *   r0 r1 r2 r3   x0|x2, x1|x3, x4|x6, x5|x7 of the row; r0 then is the sum
- *   r4 r5 r6 r8   the same of the column: 256 * w       r9   256 * bias
+ *   r4 r5 r6 r8   the same of the column: 256 * w       r9   256 * bias + fraction
  *   r10 r11       multiplier, addend                    r12  output   lr  rows   r7  untouched
  *
  * Data: rows are widened to scratch by hil_dsp_widen_row, 16 bytes each. The stream, packed by
  * `_eight()`; per column, in bytes:
  *
- *   +0 256 * w of elements 0 | 2, 1 | 3, 4 | 6, 5 | 7   +16 256 * bias   +20 multiplier, addend
+ *   +0 256 * w of elements 0 | 2, 1 | 3, 4 | 6, 5 | 7   +16 256 * bias + 0 to 255
+ *   +20 multiplier, addend
  *
  * Order: of `group` rows, all are read to scratch, then outputs written column by column.
  *

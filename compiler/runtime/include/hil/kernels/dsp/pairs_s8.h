@@ -36,7 +36,7 @@
  *   packed  +0       b0           +4   256 * b1 + b0        what the sums start from
  *           +8 + 8u  even: 256 * w1 + w0 of elements 4u | 4u + 2     +4  odd: of 4u + 1 | 4u + 3
  *           +8 + 8U  scales
- *   wide    +0       256 * b0     +4   256 * b1
+ *   wide    +0       256 * b0     +4   256 * b1         of two rows each plus a fraction, 0 to 255
  *           +8 + 16u 256 * w of 4u | 4u + 2: column 0, column 1; of 4u + 1 | 4u + 3: both again
  *           +8 + 16U scales
  *           for 2 rows 256 * b1 follows the first two words of weights, so that one ldm loads both
@@ -57,7 +57,8 @@
  *   from half its range instead of the bias and moves the rest to the addend.
  *   |addend| + |256 * A * multiplier / 2^32| + lacking < 2^31: `_lines()`.
  *
- * Output: saturate8((addend + (256 * A * multiplier >> 32)) >> shift), an smmla and an ssat.
+ * Output: saturate8((addend + (256 * A * multiplier >> 32)) >> shift), an smmla and an ssat, where
+ * 256 * A has the fraction that `_finer_lines()` found if it needed one.
  * `_lines()` proves for each channel that this line and the reference's double rounding give each
  * of the 256 outputs first for the same sum; both rise with the sum, so they agree for all. With
  * signs negative sums lose `lacking`, one unit of the first rounding. One shift, a constant, serves
