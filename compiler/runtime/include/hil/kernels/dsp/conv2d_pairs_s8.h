@@ -119,6 +119,10 @@ HIL_INLINE void hil_dsp_windows_few(const struct hil_dsp_conv2d_pairs_s8 *p,
 #pragma GCC unroll 12
     for (int32_t unit = 0; unit < p->filter_h * units; unit++) {
         const int32_t at = unit / units * step + unit % units * 4;
+        if (p->group == 2) {
+            to = hil_dsp_widen_two_words(windows[0] + at, windows[1] + at, to);
+            continue;
+        }
         uint32_t words[2 * HIL_DSP_MAX_ROWS];
 #pragma GCC unroll 3
         for (int32_t i = 0; i < p->group; i++) {

@@ -44,6 +44,11 @@ HIL_INLINE void hil_dsp_widen_unit(uint32_t a, uint32_t b, uint32_t c, uint32_t 
 
 #if HIL_DSP_ASSEMBLY
 
+/* Four bytes at any address. */
+struct hil_dsp_bytes {
+    int8_t bytes[4];
+};
+
 /* clang-format off */
 
 /* A unit of three rows: ten instructions. */
@@ -187,6 +192,27 @@ HIL_INLINE void hil_dsp_widen_two_rows(const int8_t *a, const int8_t *b, int32_t
         b += 4;
         to += 4;
     }
+}
+
+/* Widens a word of each of two rows, and says where the next ones go. */
+HIL_INLINE uint32_t *hil_dsp_widen_two_words(const int8_t *a, const int8_t *b, uint32_t *to) {
+#if HIL_DSP_ASSEMBLY
+    /* Distances that the compiler knows are part of the loads. */
+    __asm__ volatile("ldr r4, %1\n\t"
+                     "ldr r5, %2\n\t"
+                     "sxtb16 r6, r4, ror #8\n\t"
+                     "sxtb16 r8, r5, ror #8\n\t"
+                     "sxtb16 r4, r4\n\t"
+                     "sxtb16 r5, r5\n\t"
+                     "stmia %0!, {r4, r5, r6, r8}"
+                     : "+r"(to)
+                     : "m"(*(const struct hil_dsp_bytes *)a), "m"(*(const struct hil_dsp_bytes *)b)
+                     : "r4", "r5", "r6", "r8", "memory");
+    return to;
+#else
+    hil_dsp_widen_two_rows(a, b, 4, to);
+    return to + 4;
+#endif
 }
 
 #endif
