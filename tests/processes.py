@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import psutil
 
-from hilc.references import tflm_child
+from hilc.references import child as reference_child
 
 
 def children() -> set[int]:
@@ -17,7 +17,7 @@ def children() -> set[int]:
     found = set()
     for child in psutil.Process().children(recursive=True):
         try:
-            shared = tflm_child.__file__ in child.cmdline()
+            shared = reference_child.__file__ in child.cmdline()
         except psutil.NoSuchProcess:
             continue
         if not shared:

@@ -155,7 +155,7 @@ def test_which_package_serves_a_reference(
     graph = load_model(data)
     loaded = []
     monkeypatch.setattr(
-        tflite_runtime, "_load_runtime", lambda package, model: loaded.append(package)
+        tflite_runtime, "_LoadedModel", lambda package, model: loaded.append(package)
     )
     # There is nothing that it could run.
     monkeypatch.setattr(tflite_runtime.TfliteRuntime, "_require_types", lambda *_: None)

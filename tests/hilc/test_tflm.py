@@ -34,8 +34,8 @@ Y = [[-19, -1, 1, 17]]
 
 def _process() -> int:
     """The id of TFLM's process."""
-    assert reference._process is not None
-    return reference._process._child.pid
+    process = reference._PROCESS.running()
+    return process._child.pid
 
 
 @pytest.mark.parametrize("name", INT8_MODELS)
@@ -101,7 +101,7 @@ def test_the_arena_grows_until_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     model = TflmModel(_sum())
     os.kill(_process(), signal.SIGSTOP)
-    monkeypatch.setattr(reference, "_RUN_LIMIT_S", 0.2)
+    monkeypatch.setattr(reference, "RUN_LIMIT_S", 0.2)
     with pytest.raises(ModelError, match="it takes too long"):
         model.run([X], [1])
     monkeypatch.undo()
@@ -123,9 +123,9 @@ def test_an_operator_that_it_lacks_is_named(capfd: pytest.CaptureFixture[str]) -
 
 @pytest.fixture
 def without_process() -> Iterator[None]:
-    reference._end()
+    reference._PROCESS._end()
     yield
-    reference._end()
+    reference._PROCESS._end()
 
 
 def test_a_package_that_does_not_start(

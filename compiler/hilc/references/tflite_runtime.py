@@ -1,10 +1,11 @@
-"""Releases of TensorFlow Lite's runtime with its reference kernels, in this process."""
+"""Releases of TensorFlow Lite's runtime with its reference kernels, in a process of their own."""
 
 from __future__ import annotations
 
-import importlib
 import re
+import weakref
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,19 @@ from hilc.interpreter import check_inputs
 from hilc.ir import Array, Graph
 from hilc.ops.unary import host_function_matters
 from hilc.references.file import ModelFile
+from hilc.references.process import (
+    LOAD_LIMIT_S,
+    RUN_LIMIT_S,
+    Process,
+    Refused,
+    SharedProcess,
+    arrays_of,
+    described,
+)
 
 #: What operators say to types that they do not take; of zeros they say other things, too.
 _OF_TYPES = re.compile(r"not supported|supported currently|only supports|unsupported", re.I)
+_ADDRESS_SPACE = 8 << 30
 
 
 class TfliteRuntime:
@@ -30,37 +41,84 @@ class TfliteRuntime:
         self.name = name
         self.description = self._file.describe(f"{name}: {package} {version}, BUILTIN_REF")
         self._graph = graph
-        self._runtime = _load_runtime(package, self._file.data)
-        self._require_types(package)
+        self._loaded = _LoadedModel(package, self._file.data)
+        self._require_types()
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         check_inputs(self._graph, inputs)
-        for name, array in inputs.items():
-            # asarray: ascontiguousarray gives a scalar a dimension.
-            self._runtime.set_tensor(self._file.indices[name], np.asarray(array, order="C"))
-        self._runtime.invoke()
-        return self._file.named([self._value(index) for index in self._file.indices.values()])
+        try:
+            return self._file.named(self._run(inputs))
+        except Refused as error:
+            raise self._loaded.refusal(error) from None
 
-    def _require_types(self, package: str) -> None:
-        """Raise now where an operator rejects its types only when it runs."""
+    def _run(self, inputs: Mapping[str, Array]) -> list[Array | None]:
+        indices = self._file.indices
+        given = {indices[name]: array for name, array in inputs.items()}
+        return self._loaded.run(given, list(indices.values()))
+
+    def _require_types(self) -> None:
+        """Raise now where an operator rejects its types only when it runs, or ends the process."""
         tensors = [self._graph.tensors[name] for name in self._graph.inputs]
         try:
-            self.run_all({x.name: np.zeros(x.shape, x.dtype) for x in tensors})
-        except RuntimeError as error:
-            if _OF_TYPES.search(str(error)):
-                raise _refusal(package, error) from error
+            self._run({x.name: np.zeros(x.shape, x.dtype) for x in tensors})
+        except Refused as error:
+            if error.has_ended or _OF_TYPES.search(str(error)):
+                raise self._loaded.refusal(error) from None
         self.reset_state()
 
-    def _value(self, index: int) -> Array | None:
-        """Return a tensor's value; None for what a loop leaves and nobody reads, which is gone."""
-        try:
-            value: Array = self._runtime.get_tensor(index)
-        except ValueError:
-            return None
-        return value
-
     def reset_state(self) -> None:
-        self._runtime.reset_all_variables()
+        self._loaded.reset()
+
+
+class _LoadedModel:
+    """A model in the process of a package; loaded again where another model ended that."""
+
+    def __init__(self, package: str, model: bytes) -> None:
+        self._package = package
+        self._model = model
+        self._process = _process_of(package)
+        self._key = self._process.new_key()
+        self._loaded_in: Process | None = None
+        try:
+            self._ask({"do": "reset"})
+        except Refused as error:
+            raise self.refusal(error) from None
+        weakref.finalize(self, self._process.drop, self._key)
+
+    def run(self, inputs: Mapping[int, Array], tensors: list[int]) -> list[Array | None]:
+        """Return tensors after a run, by their indices in the file; None for those without a value.
+
+        Raise Refused with what the runtime says.
+        """
+        heads, data = described(list(inputs.values()))
+        request = {"do": "run", "at": list(inputs), "inputs": heads, "tensors": tensors}
+        answer, data = self._ask(request, data)
+        return arrays_of(answer["arrays"], data)
+
+    def reset(self) -> None:
+        """Reset all variables."""
+        self._ask({"do": "reset"})
+
+    def refusal(self, error: Refused) -> ModelError:
+        """Return the error that tells what the runtime said."""
+        return ModelError(
+            f"{self._package} cannot run this model: {error}", "choose the reference hilc"
+        )
+
+    def _ask(self, request: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        with self._process.lock:
+            process = self._process.running()
+            if process is not self._loaded_in:
+                load = {"do": "load", "model": self._key}
+                process.ask(load, self._model, LOAD_LIMIT_S)
+                self._loaded_in = process
+            return process.ask({**request, "model": self._key}, payload, RUN_LIMIT_S)
+
+
+@cache
+def _process_of(package: str) -> SharedProcess:
+    remedy = "install it again, or choose the reference hilc"
+    return SharedProcess(package.replace("-", "_"), _ADDRESS_SPACE, package, remedy)
 
 
 def _require_same_functions(name: str, graph: Graph) -> None:
@@ -76,32 +134,3 @@ def _require_same_functions(name: str, graph: Graph) -> None:
             f"the C library's {function} rounds unlike that of glibc 2.28 to 2.40",
             "choose the reference hilc, or compare on x86-64 Linux with such a glibc",
         )
-
-
-def _load_runtime(package: str, model: bytes) -> Any:
-    try:
-        module = importlib.import_module(f"{package.replace('-', '_')}.interpreter")
-    except ImportError as error:
-        raise InputError(
-            f"the installed {package} cannot be imported: {error}",
-            "install it again, or choose the reference hilc",
-        ) from error
-    try:
-        runtime = module.Interpreter(
-            model_content=model,
-            num_threads=1,
-            experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF,
-            # Otherwise tensors share memory, and only the outputs survive a run.
-            experimental_preserve_all_tensors=True,
-        )
-        runtime.allocate_tensors()
-    except (ValueError, RuntimeError) as error:
-        raise _refusal(package, error) from error
-    return runtime
-
-
-def _refusal(package: str, error: Exception) -> ModelError:
-    return ModelError(
-        f"{package} cannot run this model: {' '.join(str(error).split())}",
-        "choose the reference hilc",
-    )

@@ -1,0 +1,253 @@
+"""The processes that run references of TensorFlow: C++ that trusts its model.
+
+All models of a reference share one (:mod:`hilc.references.child`). It is started for the first
+model, and again after a model ended it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from hilc.errors import InputError
+from hilc.ir import Array
+from hilc.references.child import HEAD, write_message
+from hilc.support.process import kill_group, start
+
+_START_LIMIT_S = 30.0
+#: For loading a model, and for one run.
+LOAD_LIMIT_S, RUN_LIMIT_S = 60.0, 300.0
+_END_LIMIT_S = 2.0
+#: glibc takes fresh pages, which are zero, for allocations from this size on.
+_FRESH_BYTES = 1 << 20
+
+
+class Refused(Exception):
+    """The runtime rejected a request, or its process ended; the text is what it says."""
+
+    def __init__(self, said: str, *, has_ended: bool = False) -> None:
+        super().__init__(said)
+        #: The process is gone, with all of its models.
+        self.has_ended = has_ended
+
+
+class Process:
+    """A running :mod:`hilc.references.child`; ``words`` are its arguments."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.has_ended = False
+        self._owner = os.getpid()
+        self._link, theirs = socket.socketpair()
+        self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        # Append mode: after the file is truncated, new output begins at its start.
+        fcntl.fcntl(self._printed, fcntl.F_SETFL, os.O_APPEND | os.O_RDWR)
+        child = Path(__file__).with_name("child.py")
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            "PYTHONSAFEPATH": "",
+            # One thread per core would exceed the limited address space.
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+            # TFLM assumes zeros in the arena, as new pages contain.
+            "MALLOC_MMAP_THRESHOLD_": str(_FRESH_BYTES),
+        }
+        try:
+            with theirs:
+                self._child: subprocess.Popen[Any] = start(
+                    [sys.executable, str(child), *words],
+                    stdin=theirs,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._printed,
+                    env=environment,
+                )
+        except BaseException:
+            self._link.close()
+            self._printed.close()
+            raise
+        self._read(time.monotonic() + _START_LIMIT_S)
+
+    def is_mine(self) -> bool:
+        """Whether this process started it, instead of a parent before a fork."""
+        return self._owner == os.getpid()
+
+    def ask(
+        self, request: dict[str, Any], payload: bytes, limit_s: float
+    ) -> tuple[dict[str, Any], bytes]:
+        """Return the answer to a request; raise if the process has ended."""
+        deadline = time.monotonic() + limit_s
+        self._printed.truncate(0)
+        try:
+            self._link.settimeout(limit_s)
+            write_message(self._link, request, payload)
+        except OSError:
+            pass  # reading the answer raises the reason
+        answer, data = self._read(deadline)
+        if "error" in answer:
+            raise Refused(self._with_printed(answer["error"]))
+        return answer, data
+
+    def printed(self) -> str:
+        """Return the runtime's output since the last request."""
+        self._printed.seek(0)
+        return self._printed.read().decode(errors="replace")
+
+    def end(self) -> None:
+        """End the process; do nothing if it has ended."""
+        if self.has_ended:
+            return
+        self.has_ended = True
+        self._link.close()
+        if self.is_mine():
+            with suppress(subprocess.TimeoutExpired):
+                self._child.wait(_END_LIMIT_S)
+            kill_group(self._child, signal.SIGKILL)
+            self._child.wait()
+        self._printed.close()
+
+    def _read(self, deadline: float) -> tuple[dict[str, Any], bytes]:
+        try:
+            text, data = HEAD.unpack(self._exactly(HEAD.size, deadline))
+            answer: dict[str, Any] = json.loads(self._exactly(text, deadline))
+            return answer, bytes(self._exactly(data, deadline))
+        except TimeoutError:
+            self._kill()
+            raise Refused(self._last_words("it takes too long"), has_ended=True) from None
+        except OSError:
+            self._kill()
+            words = self._last_words(_end_of(self._child.returncode))
+            raise Refused(words, has_ended=True) from None
+        except BaseException:
+            # Interrupted: the pending answer would be taken for the next request's.
+            self._kill()
+            self._last_words("")
+            raise
+
+    def _exactly(self, count: int, deadline: float) -> bytearray:
+        parts = bytearray()
+        while len(parts) < count:
+            self._link.settimeout(max(deadline - time.monotonic(), 0.001))
+            part = self._link.recv(min(count - len(parts), 1 << 20))
+            if not part:
+                raise ConnectionResetError
+            parts += part
+        return parts
+
+    def _kill(self) -> None:
+        # The exit status of a process that ends by itself is reported.
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(0.0 if sys.exc_info()[0] is TimeoutError else _END_LIMIT_S)
+        kill_group(self._child, signal.SIGKILL)
+        self._child.wait()
+
+    def _last_words(self, reason: str) -> str:
+        text = self._with_printed(reason)
+        self.end()
+        return text
+
+    def _with_printed(self, reason: str) -> str:
+        lines = [" ".join(line.split()) for line in self.printed().splitlines()]
+        shown = [line for line in lines if line][-3:]
+        return f"{reason}: {'; '.join(shown)}" if shown else reason
+
+
+def _end_of(status: int | None) -> str:
+    if status is not None and status < 0:
+        return f"it ended by {signal.Signals(-status).name}"
+    return f"it ended with status {status}"
+
+
+class SharedProcess:
+    """The one process of a runtime, for all models.
+
+    ``package`` is what it imports, ``remedy`` what to do where that does not start, and
+    ``address_space`` the bytes that it may take.
+    """
+
+    def __init__(self, runtime: str, address_space: int, package: str, remedy: str) -> None:
+        #: Reentrant: a finalizer may run while a request is being made, in the same thread.
+        self.lock = threading.RLock()
+        self._words = (str(address_space), runtime)
+        self._package, self._remedy = package, remedy
+        self._process: Process | None = None
+        self._keys = itertools.count()
+        self._to_drop: list[int] = []
+        atexit.register(self._end)
+
+    def new_key(self) -> int:
+        """Return the number of another model."""
+        return next(self._keys)
+
+    def has(self, process: Process | None) -> bool:
+        """Whether this is the process, and runs still: models that it loaded are there."""
+        return process is self._process and self._is_running()
+
+    def running(self) -> Process:
+        """Return the process; start it if there is none."""
+        if not self._is_running():
+            self._end()
+            try:
+                self._process = Process(self._words)
+            except Refused as error:
+                raise InputError(
+                    f"the installed {self._package} does not start: {error}", self._remedy
+                ) from None
+            self._to_drop.clear()
+        assert self._process is not None
+        while self._to_drop:
+            drop = {"do": "drop", "model": self._to_drop.pop()}
+            self._process.ask(drop, b"", LOAD_LIMIT_S)
+        return self._process
+
+    def drop(self, key: int) -> None:
+        """Free a model later: a finalizer may run during a request."""
+        self._to_drop.append(key)
+
+    def _is_running(self) -> bool:
+        process = self._process
+        return process is not None and not process.has_ended and process.is_mine()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+
+def described(arrays: Sequence[Array]) -> tuple[list[Any], bytes]:
+    """Return the types and shapes of arrays, and their bytes: what a request has of them."""
+    # asarray: ascontiguousarray gives a scalar a dimension.
+    ordered = [np.asarray(array, order="C") for array in arrays]
+    heads = [[array.dtype.name, array.shape] for array in ordered]
+    return heads, b"".join(array.tobytes() for array in ordered)
+
+
+def arrays_of(heads: Sequence[Any], data: bytes) -> list[Array | None]:
+    """Return the arrays of an answer; None for those that the runtime has no value of."""
+    values: list[Array | None] = []
+    place = 0
+    for head in heads:
+        if head is None:
+            values.append(None)
+            continue
+        dtype, shape = np.dtype(head[0]), head[1]
+        array = np.frombuffer(data, dtype, prod(shape), place).reshape(shape).copy()
+        values.append(array)
+        place += array.nbytes
+    return values
