@@ -42,6 +42,7 @@ class Results:
     def __init__(self, path: Path, fresh: bool) -> None:
         self._path = path
         self._lock = Lock()
+        self._places: dict[str, int] = {}
         known = path.is_file() and not fresh
         self.steps: dict[str, Result] = json.loads(path.read_text())["steps"] if known else {}
 
@@ -50,9 +51,15 @@ class Results:
         with self._lock:
             return next((r for r in self.steps.values() if r["ok"] and r.get("key") == key), None)
 
+    def expect(self, names: Sequence[str]) -> None:
+        """Keep the results of these steps in this order, whichever ends first: pages have it."""
+        self._places = {name: place for place, name in enumerate(names)}
+
     def add(self, name: str, result: Result) -> None:
         with self._lock:
             self.steps[name] = result
+            steps = self.steps.items()
+            self.steps = dict(sorted(steps, key=lambda step: self._places.get(step[0], -1)))
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(json.dumps({"steps": self.steps}, indent=2) + "\n")
 
@@ -71,6 +78,7 @@ def run_step(step: Step, results: Results) -> Result:
 
 def run_steps(steps: Sequence[Step], results: Results, jobs: int, unit: str) -> dict[str, Result]:
     """Return the results of ``steps`` by name, ``jobs`` of them at a time."""
+    results.expect([step.name for step in steps])
     with ThreadPoolExecutor(jobs) as pool:
         outcomes = pool.map(lambda step: run_step(step, results), steps)
         bar = tqdm(outcomes, total=len(steps), unit=unit, disable=None)

@@ -4,6 +4,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 figures: Any = importlib.import_module("figures")
+steps: Any = importlib.import_module("steps")
 OTHERS = figures.baselines()
 
 
@@ -169,3 +171,21 @@ def test_a_document_has_the_marks(path: Path, mark: str) -> None:
     begin, end = (f"<!-- {mark}:{side} -->" for side in ("begin", "end"))
     assert text.count(begin) == text.count(end) == 1
     assert text.index(begin) < text.index(end)
+
+
+def test_results_stand_in_the_order_of_the_steps(tmp_path: Path) -> None:
+    """Of steps side by side, the one that ends first came first, and with it its column."""
+    file = tmp_path / "results.json"
+    quick_ended = Event()
+
+    def quick() -> dict[str, Any]:
+        quick_ended.set()
+        return {"ok": True}
+
+    results = steps.Results(file, fresh=False)
+    results.add("earlier", {"ok": True})
+    slow = steps.Step("slow", lambda: {"ok": quick_ended.wait(20)})
+    named = [slow, steps.Step("quick", quick)]
+    done = steps.run_steps(named, results, 2, "step")
+    assert [result["ok"] for result in done.values()] == [True, True]
+    assert [*json.loads(file.read_text())["steps"]] == ["earlier", "slow", "quick"]
