@@ -638,7 +638,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         config.workeroutput[_RESULTS] = own.results
     elif own.results:
         import hil
-        from hil.support.visible import command_text
+        from hil.verify.provenance import command_text
 
         words = [str(word) for word in config.invocation_params.args]
         hil.report(*own.results, output=path, command=command_text(["pytest", *words]))

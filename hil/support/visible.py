@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterable
-
-from hilc.support.jsondata import shown_argument
 
 #: Group 1: colours of a terminal. Otherwise: control characters except line feed and tab, and marks
 #: of text direction, which could hide or change text where it is shown.
@@ -18,11 +14,6 @@ _OBEYED = re.compile(
 def visible(text: str, *, colours: bool = True) -> str:
     """Return ``text`` with control characters escaped; ``colours`` of a terminal stay, or go."""
     return _OBEYED.sub(lambda match: _shown(match, colours), text)
-
-
-def command_text(words: Iterable[str]) -> str:
-    """Return a command as it may be typed again, but for arguments that are no text."""
-    return shown_argument(shlex.join(words))
 
 
 def _shown(match: re.Match[str], colours: bool) -> str:

@@ -31,10 +31,10 @@ from hil.firmware.build import Firmware
 from hil.firmware.toolchain import compiler_version, program_version
 from hil.support.cache import digest
 from hil.support.qemu import program
-from hil.support.visible import command_text
 from hil.verify.samples import Sample
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.frontends.readers import reader_of
+from hilc.support.jsondata import shown_argument
 from hilc.support.process import run
 
 #: Time limit of git, whose answer is worth a moment only.
@@ -86,6 +86,11 @@ class Provenance:
             "versions": dict(self.versions),
             "command": self.command,
         }
+
+
+def command_text(words: Iterable[str]) -> str:
+    """Return a command as it may be typed again, but for arguments that are no text."""
+    return shown_argument(shlex.join(words))
 
 
 def provenance(

@@ -360,14 +360,21 @@ def test_an_end_ends_the_processes(models: Path, number: signal.Signals) -> None
     deadline = time.monotonic() + 60
 
     def names() -> list[str]:
-        return [child.name() for child in parent.children(recursive=True)]
+        found = []
+        for child in parent.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # it ended just now
+                found.append(child.name())
+        return found
 
-    while not any("qemu" in name for name in names()):
-        assert time.monotonic() < deadline, names()
-        time.sleep(0.05)
-    children = parent.children(recursive=True)
-    process.send_signal(number)
-    assert process.wait(timeout=30) == 128 + number
+    try:
+        while not any("qemu" in name for name in names()):
+            assert time.monotonic() < deadline, names()
+            time.sleep(0.05)
+        children = parent.children(recursive=True)
+        process.send_signal(number)
+        assert process.wait(timeout=30) == 128 + number
+    finally:
+        process.kill()
     gone, alive = psutil.wait_procs(children, timeout=10)
     assert (len(gone), alive) == (len(children), [])
 

@@ -39,7 +39,7 @@ TEMPORARY = {
     ("compiler/hilc/support/temporary.py", "tempfile.TemporaryDirectory"),
     ("compiler/hilc/support/temporary.py", "tempfile.gettempdir"),
     ("hil/support/process.py", "tempfile.TemporaryFile"),
-    ("compiler/hilc/references/tflm.py", "tempfile.TemporaryFile"),
+    ("compiler/hilc/references/process.py", "tempfile.TemporaryFile"),
     ("hil/cli/__init__.py", "tempfile.gettempdir"),
 }
 #: Sockets that others can reach: where they are bound to anything but a literal loopback address.

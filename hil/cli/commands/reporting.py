@@ -29,7 +29,7 @@ from hil.firmware.sources import explain_models, parse_sources
 from hil.page.page import Page, check_installed, is_unchanged, make_page, now
 from hil.page.plan_json import plan_json
 from hil.page.results import VERSION, Result, merged, read_results, results_in, runs_of
-from hil.support.visible import command_text
+from hil.verify.provenance import command_text
 from hilc.artifact.library import Module
 from hilc.frontends import load_model
 from hilc.ir import Rounding

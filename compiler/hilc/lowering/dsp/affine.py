@@ -69,7 +69,7 @@ class Affine:
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:
-        """What 256 times the sums start from."""
+        """Return what 256 times the sums start from."""
         return 256 * self.bias + self.fractions
 
     @property
