@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -98,7 +97,7 @@ _ERROR_LINE = re.compile(
 _NO_ROOM = re.compile(
     r"No space left on device|Disk quota exceeded|File too large|File size limit exceeded"
 )
-#: A disk with fewer free bytes counts as full.
+#: A disk that does not take so many bytes counts as full.
 _LEAST_ROOM = 64 * 1024
 _MISSING_HEADER = re.compile(r"fatal error: ([\w./+-]+): No such file")
 _MISSING_FUNCTION = re.compile(r"undefined reference to [`'](\w+)'")
@@ -552,13 +551,27 @@ def _remedy(log: str) -> str:
 def _check_room(folder: Path, text: str, *, is_cached: bool) -> None:
     """Raise if the disk is full, which tools report imprecisely or not at all."""
     place = next((line.strip() for line in text.splitlines() if _NO_ROOM.search(line)), None)
-    if place is None and (free := shutil.disk_usage(folder).free) < _LEAST_ROOM:
-        place = f"{free} bytes are left"
+    if place is None:
+        place = _why_unwritable(folder)
     if place is not None:
         raise BuildError(
             f"there is no room to build in {folder}: {place}",
             f"free some space there, or {_other_place(is_cached)}",
         )
+
+
+def _why_unwritable(folder: Path) -> str | None:
+    """Return why as much as a build's smallest files cannot be written, None where it can be.
+
+    CMake names what it cannot write, not the reason; with quotas, or without inodes, a disk has
+    bytes left.
+    """
+    try:
+        with _temporary(folder / "build" / _TEMPORARY) as place:
+            (place / "room").write_bytes(bytes(_LEAST_ROOM))
+    except OSError as error:
+        return str(error.strerror)
+    return None
 
 
 # -- sizes -------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Any
 import models
 import pytest
 from campaigns import sampled
+from processes import file_size_limit
 from small_models import convolutions, moves
 from tflite_builder import ModelBuilder
 from tiny_library import tiny_library
@@ -680,3 +681,15 @@ def test_code_for_another_core_is_refused_from_python_too() -> None:
     with refused as caught, hil.open("microbit", library):
         pass
     assert "compile the model file again" in caught.value.hint
+
+
+def test_a_full_disk_is_told_where_cmake_does_not(tmp_path: Path) -> None:
+    """It names what it cannot write, and not why."""
+    told = "CMake Error: Unable to open check cache file for write. cmake.check_cache\n"
+    build_module._check_room(tmp_path, told, is_cached=True)
+    with file_size_limit(1000), pytest.raises(BuildError) as refused:
+        build_module._check_room(tmp_path, told, is_cached=True)
+    assert refused.value.fact == f"there is no room to build in {tmp_path}: File too large"
+    assert refused.value.hint is not None
+    assert "free some space there" in refused.value.hint
+    assert not [*(tmp_path / "build").iterdir()]
