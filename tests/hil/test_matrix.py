@@ -350,7 +350,8 @@ def test_the_only_combination_is_repeated_and_skipped_too(
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.full)]
+    "number",
+    [signal.SIGTERM, signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.full)],
 )
 def test_an_end_ends_the_processes(models: Path, number: signal.Signals) -> None:
     words = ["verify", str(models / "one.tflite"), "--board=native", "--board=mps2-an386"]
@@ -372,7 +373,8 @@ def test_an_end_ends_the_processes(models: Path, number: signal.Signals) -> None
             time.sleep(0.05)
         children = parent.children(recursive=True)
         process.send_signal(number)
-        assert process.wait(timeout=30) == 128 + number
+        is_killed = number == signal.SIGKILL
+        assert process.wait(timeout=30) == (-number if is_killed else 128 + number)
     finally:
         process.kill()
     gone, alive = psutil.wait_procs(children, timeout=10)

@@ -24,6 +24,7 @@ from hil.board import board_names, load_board
 from hil.cli.reports import Outcome
 from hil.errors import DeviceError, InputError
 from hil.lab.selector import parse_selector
+from hilc.support.process import start
 
 #: Stands for every board that QEMU emulates on this machine.
 EMULATED = "emulated"
@@ -196,7 +197,7 @@ class Processes:
         one = combination.arguments(self._args)
         one.failed_places = tuple(failed)
         prog, one.parser = one.parser.prog, None
-        process = subprocess.Popen(
+        process = start(
             [sys.executable, "-m", _WORKER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
