@@ -48,6 +48,12 @@ def _layers(model: bytes, cpu: str = "cortex-m4", **options: Any) -> tuple[Layer
     return hilc.compile(model, cpu=cpu, name="net", **options).modules[0].layers
 
 
+@pytest.fixture(autouse=True)
+def _own_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cores that a test adds are known to the rest of the process otherwise."""
+    monkeypatch.setattr("hilc.target.cores._ADDED", {})
+
+
 def _work(model: bytes) -> Work:
     (layer,) = _layers(model)
     assert layer.work is not None
