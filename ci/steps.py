@@ -52,14 +52,19 @@ class Results:
             return next((r for r in self.steps.values() if r["ok"] and r.get("key") == key), None)
 
     def expect(self, names: Sequence[str]) -> None:
-        """Keep the results of these steps in this order, whichever ends first: pages have it."""
-        self._places = {name: place for place, name in enumerate(names)}
+        """Keep the results of these steps in this order, whichever ends first: pages have it.
+
+        Those that are known stay where they are: a run of a few renews these alone.
+        """
+        ordered = dict.fromkeys((*self.steps, *names))
+        self._places = {name: place for place, name in enumerate(ordered)}
 
     def add(self, name: str, result: Result) -> None:
         with self._lock:
             self.steps[name] = result
+            last = len(self._places)
             steps = self.steps.items()
-            self.steps = dict(sorted(steps, key=lambda step: self._places.get(step[0], -1)))
+            self.steps = dict(sorted(steps, key=lambda step: self._places.get(step[0], last)))
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(json.dumps({"steps": self.steps}, indent=2) + "\n")
 

@@ -189,3 +189,6 @@ def test_results_stand_in_the_order_of_the_steps(tmp_path: Path) -> None:
     done = steps.run_steps(named, results, 2, "step")
     assert [result["ok"] for result in done.values()] == [True, True]
     assert [*json.loads(file.read_text())["steps"]] == ["earlier", "slow", "quick"]
+    again = steps.Results(file, fresh=False)
+    steps.run_steps([slow], again, 1, "step")
+    assert [*json.loads(file.read_text())["steps"]] == ["earlier", "slow", "quick"]
