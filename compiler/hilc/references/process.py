@@ -195,13 +195,10 @@ class SharedProcess:
         """Return the number of another model."""
         return next(self._keys)
 
-    def has(self, process: Process | None) -> bool:
-        """Whether this is the process, and runs still: models that it loaded are there."""
-        return process is self._process and self._is_running()
-
     def running(self) -> Process:
-        """Return the process; start it if there is none."""
-        if not self._is_running():
+        """Return the process, with the models that it loaded; start it if there is none."""
+        process = self._process
+        if process is None or process.has_ended or not process.is_mine():
             self._end()
             try:
                 self._process = Process(self._words)
@@ -219,10 +216,6 @@ class SharedProcess:
     def drop(self, key: int) -> None:
         """Free a model later: a finalizer may run during a request."""
         self._to_drop.append(key)
-
-    def _is_running(self) -> bool:
-        process = self._process
-        return process is not None and not process.has_ended and process.is_mine()
 
     def _end(self) -> None:
         if self._process is not None:

@@ -114,7 +114,7 @@ class TflmModel:
         self, request: dict[str, Any], payload: bytes, limit_s: float
     ) -> tuple[dict[str, Any], bytes]:
         with _PROCESS.lock:
-            if not _PROCESS.has(self._loaded_in):
+            if _PROCESS.running() is not self._loaded_in:
                 self._load()
             assert self._loaded_in is not None
             try:
