@@ -58,6 +58,7 @@ from hilc.support.outputs import (
     cannot_write,
     check_folder,
     check_place,
+    is_unwritable,
     looks_like_a_file,
     update_folder,
     write_file,
@@ -561,7 +562,7 @@ def _check_room(folder: Path, text: str, *, is_cached: bool) -> None:
 
 
 def _why_unwritable(folder: Path) -> str | None:
-    """Return why as much as a build's smallest files cannot be written, None where it can be.
+    """Return why as much as a build's smallest files has no room, None where it has.
 
     CMake names what it cannot write, not the reason; with quotas, or without inodes, a disk has
     bytes left.
@@ -570,7 +571,8 @@ def _why_unwritable(folder: Path) -> str | None:
         with _temporary(folder / "build" / _TEMPORARY) as place:
             (place / "room").write_bytes(bytes(_LEAST_ROOM))
     except OSError as error:
-        return str(error.strerror)
+        if is_unwritable(error):
+            return str(error.strerror)
     return None
 
 
