@@ -81,7 +81,7 @@ def test_channels_with_shifts_of_their_own():
     """Or with sums that start from a fraction."""
     layers = uneven_layers(np.random.default_rng(20), 12)
     calls = [call for layer in layers for call in family_calls(layer, DSP)]
-    pairs = [call.fields for call in calls if "pairs" in call.kernel.name]
+    pairs: list[Any] = [call.fields for call in calls if "pairs" in call.kernel.name]
     assert sum(fields["shift"] == 0 for fields in pairs) > 4
     squares = [f for f in pairs if f["shift"] and not f["signs"] and f["wide"] and f["group"] == 2]
     assert sum(bool((f["stream"][:: 6 + 4 * f["units"]] % 256).any()) for f in squares) > 4

@@ -245,10 +245,10 @@ def test_fractions_place_lines_where_a_sum_is_less_than_a_unit_of_the_addend() -
     first = sums[0] + np.array([np.searchsorted(row, affine._LEVELS) for row in clamped])
     first = np.clip(first, low[:, np.newaxis], high[:, np.newaxis] + 1)
     exact, shifts = np.rint(real * 2.0 ** (24 + shift)).astype(np.int64), np.full(channels, shift)
-    arrays = (first, low, high, shifts, exact)
     found = 0
     for channel in range(channels):
-        part = [array[channel : channel + 1] for array in arrays]
+        own = slice(channel, channel + 1)
+        part = (first[own], low[own], high[own], shifts[own], exact[own])
         finer = affine._finer_lines(*part)
         if finer is None or affine._lines(*part, np.zeros(1, np.int64)) is not None:
             continue

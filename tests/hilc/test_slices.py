@@ -41,8 +41,8 @@ def _blocks(stride: int, padding: str, size: int = 3) -> Graph:
     return builder.graph(builder.add(x, builder.conv(y, 5, 1)))
 
 
-def _group(graph: Graph, **how: int) -> Group:
-    return Group(tuple(node.name for node in graph.nodes), **how)
+def _group(graph: Graph, rows: int = 1, sliced: int = 0) -> Group:
+    return Group(tuple(node.name for node in graph.nodes), rows, sliced=sliced)
 
 
 def _input(graph: Graph, seed: int = 0) -> dict[str, Array]:
@@ -51,8 +51,8 @@ def _input(graph: Graph, seed: int = 0) -> dict[str, Array]:
     return {name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8)}
 
 
-def _fused(graph: Graph, cpu: str, **how: int) -> FusedCall:
-    return fuse(graph, _group(graph, **how), get_cpu(cpu))
+def _fused(graph: Graph, cpu: str, sliced: int) -> FusedCall:
+    return fuse(graph, _group(graph, sliced=sliced), get_cpu(cpu))
 
 
 WAYS = [(1, "SAME", 3), (2, "SAME", 3), (1, "VALID", 3), (2, "VALID", 5), (3, "SAME", 5)]

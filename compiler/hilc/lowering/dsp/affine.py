@@ -176,7 +176,7 @@ def _finer_lines(
     for channel in range(len(exact)):
         part = slice(channel, channel + 1)
         arrays = (first[part], lowest[part], highest[part], shifts[part], exact[part])
-        tried = ((_lines(*arrays, none, fraction), fraction) for fraction in _FRACTIONS)
+        tried = ((_lines(*arrays, none, fraction=fraction), fraction) for fraction in _FRACTIONS)
         line = next(((*found, fraction) for found, fraction in tried if found is not None), None)
         if line is None:
             return None
@@ -196,6 +196,7 @@ def _lines(
     shifts: npt.NDArray[np.int64],
     exact: npt.NDArray[np.int64],
     corrections: npt.NDArray[np.int64],
+    *,
     fraction: int = 0,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
     """Return a multiplier near ``exact`` and an addend for each channel; None where one has none.
