@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from hil.export.package import About, Package
     from hilc.target import Cpu
 
-#: Modules of the built-in formats, in the order in which they are listed.
-_BUILT_IN = ("cmake", "zephyr", "arduino", "cmsis_pack", "platformio", "esp_idf")
+#: The built-in formats, each of a module, in the order in which they are listed.
+_BUILT_IN = ("cmake", "zephyr", "arduino", "cmsis-pack", "platformio", "esp-idf")
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,16 @@ def register_export(export: ExportFormat) -> None:
 
 def load_built_in() -> None:
     """Import the built-in formats, which take their names before plugins do."""
-    for module in _BUILT_IN:
-        import_module(f"hil.export.formats.{module}")
+    for name in _BUILT_IN:
+        import_module(f"hil.export.formats.{name.replace('-', '_')}")
 
 
 def export_formats() -> tuple[str, ...]:
     """Return the names of all formats, the built-in ones first."""
     load_built_in()
     load_plugins()
-    return tuple(_FORMATS)
+    # Another module may have imported one of the built-in formats before the others.
+    return (*_BUILT_IN, *(name for name in _FORMATS if name not in _BUILT_IN))
 
 
 def export_named(name: str) -> ExportFormat:

@@ -592,11 +592,15 @@ def test_a_name_is_taken_once(own_format: Callable[[object], None]) -> None:
         own_format({})
 
 
-def test_the_help_names_the_formats() -> None:
+def test_the_help_names_the_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are registered, in their order; what the help lists is not computed."""
     commands = build_parser()._commands
     assert commands is not None
     export = commands.choices["export"]
     told = next(a.help for a in export._actions if a.dest == "export_format")
     assert told == f"{', '.join(FORMATS)}, or a plugin's"
+    assert export_registry.export_formats()[: len(FORMATS)] == FORMATS
+    # Whichever of their modules was imported first.
+    other_way_round = dict(reversed(export_registry._FORMATS.items()))
+    monkeypatch.setattr(export_registry, "_FORMATS", other_way_round)
     assert export_registry.export_formats()[: len(FORMATS)] == FORMATS

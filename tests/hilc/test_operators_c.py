@@ -447,7 +447,7 @@ def _with_external(api: str, managed: bool = True) -> Graph:
 
 
 @pytest.fixture(scope="module", params=VARIANTS, ids="-".join)
-def external(
+def built_external(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[_Built, Graph]:
     graph = _with_external(request.param[0])
@@ -457,6 +457,15 @@ def external(
 
 def _events(built: _Built) -> ctypes.Array[ctypes.c_char]:
     return (ctypes.c_char * 200).in_dll(built.code, "events")
+
+
+@pytest.fixture
+def external(built_external: tuple[_Built, Graph]) -> tuple[_Built, Graph]:
+    """The library of external functions, of which none has been called and none fails."""
+    built, _ = built_external
+    ctypes.memset(_events(built), 0, 200)
+    ctypes.c_char.in_dll(built.code, "failing").value = b"\0"
+    return built_external
 
 
 def test_external_functions_are_called_with_everything(external: tuple[_Built, Graph]) -> None:
