@@ -1,10 +1,11 @@
-"""For all tests: what their processes inherit, and which of them are campaigns."""
+"""For all tests: what their processes inherit and leave, and which of them are campaigns."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(word in f"{item.path.name}::{item.name}" for word in RISCV):
             item.add_marker(skip)
+
+
+#: Signals whose handlers commands and campaigns set.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGPROF)
+_BEFORE = pytest.StashKey[dict[str, object]]()
+
+
+def _of_the_process() -> dict[str, object]:
+    """Return what tests of one process share."""
+    handlers = {number.name: signal.getsignal(number) for number in _SIGNALS}
+    return {**handlers, "working directory": os.getcwd()}
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    item.stash[_BEFORE] = _of_the_process()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Fail a test that leaves the process in another state: in another order the next one would."""
+    result = yield
+    now = _of_the_process()
+    left = {name: now[name] for name, before in item.stash[_BEFORE].items() if now[name] != before}
+    if left:
+        pytest.fail(f"the test leaves another state to those after it: {left}", pytrace=False)
+    return result

@@ -600,7 +600,7 @@ def test_terminated_closes_what_is_open(
     def terminated(args: object, console: object) -> int:
         try:
             os.kill(os.getpid(), signal.SIGTERM)
-            # Another thread may take it: the handler then runs when this one does something.
+            # Where nothing handles it, the test fails and does not wait for ever.
             deadline = time.monotonic() + 30
             while time.monotonic() < deadline:
                 time.sleep(0.01)

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,13 +29,16 @@ def _script() -> Any:
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """Return ``ci/torture.py`` with a page and campaigns of this test."""
     module = _script()
     monkeypatch.setattr(module, "KEPT", tmp_path / "kept")
     monkeypatch.setattr(module, "PAGE", tmp_path / "page.md")
     monkeypatch.delenv("TORTURE", raising=False)
-    return module
+    # The program ends with its main, and need not restore it.
+    before = signal.getsignal(signal.SIGTERM)
+    yield module
+    signal.signal(signal.SIGTERM, before)
 
 
 def _campaigns(
@@ -167,17 +170,13 @@ def test_figures_of_one_run_do_not_add_up(
 def test_a_signal_keeps_what_was_counted(
     script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = signal.getsignal(signal.SIGTERM)
     _campaigns(script, monkeypatch, a=_stopped, b=_clean, c=_unstoppable)
-    try:
-        assert script.main(["--add"]) == 0
-        text = script.PAGE.read_text(encoding="utf-8")
-        assert "| line | 7 | 1 |" in text
-        assert "`python ci/torture.py a --seed 1`, stopped before its end: 0 s" in text
-        assert list(script.kept()) == ["a"]  # the others are not begun
-        assert script.main(["c", "a", "--write", "--keep", str(tmp_path / "found")]) == 3
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    assert script.main(["--add"]) == 0
+    text = script.PAGE.read_text(encoding="utf-8")
+    assert "| line | 7 | 1 |" in text
+    assert "`python ci/torture.py a --seed 1`, stopped before its end: 0 s" in text
+    assert list(script.kept()) == ["a"]  # the others are not begun
+    assert script.main(["c", "a", "--write", "--keep", str(tmp_path / "found")]) == 3
     assert "STOPPED c, of which nothing is kept" in capsys.readouterr().err
     assert list(script.kept()) == ["a"]
 
