@@ -51,16 +51,15 @@ HIL_INLINE uint32_t hil_dsp_load_part(const int8_t *from, int32_t count) {
     return word;
 }
 
-/* Two words, of what else may lie there. */
-struct hil_dsp_two_words {
-    uint32_t pairs[2];
-} __attribute__((may_alias));
+/* A word of what else may lie there. */
+typedef uint32_t __attribute__((may_alias)) hil_dsp_word;
 
 /* Stores two words where words are aligned. */
 HIL_INLINE void hil_dsp_store_two(uint32_t first, uint32_t second, void *to) {
 #if HIL_DSP_ASSEMBLY
     /* The compiler stores them one by one. Distances that strd can hold are those of the FPU's. */
-    __asm__("strd %1, %2, %0" : "=Uv"(*(struct hil_dsp_two_words *)to) : "r"(first), "r"(second));
+    hil_dsp_word *const words = (hil_dsp_word *)to;
+    __asm__("strd %2, %3, %0" : "=Uv"(words[0]), "=m"(words[1]) : "r"(first), "r"(second));
 #else
     const uint32_t pairs[2] = {first, second};
     memcpy(to, pairs, sizeof pairs);

@@ -327,33 +327,68 @@ HIL_INLINE void hil_dsp_conv2d_framed(const struct hil_dsp_conv2d_pairs_s8 *p, c
     }
 }
 
-/* The outputs of a row of whole groups of windows, from row y of the image on. */
+/* Rows of windows that are widened without a loop. */
+#define HIL_DSP_BESIDE_ROWS 5
+
+/* The same for windows of which the first begins at a column of a row of the image, below which the
+ * image has all of their rows. */
+HIL_INLINE void hil_dsp_windows_beside(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *row,
+                                       int32_t column, uint32_t *to) {
+    const int32_t step = p->dilation_h * p->in_w * p->in_c;
+#pragma GCC unroll 3
+    for (int32_t i = 0; i < p->group; i++) {
+        const int32_t x = column + i * p->stride_w;
+        const int outside = x < 0 || x + p->filter_w > p->in_w;
+#pragma GCC unroll 5
+        for (int32_t y = 0; y < p->filter_h; y++) {
+            hil_dsp_window_row(p, row + y * step, x * p->in_c, outside, y, to + i);
+        }
+    }
+}
+
+/* The outputs of a row of whole groups of windows, from row y of the image on. Between groups all
+ * registers are in use, so what a turn needs of its own are two numbers. */
 HIL_INLINE void hil_dsp_conv2d_row(const struct hil_dsp_conv2d_pairs_s8 *p,
                                    const struct hil_dsp_pairs_s8 *pairs, const int8_t *in,
                                    int32_t y, int8_t *out, uint32_t *scratch) {
     const struct hil_dsp_window start = {.y = y, .x = 0};
     const int inside =
         p->framed_h > 0 || (hil_dsp_windows_fit(p) && hil_dsp_window_inside(p, start));
-    const int32_t last = p->framed_h > 0 ? INT32_MAX : p->in_w - p->filter_w;
-    const int32_t span = (p->group - 1) * p->stride_w;
-    int32_t x = -p->pad_left;
-    for (int32_t left = p->out_w; left > 0; left -= p->group) {
-        if (inside && x >= 0 && x + span <= last) {
+    /* Pixels from the row's first window to the first that, as a group's, reaches beyond the row.
+     */
+    const int32_t group_w = p->group * p->stride_w;
+    const int32_t all = p->out_w * p->stride_w;
+    const int32_t fitting = p->pad_left + p->in_w - p->filter_w - group_w + p->stride_w + 1;
+    const int32_t most = p->framed_h > 0 || fitting > all ? all : fitting;
+    /* Whether only the last group of a row does: then its place is known to the compiler. */
+    const int beside = p->in_c % 4 != 0 && p->filter_h <= HIL_DSP_BESIDE_ROWS && p->pad_left == 0 &&
+                       most < all && all - most <= group_w;
+    const int8_t *const row = in + y * p->in_w * p->in_c;
+    const int8_t *const begin = row - p->pad_left * p->in_c;
+    const int8_t *const safe = inside ? begin + most * p->in_c : begin;
+    const int8_t *const end = begin + all * p->in_c;
+    for (const int8_t *at = begin;;) {
+        if (at < safe && (p->pad_left == 0 || at >= row)) {
             const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
 #pragma GCC unroll 3
             for (int32_t i = 0; i < p->group; i++) {
-                from[i] = in + (y * p->in_w + x + i * p->stride_w) * p->in_c;
+                from[i] = at + i * p->stride_w * p->in_c;
             }
             hil_dsp_windows_inside(p, from, scratch);
+        } else if (at == end) {
+            break;
+        } else if (beside && safe != begin) {
+            hil_dsp_windows_beside(p, row, all - group_w, scratch);
         } else {
-            struct hil_dsp_window at[HIL_DSP_MAX_ROWS];
+            struct hil_dsp_window windows[HIL_DSP_MAX_ROWS];
+            const int32_t x = (int32_t)(at - row) / p->in_c;
             for (int32_t i = 0; i < p->group; i++) {
-                at[i] = (struct hil_dsp_window){.y = y, .x = x + i * p->stride_w};
+                windows[i] = (struct hil_dsp_window){.y = y, .x = x + i * p->stride_w};
             }
-            hil_dsp_windows_outside(p, in, at, scratch);
+            hil_dsp_windows_outside(p, in, windows, scratch);
         }
         hil_dsp_pairs_s8(pairs, scratch, hil_dsp_pairs_places(out, p->out_c, p->group, p->group));
-        x += p->group * p->stride_w;
+        at += group_w * p->in_c;
         out += p->group * p->out_c;
     }
 }

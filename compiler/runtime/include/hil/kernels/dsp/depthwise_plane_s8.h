@@ -112,6 +112,9 @@ struct hil_dsp_depthwise_plane_s8 {
 /* Channels that are widened together. */
 #define HIL_DSP_PLANES 4
 
+/* Times four pixels of a row that are widened without a loop. */
+#define HIL_DSP_FEW_FOURS 2
+
 /* A row of the filter, times 256: columns 0 and 1, columns 1 and 2. */
 struct hil_dsp_plane_taps {
     uint32_t left[3];
@@ -162,14 +165,25 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
         .scale = {.multiplier = scale[1], .addend = scale[2]},
         .shift = p->shift == 0 ? scale[3] : p->shift,
     };
+    uint32_t upper = 0xff00ff00U;
+#if HIL_DSP_ASSEMBLY
+    /* In a register it serves a word that is shifted on the way, too. */
+    __asm__("" : "+r"(upper));
+#endif
 #pragma GCC unroll 3
     for (int i = 0; i < 3; i++) {
         const uint32_t bytes = hil_dsp_load(p->weights + 12 * channel + 4 * i);
-        c.taps.left[i] = (bytes & 0x00ff00ffU) << 8;
-        c.taps.right[i] = bytes & 0xff00ff00U;
+        c.taps.left[i] = bytes << 8 & upper;
+        c.taps.right[i] = bytes & upper;
     }
     return c;
 }
+
+/* Where the first pixels of some rows of outputs are in a plane, and where the outputs go. */
+struct hil_dsp_plane_place {
+    const int16_t *in;
+    int8_t *out;
+};
 
 #if HIL_DSP_ASSEMBLY
 
@@ -189,11 +203,13 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
 #define HIL_DSP_PLANE_SCALE "[sp, #16]"
 #define HIL_DSP_PLANE_SHIFT "[sp, #24]"
 
-/* Two words of a row of pixels, and the word after these. */
-#define HIL_DSP_PLANE_LOAD(row, before)                                                            \
-    "ldrd r2, r3, [r0, #" #row " * %c[line_1] - " #before "]\n\t"
-#define HIL_DSP_PLANE_LOAD_THIRD(to, row, before)                                                  \
-    "ldr " to ", [r0, #" #row " * %c[line_1] + 8 - " #before "]\n\t"
+/* Two words of a row of pixels, and the word after these; of the first row, with a step to the next
+ * outputs, which the others take back. */
+#define HIL_DSP_PLANE_LOAD_FIRST(step) "ldrd r2, r3, [r0], #" step "\n\t"
+#define HIL_DSP_PLANE_LOAD(row, step)                                                              \
+    "ldrd r2, r3, [r0, #" #row " * %c[line_1] - (" step ")]\n\t"
+#define HIL_DSP_PLANE_LOAD_THIRD(to, row, step)                                                    \
+    "ldr " to ", [r0, #" #row " * %c[line_1] + 8 - (" step ")]\n\t"
 
 /* A row of the filter for two outputs next to each other, from four pixels, with stride 1. */
 #define HIL_DSP_PLANE_TAPS(first, second, row, old_first, old_second)                              \
@@ -225,94 +241,96 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     "ssat " sum ", #8, " sum "\n\t"
 #define HIL_DSP_PLANE_OWN "ldr r2, " HIL_DSP_PLANE_SHIFT "\n\t"
 
-/* The first of two outputs, and on to the next two. */
-#define HIL_DSP_PLANE_ON(STORE)                                                                    \
-    ".if 2 * %c[pixel] <= 255\n\t"                                                                 \
-    STORE " r4, [r1], #2 * %c[pixel]\n\t"                                                          \
+/* Where an output goes: a distance from those of the block, before which there are AT blocks whose
+ * stores could not move r1 on. */
+#define HIL_DSP_PLANE_TO(distance, AT) "[r1, #" distance " + %c[skip] * " AT "]\n\t"
+
+/* The first of two outputs, and on to the next two where a store can. */
+#define HIL_DSP_PLANE_ON(STORE, AT)                                                                \
+    ".if %c[skip]\n\t"                                                                             \
+    STORE " r4, " HIL_DSP_PLANE_TO("0", AT)                                                        \
     ".else\n\t"                                                                                    \
-    STORE " r4, [r1]\n\t"                                                                          \
-    "add r1, r1, #2 * %c[pixel]\n\t"                                                               \
+    STORE " r4, [r1], #2 * %c[pixel]\n\t"                                                          \
     ".endif\n\t"
 
 /* Outputs from sums: of two rows by two, of two rows, of a row by two, of one. */
-#define HIL_DSP_PLANE_FOUR(OWN, NARROWED, SCALED, STORE)                                           \
+#define HIL_DSP_PLANE_FOUR(OWN, NARROWED, SCALED, STORE, AT)                                       \
     "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
     SCALED("r4") SCALED("r5")                                                                      \
     SCALED("r6") SCALED("r7")                                                                      \
     OWN NARROWED("r4") NARROWED("r5") NARROWED("r6") NARROWED("r7")                                \
-    STORE " r5, [r1, #%c[pixel]]\n\t"                                                              \
-    STORE " r6, [r1, #%c[row]]\n\t"                                                                \
-    STORE " r7, [r1, #%c[row] + %c[pixel]]\n\t"                                                    \
-    HIL_DSP_PLANE_ON(STORE)
+    STORE " r5, " HIL_DSP_PLANE_TO("%c[pixel]", AT)                                                \
+    STORE " r6, " HIL_DSP_PLANE_TO("%c[row]", AT)                                                  \
+    STORE " r7, " HIL_DSP_PLANE_TO("%c[row] + %c[pixel]", AT)                                      \
+    HIL_DSP_PLANE_ON(STORE, AT)
 
-#define HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED, SCALED, STORE)                                       \
+#define HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED, SCALED, STORE, AT)                                   \
     "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
     SCALED("r4") SCALED("r6")                                                                      \
     OWN NARROWED("r4") NARROWED("r6")                                                              \
-    STORE " r4, [r1]\n\t"                                                                          \
-    STORE " r6, [r1, #%c[row]]\n\t"
+    STORE " r4, " HIL_DSP_PLANE_TO("0", AT)                                                        \
+    STORE " r6, " HIL_DSP_PLANE_TO("%c[row]", AT)
 
-#define HIL_DSP_PLANE_TWO(OWN, NARROWED, SCALED, STORE)                                            \
+#define HIL_DSP_PLANE_TWO(OWN, NARROWED, SCALED, STORE, AT)                                        \
     "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
     SCALED("r4") SCALED("r5")                                                                      \
     OWN NARROWED("r4") NARROWED("r5")                                                              \
-    STORE " r5, [r1, #%c[pixel]]\n\t"                                                              \
-    HIL_DSP_PLANE_ON(STORE)
+    STORE " r5, " HIL_DSP_PLANE_TO("%c[pixel]", AT)                                                \
+    HIL_DSP_PLANE_ON(STORE, AT)
 
-#define HIL_DSP_PLANE_ONE(OWN, NARROWED, SCALED, STORE)                                            \
+#define HIL_DSP_PLANE_ONE(OWN, NARROWED, SCALED, STORE, AT)                                        \
     "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
     SCALED("r4")                                                                                   \
     OWN NARROWED("r4")                                                                             \
-    STORE " r4, [r1]\n\t"
+    STORE " r4, " HIL_DSP_PLANE_TO("0", AT)
 
 /* Two rows of two outputs, stride 1: 42 instructions for 36 products, or 43. */
-#define HIL_DSP_PLANE_SQUARE(OWN, NARROWED, SCALED, STORE)                                         \
+#define HIL_DSP_PLANE_SQUARE(OWN, NARROWED, SCALED, STORE, AT, STEP)                               \
     "ldr r7, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
-    "ldrd r2, r3, [r0], #4\n\t"                                                                    \
+    HIL_DSP_PLANE_LOAD_FIRST("4 + " STEP)                                                          \
     HIL_DSP_PLANE_TAPS("r4", "r5", 0, "r7", "r7")                                                  \
-    HIL_DSP_PLANE_LOAD(1, 4)                                                                       \
+    HIL_DSP_PLANE_LOAD(1, "4 + " STEP)                                                             \
     HIL_DSP_PLANE_TAPS("r6", "r7", 0, "r7", "r7")                                                  \
     HIL_DSP_PLANE_TAPS("r4", "r5", 1, "r4", "r5")                                                  \
-    HIL_DSP_PLANE_LOAD(2, 4)                                                                       \
+    HIL_DSP_PLANE_LOAD(2, "4 + " STEP)                                                             \
     HIL_DSP_PLANE_TAPS("r6", "r7", 1, "r6", "r7")                                                  \
     HIL_DSP_PLANE_TAPS("r4", "r5", 2, "r4", "r5")                                                  \
-    HIL_DSP_PLANE_LOAD(3, 4)                                                                       \
+    HIL_DSP_PLANE_LOAD(3, "4 + " STEP)                                                             \
     HIL_DSP_PLANE_TAPS("r6", "r7", 2, "r6", "r7")                                                  \
-    HIL_DSP_PLANE_FOUR(OWN, NARROWED, SCALED, STORE)
+    HIL_DSP_PLANE_FOUR(OWN, NARROWED, SCALED, STORE, AT)
 
 /* The same with stride 2: 48 instructions, or 49. */
-#define HIL_DSP_PLANE_SQUARE_2(OWN, NARROWED, SCALED, STORE)                                       \
+#define HIL_DSP_PLANE_SQUARE_2(OWN, NARROWED, SCALED, STORE, AT, STEP)                             \
     "ldr r7, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
-    "ldrd r2, r3, [r0], #8\n\t"                                                                    \
+    HIL_DSP_PLANE_LOAD_FIRST("8 + " STEP)                                                          \
     HIL_DSP_PLANE_TAPS_2("r4", "r5", 0, "r7", "r7")                                                \
-    HIL_DSP_PLANE_LOAD_THIRD("r2", 0, 8)                                                           \
+    HIL_DSP_PLANE_LOAD_THIRD("r2", 0, "8 + " STEP)                                                 \
     HIL_DSP_PLANE_LAST_2("r5", 0, "r2")                                                            \
-    HIL_DSP_PLANE_LOAD(1, 8)                                                                       \
+    HIL_DSP_PLANE_LOAD(1, "8 + " STEP)                                                             \
     HIL_DSP_PLANE_TAPS_2("r4", "r5", 1, "r4", "r5")                                                \
-    HIL_DSP_PLANE_LOAD_THIRD("r2", 1, 8)                                                           \
+    HIL_DSP_PLANE_LOAD_THIRD("r2", 1, "8 + " STEP)                                                 \
     HIL_DSP_PLANE_LAST_2("r5", 1, "r2")                                                            \
-    HIL_DSP_PLANE_LOAD(2, 8)                                                                       \
+    HIL_DSP_PLANE_LOAD(2, "8 + " STEP)                                                             \
     HIL_DSP_PLANE_TAPS_2("r6", "r7", 0, "r7", "r7")                                                \
     HIL_DSP_PLANE_TAPS_2("r4", "r5", 2, "r4", "r5")                                                \
-    HIL_DSP_PLANE_LOAD_THIRD("r2", 2, 8)                                                           \
+    HIL_DSP_PLANE_LOAD_THIRD("r2", 2, "8 + " STEP)                                                 \
     HIL_DSP_PLANE_LAST_2("r7", 0, "r2") HIL_DSP_PLANE_LAST_2("r5", 2, "r2")                        \
-    HIL_DSP_PLANE_LOAD(3, 8)                                                                       \
+    HIL_DSP_PLANE_LOAD(3, "8 + " STEP)                                                             \
     HIL_DSP_PLANE_TAPS_2("r6", "r7", 1, "r6", "r7")                                                \
-    HIL_DSP_PLANE_LOAD_THIRD("r2", 3, 8)                                                           \
+    HIL_DSP_PLANE_LOAD_THIRD("r2", 3, "8 + " STEP)                                                 \
     HIL_DSP_PLANE_LAST_2("r7", 1, "r2")                                                            \
-    HIL_DSP_PLANE_LOAD(4, 8)                                                                       \
+    HIL_DSP_PLANE_LOAD(4, "8 + " STEP)                                                             \
     HIL_DSP_PLANE_TAPS_2("r6", "r7", 2, "r6", "r7")                                                \
-    HIL_DSP_PLANE_LOAD_THIRD("r2", 4, 8)                                                           \
+    HIL_DSP_PLANE_LOAD_THIRD("r2", 4, "8 + " STEP)                                                 \
     HIL_DSP_PLANE_LAST_2("r7", 2, "r2")                                                            \
-    HIL_DSP_PLANE_FOUR(OWN, NARROWED, SCALED, STORE)
+    HIL_DSP_PLANE_FOUR(OWN, NARROWED, SCALED, STORE, AT)
 
 /* The last output of a row: two words of its first row, and on to the next rows; of its others. */
-#define HIL_DSP_PLANE_LOAD_LAST                                                                    \
-    "ldrd r2, r3, [r0], #%c[next_line] - %c[span]\n\t"
-#define HIL_DSP_PLANE_LOAD_BELOW(row) HIL_DSP_PLANE_LOAD(row, (%c[next_line] - %c[span]))
+#define HIL_DSP_PLANE_LOAD_LAST HIL_DSP_PLANE_LOAD_FIRST("%c[rest]")
+#define HIL_DSP_PLANE_LOAD_BELOW(row) HIL_DSP_PLANE_LOAD(row, "%c[rest]")
 
 /* Two rows of one output: 24 instructions for 18 products, 25 with stride 2. */
-#define HIL_DSP_PLANE_COLUMN(OWN, NARROWED, SCALED, STORE)                                         \
+#define HIL_DSP_PLANE_COLUMN(OWN, NARROWED, SCALED, STORE, AT, STEP)                               \
     "ldr r6, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     HIL_DSP_PLANE_LOAD_LAST                                                                        \
     HIL_DSP_PLANE_TAP("r4", 0, "r6")                                                               \
@@ -322,9 +340,9 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     HIL_DSP_PLANE_TAP("r6", 1, "r6") HIL_DSP_PLANE_TAP("r4", 2, "r4")                              \
     HIL_DSP_PLANE_LOAD_BELOW(3)                                                                    \
     HIL_DSP_PLANE_TAP("r6", 2, "r6")                                                               \
-    HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED, SCALED, STORE)
+    HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED, SCALED, STORE, AT)
 
-#define HIL_DSP_PLANE_COLUMN_2(OWN, NARROWED, SCALED, STORE)                                       \
+#define HIL_DSP_PLANE_COLUMN_2(OWN, NARROWED, SCALED, STORE, AT, STEP)                             \
     "ldr r6, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     HIL_DSP_PLANE_LOAD_LAST                                                                        \
     HIL_DSP_PLANE_TAP("r4", 0, "r6")                                                               \
@@ -336,34 +354,34 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     HIL_DSP_PLANE_TAP("r6", 1, "r6")                                                               \
     HIL_DSP_PLANE_LOAD_BELOW(4)                                                                    \
     HIL_DSP_PLANE_TAP("r6", 2, "r6")                                                               \
-    HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED, SCALED, STORE)
+    HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED, SCALED, STORE, AT)
 
 /* A row of two outputs: 24 instructions for 18 products with stride 1, 27 with stride 2. */
-#define HIL_DSP_PLANE_PAIR(OWN, NARROWED, SCALED, STORE)                                           \
+#define HIL_DSP_PLANE_PAIR(OWN, NARROWED, SCALED, STORE, AT, STEP)                                 \
     "ldr r5, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
-    "ldrd r2, r3, [r0], #4\n\t"                                                                    \
+    HIL_DSP_PLANE_LOAD_FIRST("4 + " STEP)                                                          \
     HIL_DSP_PLANE_TAPS("r4", "r5", 0, "r5", "r5")                                                  \
-    HIL_DSP_PLANE_LOAD(1, 4)                                                                       \
+    HIL_DSP_PLANE_LOAD(1, "4 + " STEP)                                                             \
     HIL_DSP_PLANE_TAPS("r4", "r5", 1, "r4", "r5")                                                  \
-    HIL_DSP_PLANE_LOAD(2, 4)                                                                       \
+    HIL_DSP_PLANE_LOAD(2, "4 + " STEP)                                                             \
     HIL_DSP_PLANE_TAPS("r4", "r5", 2, "r4", "r5")                                                  \
-    HIL_DSP_PLANE_TWO(OWN, NARROWED, SCALED, STORE)
+    HIL_DSP_PLANE_TWO(OWN, NARROWED, SCALED, STORE, AT)
 
-#define HIL_DSP_PLANE_PAIR_2(OWN, NARROWED, SCALED, STORE)                                         \
+#define HIL_DSP_PLANE_PAIR_2(OWN, NARROWED, SCALED, STORE, AT, STEP)                               \
     "ldr r5, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     "ldr r6, [r0, #8]\n\t"                                                                         \
-    "ldrd r2, r3, [r0], #8\n\t"                                                                    \
+    HIL_DSP_PLANE_LOAD_FIRST("8 + " STEP)                                                          \
     HIL_DSP_PLANE_TAPS_2("r4", "r5", 0, "r5", "r5") HIL_DSP_PLANE_LAST_2("r5", 0, "r6")            \
-    HIL_DSP_PLANE_LOAD_THIRD("r6", 1, 8)                                                           \
-    HIL_DSP_PLANE_LOAD(1, 8)                                                                       \
+    HIL_DSP_PLANE_LOAD_THIRD("r6", 1, "8 + " STEP)                                                 \
+    HIL_DSP_PLANE_LOAD(1, "8 + " STEP)                                                             \
     HIL_DSP_PLANE_TAPS_2("r4", "r5", 1, "r4", "r5") HIL_DSP_PLANE_LAST_2("r5", 1, "r6")            \
-    HIL_DSP_PLANE_LOAD_THIRD("r6", 2, 8)                                                           \
-    HIL_DSP_PLANE_LOAD(2, 8)                                                                       \
+    HIL_DSP_PLANE_LOAD_THIRD("r6", 2, "8 + " STEP)                                                 \
+    HIL_DSP_PLANE_LOAD(2, "8 + " STEP)                                                             \
     HIL_DSP_PLANE_TAPS_2("r4", "r5", 2, "r4", "r5") HIL_DSP_PLANE_LAST_2("r5", 2, "r6")            \
-    HIL_DSP_PLANE_TWO(OWN, NARROWED, SCALED, STORE)
+    HIL_DSP_PLANE_TWO(OWN, NARROWED, SCALED, STORE, AT)
 
 /* One output: 14 instructions for 9 products. */
-#define HIL_DSP_PLANE_SINGLE(OWN, NARROWED, SCALED, STORE)                                         \
+#define HIL_DSP_PLANE_SINGLE(OWN, NARROWED, SCALED, STORE, AT, STEP)                               \
     "ldr r4, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     HIL_DSP_PLANE_LOAD_LAST                                                                        \
     HIL_DSP_PLANE_TAP("r4", 0, "r4")                                                               \
@@ -371,37 +389,51 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     HIL_DSP_PLANE_TAP("r4", 1, "r4")                                                               \
     HIL_DSP_PLANE_LOAD_BELOW(2)                                                                    \
     HIL_DSP_PLANE_TAP("r4", 2, "r4")                                                               \
-    HIL_DSP_PLANE_ONE(OWN, NARROWED, SCALED, STORE)
+    HIL_DSP_PLANE_ONE(OWN, NARROWED, SCALED, STORE, AT)
 
-/* None; only on to the next rows. */
-#define HIL_DSP_PLANE_NOTHING(OWN, NARROWED, SCALED, STORE)                                        \
-    "add r0, r0, #%c[next_line] - %c[span]\n\t"
+/* None; only on to the next rows, if the last block did not step there. */
+#define HIL_DSP_PLANE_NOTHING(OWN, NARROWED, SCALED, STORE, AT, STEP)                              \
+    ".if %c[ahead] == 0\n\t"                                                                       \
+    "add r0, r0, #%c[rest]\n\t"                                                                    \
+    ".endif\n\t"
 
-/* Rows of a few blocks, one after the other, or of a loop over one, two or three. */
-#define HIL_DSP_PLANE_X0(BLOCK, OWN, NARROWED, SCALED, STORE) ""
-#define HIL_DSP_PLANE_X1(BLOCK, OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE)
-#define HIL_DSP_PLANE_X2(BLOCK, OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE)
-#define HIL_DSP_PLANE_X3(BLOCK, OWN, NARROWED, SCALED, STORE)                                      \
-    BLOCK(OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE)
-#define HIL_DSP_PLANE_UNTIL(BLOCKS)                                                                \
+/* Rows of a few blocks, one after the other, or of a loop over one, two or three; then what is last
+ * in a row. */
+#define HIL_DSP_PLANE_X0(BLOCK, LAST, ...) LAST(__VA_ARGS__, "0", "0")
+#define HIL_DSP_PLANE_X1(BLOCK, LAST, ...)                                                         \
+    BLOCK(__VA_ARGS__, "0", "%c[ahead]") LAST(__VA_ARGS__, "1", "0")
+#define HIL_DSP_PLANE_X2(BLOCK, LAST, ...)                                                         \
+    BLOCK(__VA_ARGS__, "0", "0")                                                                   \
+    BLOCK(__VA_ARGS__, "1", "%c[ahead]") LAST(__VA_ARGS__, "2", "0")
+#define HIL_DSP_PLANE_X3(BLOCK, LAST, ...)                                                         \
+    BLOCK(__VA_ARGS__, "0", "0") BLOCK(__VA_ARGS__, "1", "0")                                      \
+    BLOCK(__VA_ARGS__, "2", "%c[ahead]") LAST(__VA_ARGS__, "3", "0")
+#define HIL_DSP_PLANE_UNTIL(TIMES, BLOCKS)                                                         \
     "add r2, r0, #%c[span]\n\t"                                                                    \
     "str r2, " HIL_DSP_PLANE_ROW_END "\n\t"                                                        \
     "1:\n\t" BLOCKS                                                                                \
     "ldr r2, " HIL_DSP_PLANE_ROW_END "\n\t"                                                        \
+    ".if %c[skip]\n\t"                                                                             \
+    "add r1, r1, #%c[skip] * " #TIMES "\n\t"                                                       \
+    ".endif\n\t"                                                                                   \
     "cmp r0, r2\n\t"                                                                               \
     "bne 1b\n\t"
-#define HIL_DSP_PLANE_XN(BLOCK, OWN, NARROWED, SCALED, STORE)                                      \
-    HIL_DSP_PLANE_UNTIL(BLOCK(OWN, NARROWED, SCALED, STORE))
-#define HIL_DSP_PLANE_X2N(BLOCK, OWN, NARROWED, SCALED, STORE)                                     \
-    HIL_DSP_PLANE_UNTIL(HIL_DSP_PLANE_X2(BLOCK, OWN, NARROWED, SCALED, STORE))
-#define HIL_DSP_PLANE_X3N(BLOCK, OWN, NARROWED, SCALED, STORE)                                     \
-    HIL_DSP_PLANE_UNTIL(HIL_DSP_PLANE_X3(BLOCK, OWN, NARROWED, SCALED, STORE))
+#define HIL_DSP_PLANE_XN(BLOCK, LAST, ...)                                                         \
+    HIL_DSP_PLANE_UNTIL(1, BLOCK(__VA_ARGS__, "0", "0")) LAST(__VA_ARGS__, "0", "0")
+#define HIL_DSP_PLANE_X2N(BLOCK, LAST, ...)                                                        \
+    HIL_DSP_PLANE_UNTIL(2, BLOCK(__VA_ARGS__, "0", "0") BLOCK(__VA_ARGS__, "1", "0"))              \
+    LAST(__VA_ARGS__, "0", "0")
+#define HIL_DSP_PLANE_X3N(BLOCK, LAST, ...)                                                        \
+    HIL_DSP_PLANE_UNTIL(3, BLOCK(__VA_ARGS__, "0", "0") BLOCK(__VA_ARGS__, "1", "0")               \
+                           BLOCK(__VA_ARGS__, "2", "0"))                                           \
+    LAST(__VA_ARGS__, "0", "0")
 
-/* Rows until `in` is where `end` says. What is pushed is where the names above have it. */
-#define HIL_DSP_PLANE_ROWS(TIMES, BLOCK, LAST, OWN, NARROWED, SCALED, STORE)                       \
+/* Rows until `in` is where `end` says. What is pushed is where the names above have it. Afterwards
+ * `from` and `to` are at the rows that follow. */
+#define HIL_DSP_PLANE_ROWS(TIMES, ...)                                                             \
     __asm__ volatile(                                                                              \
         "push {r0, r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
-        "2:\n\t" TIMES(BLOCK, OWN, NARROWED, SCALED, STORE) LAST(OWN, NARROWED, SCALED, STORE)     \
+        "2:\n\t" TIMES(__VA_ARGS__)                                                                \
         "ldr r2, " HIL_DSP_PLANE_END "\n\t"                                                        \
         "add r1, r1, #%c[next_row]\n\t"                                                            \
         "cmp r0, r2\n\t"                                                                           \
@@ -411,9 +443,16 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
         : "+r"(from), "+r"(to), "+r"(end), "+r"(bias), "+r"(multiplier), "+r"(addend), "+r"(own)   \
         : "r"(u0), "r"(u1), "r"(u2), "r"(l0), "r"(l1), "r"(l2), [shift] "i"(shift),                \
           [line_1] "i"(2 * p->line), [pixel] "i"(bytes * p->in_c), [row] "i"(bytes * p->out_w * p->in_c), \
-          [next_line] "i"(2 * lines * p->line),                                                    \
-          [next_row] "i"(bytes * p->in_c * (p->out_w * rows - (p->out_w & ~1))),                   \
-          [span] "i"(4 * p->stride * (p->out_w / 2))                                               \
+          [span] "i"(4 * p->stride * (p->out_w / 2)),                                              \
+          [rest] "i"(2 * lines * p->line - 4 * p->stride * (p->out_w / 2)),                        \
+          /* A row without a loop and a last output is stepped over by its last block. */          \
+          [ahead] "i"(p->out_w <= 7 && p->out_w % 2 == 0                                           \
+                          ? 2 * lines * p->line - 4 * p->stride * (p->out_w / 2) : 0),             \
+          /* What stores cannot add, r1 gets at the end of a turn, or of a row without a loop. */  \
+          [skip] "i"(2 * bytes * p->in_c > 255 ? 2 * bytes * p->in_c : 0),                         \
+          [next_row] "i"(bytes * p->in_c *                                                         \
+                         (p->out_w * rows -                                                        \
+                          (2 * bytes * p->in_c > 255 && p->out_w <= 7 ? 0 : p->out_w & ~1)))       \
         : "cc", "memory")
 
 #define HIL_DSP_PLANE_WIDTHS(BLOCK, LAST, OWN, NARROWED, SCALED, STORE)                            \
@@ -462,18 +501,24 @@ HIL_INLINE int hil_dsp_plane_fits(const struct hil_dsp_depthwise_plane_s8 *p) {
 
 /* `turns` times `rows` rows of outputs, 1 or 2. */
 HIL_INLINE void hil_dsp_plane_turns(const struct hil_dsp_depthwise_plane_s8 *p,
-                                    const struct hil_dsp_plane_channel *c, const int16_t *in,
-                                    int32_t rows, int32_t turns, int8_t *out) {
+                                    const struct hil_dsp_plane_channel *c, int32_t rows,
+                                    int32_t turns, struct hil_dsp_plane_place *at) {
     const int32_t lines = p->stride * rows;
-    const int32_t bytes = sizeof *out;
+    const int32_t bytes = sizeof *at->out;
     const int32_t shift = p->shift;
-    register const int16_t *from __asm__("r0") = in;
-    register int8_t *to __asm__("r1") = out;
-    register const int16_t *end __asm__("r2") = in + turns * lines * p->line;
+    register const int16_t *from __asm__("r0") = at->in;
+    register int8_t *to __asm__("r1") = at->out;
+    register const int16_t *end __asm__("r2") = at->in + turns * lines * p->line;
     register int32_t bias __asm__("r3") = c->bias;
     register int32_t multiplier __asm__("r4") = c->scale.multiplier;
     register int32_t addend __asm__("r5") = c->scale.addend;
-    register int32_t own __asm__("r6") = c->shift;
+    register int32_t own __asm__("r6");
+    if (shift == 0) {
+        own = c->shift;
+    } else {
+        /* Whatever it holds. */
+        __asm__("" : "=r"(own));
+    }
     register uint32_t u0 __asm__("r8") = c->taps.left[0];
     register uint32_t u1 __asm__("r9") = c->taps.left[1];
     register uint32_t u2 __asm__("r10") = c->taps.left[2];
@@ -489,6 +534,8 @@ HIL_INLINE void hil_dsp_plane_turns(const struct hil_dsp_depthwise_plane_s8 *p,
     } else {
         HIL_DSP_PLANE_LASTS(HIL_DSP_PLANE_SQUARE, HIL_DSP_PLANE_COLUMN)
     }
+    at->in = from;
+    at->out = to;
 }
 
 #endif
@@ -507,31 +554,29 @@ HIL_INLINE void hil_dsp_plane_output(const struct hil_dsp_depthwise_plane_s8 *p,
     *out = hil_dsp_scaled((int32_t)sum, c->scale, c->shift);
 }
 
-/* `rows` rows of outputs of a channel from its plane. */
+/* `rows` rows of outputs of a channel from its plane; goes on to the rows behind them. */
 HIL_INLINE void hil_dsp_plane_outputs(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channel,
-                                      const int16_t *plane, int32_t rows, int8_t *out) {
+                                      int32_t rows, struct hil_dsp_plane_place *at) {
     const struct hil_dsp_plane_channel c = hil_dsp_plane_channel(p, channel);
-    const int32_t row = p->out_w * p->in_c;
 #if HIL_DSP_ASSEMBLY
     if (hil_dsp_plane_fits(p)) {
         /* With stride 2 one row at a time is nearly as good as two. */
         const int32_t turns = p->stride == 2 && rows % 2 != 0 && rows < 10 ? 0 : rows / 2;
         if (turns > 0) {
-            hil_dsp_plane_turns(p, &c, plane, 2, turns, out);
+            hil_dsp_plane_turns(p, &c, 2, turns, at);
         }
         if (rows > 2 * turns) {
-            hil_dsp_plane_turns(p, &c, plane + 2 * turns * p->stride * p->line, 1, rows - 2 * turns,
-                                out + 2 * turns * row);
+            hil_dsp_plane_turns(p, &c, 1, rows - 2 * turns, at);
         }
         return;
     }
 #endif
     for (; rows > 0; rows--) {
         for (int32_t x = 0; x < p->out_w; x++) {
-            hil_dsp_plane_output(p, &c, plane + x * p->stride, out + x * p->in_c);
+            hil_dsp_plane_output(p, &c, at->in + x * p->stride, at->out + x * p->in_c);
         }
-        plane += p->stride * p->line;
-        out += row;
+        at->in += p->stride * p->line;
+        at->out += p->out_w * p->in_c;
     }
 }
 
@@ -592,14 +637,12 @@ HIL_INLINE void hil_dsp_plane_frame(const struct hil_dsp_depthwise_plane_s8 *p, 
     hil_dsp_plane_clear(p->in_zero_point, below, to);
 }
 
-/* Where the next pixels of four channels go, each in its plane. */
-struct hil_dsp_plane_places {
-    uint32_t *to[HIL_DSP_PLANES];
+/* Four pixels of four channels, widened: two words of each channel. */
+struct hil_dsp_plane_words {
+    uint32_t of[HIL_DSP_PLANES][2];
 };
 
-/* Widens four channels of four pixels of a row, to where words are aligned. */
-HIL_INLINE void hil_dsp_plane_widen_four(const int8_t *in, int32_t step,
-                                         struct hil_dsp_plane_places *at) {
+HIL_INLINE struct hil_dsp_plane_words hil_dsp_plane_widen_four(const int8_t *in, int32_t step) {
     const uint32_t a = hil_dsp_load(in);
     const uint32_t b = hil_dsp_load(in + step);
     const uint32_t c = hil_dsp_load(in + 2 * step);
@@ -607,12 +650,60 @@ HIL_INLINE void hil_dsp_plane_widen_four(const int8_t *in, int32_t step,
     /* Bytes 0 and 2 are of one channel, 1 and 3 of the next. */
     const uint32_t ab = hil_dsp_lows(a, b);
     const uint32_t cd = hil_dsp_lows(c, d);
-    at->to[0] = hil_dsp_store_next(hil_dsp_even(ab), hil_dsp_even(cd), at->to[0]);
-    at->to[1] = hil_dsp_store_next(hil_dsp_odd(ab), hil_dsp_odd(cd), at->to[1]);
     const uint32_t upper_ab = hil_dsp_highs(a, b);
     const uint32_t upper_cd = hil_dsp_highs(c, d);
-    at->to[2] = hil_dsp_store_next(hil_dsp_even(upper_ab), hil_dsp_even(upper_cd), at->to[2]);
-    at->to[3] = hil_dsp_store_next(hil_dsp_odd(upper_ab), hil_dsp_odd(upper_cd), at->to[3]);
+    const struct hil_dsp_plane_words words = {
+        .of = {{hil_dsp_even(ab), hil_dsp_even(cd)},
+               {hil_dsp_odd(ab), hil_dsp_odd(cd)},
+               {hil_dsp_even(upper_ab), hil_dsp_even(upper_cd)},
+               {hil_dsp_odd(upper_ab), hil_dsp_odd(upper_cd)}},
+    };
+    return words;
+}
+
+/* Where the next pixels of four channels go, each in its plane. */
+struct hil_dsp_plane_places {
+    uint32_t *to[HIL_DSP_PLANES];
+};
+
+HIL_INLINE void hil_dsp_plane_store_next(struct hil_dsp_plane_words words,
+                                         struct hil_dsp_plane_places *at) {
+#pragma GCC unroll 4
+    for (int i = 0; i < HIL_DSP_PLANES; i++) {
+        at->to[i] = hil_dsp_store_next(words.of[i][0], words.of[i][1], at->to[i]);
+    }
+}
+
+/* Widens four channels of so many times four pixels of a row, to where words are aligned. */
+HIL_INLINE void hil_dsp_plane_widen_fours(const int8_t *in, int32_t step, int32_t fours,
+                                          int32_t plane, int16_t *to) {
+    if (fours <= HIL_DSP_FEW_FOURS) {
+        /* Distances are part of the stores. */
+#pragma GCC unroll 3
+        for (int32_t x = 0; x < fours; x++) {
+            const struct hil_dsp_plane_words words =
+                hil_dsp_plane_widen_four(in + 4 * x * step, step);
+#pragma GCC unroll 4
+            for (int i = 0; i < HIL_DSP_PLANES; i++) {
+                hil_dsp_store_two(words.of[i][0], words.of[i][1], to + i * plane + 4 * x);
+            }
+        }
+        return;
+    }
+    struct hil_dsp_plane_places at;
+#pragma GCC unroll 4
+    for (int i = 0; i < HIL_DSP_PLANES; i++) {
+        void *const words = to + i * plane;
+        at.to[i] = (uint32_t *)words;
+    }
+    for (int32_t left = fours / 2; left > 0; left--) {
+        hil_dsp_plane_store_next(hil_dsp_plane_widen_four(in, step), &at);
+        hil_dsp_plane_store_next(hil_dsp_plane_widen_four(in + 4 * step, step), &at);
+        in += 8 * step;
+    }
+    if (fours % 2 != 0) {
+        hil_dsp_plane_store_next(hil_dsp_plane_widen_four(in, step), &at);
+    }
 }
 
 /* Widens four channels of `rows` rows of an image to where they belong in their planes. */
@@ -623,24 +714,11 @@ HIL_INLINE void hil_dsp_plane_fill_four(const struct hil_dsp_depthwise_plane_s8 
     const int32_t lead = p->pad_left % 2 != 0 && p->columns > 0;
     const int32_t fours = (p->columns - lead) / 4;
     for (; rows > 0; rows--) {
-        const int8_t *from = in + lead * p->in_c;
-        struct hil_dsp_plane_places at;
 #pragma GCC unroll 4
-        for (int i = 0; i < HIL_DSP_PLANES; i++) {
-            if (lead) {
-                to[i * plane] = in[i];
-            }
-            void *const words = to + i * plane + lead;
-            at.to[i] = (uint32_t *)words;
+        for (int i = 0; i < HIL_DSP_PLANES * lead; i++) {
+            to[i * plane] = in[i];
         }
-        for (int32_t left = fours / 2; left > 0; left--) {
-            hil_dsp_plane_widen_four(from, p->in_c, &at);
-            hil_dsp_plane_widen_four(from + 4 * p->in_c, p->in_c, &at);
-            from += 8 * p->in_c;
-        }
-        if (fours % 2 != 0) {
-            hil_dsp_plane_widen_four(from, p->in_c, &at);
-        }
+        hil_dsp_plane_widen_fours(in + lead * p->in_c, p->in_c, fours, plane, to + lead);
 #pragma GCC unroll 3
         for (int32_t x = lead + 4 * fours; x < p->columns; x++) {
 #pragma GCC unroll 4
@@ -692,9 +770,11 @@ HIL_INLINE void hil_dsp_plane_fill(const struct hil_dsp_depthwise_plane_s8 *p, c
 HIL_INLINE void hil_dsp_plane_channels(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channel,
                                        int32_t count, const int16_t *planes, int32_t rows,
                                        int8_t *out) {
+    struct hil_dsp_plane_place at = {.in = planes, .out = out + channel};
     for (int32_t i = 0; i < count; i++) {
-        hil_dsp_plane_outputs(p, channel + i, planes + i * hil_dsp_plane_size(p), rows,
-                              out + channel + i);
+        hil_dsp_plane_outputs(p, channel + i, rows, &at);
+        at.in += hil_dsp_plane_size(p) - rows * p->stride * p->line;
+        at.out += 1 - rows * p->out_w * p->in_c;
     }
 }
 

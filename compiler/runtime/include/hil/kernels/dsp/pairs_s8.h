@@ -370,6 +370,11 @@ struct hil_dsp_places {
 #define HIL_DSP_LOOP_REST(TIMES, U, F, END)                                                        \
     F TIMES(U) "2:\n\t" HIL_DSP_UNTIL(HIL_DSP_X4(U), END)
 
+/* Where rows end, of which a loop asks; else it is whatever a register holds. */
+#define HIL_DSP_STRAIGHT_END(end, at) __asm__("" : "=r"(end));
+#define HIL_DSP_LOOP_END(end, at) end = at;
+#define HIL_DSP_LOOP_REST_END(end, at) end = at;
+
 /* Pairs of columns until the last: with three rows and plain scales 35 instructions, and six for
  * packed weights, besides the units. */
 #define HIL_DSP_PAIRS_ANY(MODE, TIMES, WEIGHTS, SCALES, SHIFT, ROWS)                               \
@@ -443,6 +448,7 @@ struct hil_dsp_places {
  * compiler may keep its frame in r7, so that one is saved here, and what else is needed is on the
  * stack: for two rows 17 instructions a pair besides the units, 15.5 of two pairs. */
 #define HIL_DSP_SQUARE(TURN, MODE, TIMES, SCALES, SHIFT)                                           \
+    MODE##_END(at_end, start + 4 * units)                                                          \
     __asm__ volatile(                                                                              \
         "push {r0, r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
         "mov %[rows], r3\n\t"                                                                      \
@@ -612,8 +618,14 @@ HIL_INLINE void hil_dsp_pairs_s8_square(const struct hil_dsp_pairs_s8 *p, const 
     register const int32_t *at_last __asm__("r2") =
         p->stream + hil_dsp_pairs_words(p) * (p->count / 2);
     register const uint32_t *at_start __asm__("r3") = start;
-    register const uint32_t *at_end __asm__("r4") = start + 4 * units;
-    register int32_t by __asm__("r5") = p->shift;
+    register const uint32_t *at_end __asm__("r4");
+    register int32_t by __asm__("r5");
+    if (constant) {
+        /* Whatever it holds, as above. */
+        __asm__("" : "=r"(by));
+    } else {
+        by = p->shift;
+    }
     register uint32_t s3 __asm__("r8");
     register uint32_t s4 __asm__("r9");
     register const uint32_t *rows __asm__("r11");
