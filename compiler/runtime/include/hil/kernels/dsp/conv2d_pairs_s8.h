@@ -41,20 +41,20 @@ unit_row = "column_pair * units * group"
 long_unit = "column_pair * units * (units > 10) * (units != 16) * (1 - straight)"
 odd_unit_row = "tile * (out_c % 2) * units * group"
 [cost.on.cortex-m4]
-call = 73.76
-whole_tile = 125.9
-whole_unit = 3.805
-whole_border = 5.799
-odd_window = 49.6
-odd_border = 29.2
-framed_byte = 0.8414
-column_pair = 12.41
-single_unit = 8.573
-output_pair = 3.31
-narrow_pair = 4.631
-signed_pair = 0.622
-unit_weights = 0.9546
-unit_row = 4.2
+call = 218.3
+whole_tile = 55.8
+whole_unit = 4.787
+whole_border = 5.366
+odd_window = 32.99
+odd_border = 29.64
+framed_byte = 0.768
+column_pair = 15.27
+single_unit = 7.846
+output_pair = 4.94
+narrow_pair = 0.9337
+signed_pair = 0.7805
+unit_weights = 0.9851
+unit_row = 4.111
 own_pair = 4
 @*/
 struct hil_dsp_conv2d_pairs_s8 {

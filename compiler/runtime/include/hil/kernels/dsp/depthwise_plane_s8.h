@@ -42,9 +42,11 @@
  *
  * Scratch: the plane of one channel, or of four; `rows` trades it for instructions.
  *
- * Cost: 42 instructions for a 2x2 tile (36 MACs), 48 with stride 2, one more beyond 127 channels;
- * and for the planes 2 a pixel, 1.4 of four channels. Measured (`hil tune` on mps2-an386,
- * instructions under QEMU): 25x5x64 (kws) with all rows at once 1.54 a MAC, of four channels 1.50.
+ * Cost: 42 instructions for a 2x2 tile (36 MACs), 48 with stride 2, beyond 127 channels one more a
+ * turn of a row's loop; for the planes 1.8 a pixel, 1.3 of four channels; and 24 a channel.
+ * Measured
+ * (`hil bench` on mps2-an386, instructions under QEMU): 25x5x64 (kws), all rows of four channels at
+ * once, 1.47 a MAC.
  *
  * Tests: the twin is hil_dsp_plane_output (tests/c/test_dsp_kernels.py, limits:
  * test_sums_at_their_limits); the assembly: tests/board/test_kernels.py. Layout:
@@ -80,16 +82,17 @@ strided_output = "(stride - 1) * batch * in_c * out_h * out_w"
 own_shift = "(shift == 0) * batch * in_c * out_h * out_w"
 unpacked = "packed * plane"
 [cost.on.cortex-m4]
-plane = 72.68
-plane_pixel = 0.9514
-fours_pixel = 0.5396
-square = 45.0
-looped = 3.123
-last_column = 34.75
-last_row = 9.104
-strided_output = 16.34
-own_shift = 1.516
-unpacked = 14.0
+call = 57.56
+plane = 47.44
+plane_pixel = 1.757
+fours_pixel = 1.281
+square = 41.39
+looped = 2.95
+last_column = 33.25
+last_row = 9.339
+strided_output = 12.78
+own_shift = 1.25
+unpacked = 17.1
 @*/
 struct hil_dsp_depthwise_plane_s8 {
     HIL_IMAGES_FIELDS;
