@@ -201,13 +201,16 @@ class _Walk:
             for producers in self._producers
         ]
         self._written = [self.buffers.get(node.out.name) for node in nodes]
-        #: Bytes of the group's inputs in all, and of a row of each with the stages that read it.
+        #: Bytes of a row of each of the group's inputs, with the stages that read it; all of those
+        #: stages; and the bytes of the inputs that they still need.
         tensors = [geometry.graph.tensors[name] for name in geometry.inputs]
         self._given_bytes = sum(tensor.nbytes for tensor in tensors)
         self._given = [
             (tensor.nbytes // tensor.shape[1], geometry.needing(readers))
             for tensor, readers in zip(tensors, geometry.input_readers.values(), strict=True)
         ]
+        self._first_stages = {stage for _, readers in self._given for stage, _ in readers}
+        self._unread = self._bytes_unread()
         out = nodes[-1].out
         self._out_row = 0 if nodes[-1].accumulates else out.nbytes // out.shape[1]
 
@@ -260,11 +263,7 @@ class _Walk:
 
     def _record(self, index: int, band: Band) -> None:
         """Record the effect of an entry on the buffers."""
-        read = sum(
-            row_bytes * min(node.first_needed(self._then[stage]) for stage, node in readers)
-            for row_bytes, readers in self._given
-        )
-        self.outside.append(self._given_bytes - read + self._out_row * self._then[-1])
+        self.outside.append(self._unread + self._out_row * self._then[-1])
         dropped = {b.number: b.drop(b.need) for b in self._touched.values()}
         written = self._written[index]
         if written is not None and written.again:
@@ -276,6 +275,8 @@ class _Walk:
             dropped[written.number] = dropped.get(written.number, 0) + rest
             written.first = written.end = band.first
         self._then[index] = band.first + band.count
+        if index in self._first_stages:
+            self._unread = self._bytes_unread()
         reads = {}
         for buffer in self._read[index]:
             buffer.need = buffer.needed(self._then)
@@ -306,6 +307,14 @@ class _Walk:
         if written is not None:
             written.end += band.count
             self._touched[written.number] = written
+
+    def _bytes_unread(self) -> int:
+        """Return the bytes of the group's inputs that its stages still need."""
+        read = sum(
+            row_bytes * min(node.first_needed(self._then[stage]) for stage, node in readers)
+            for row_bytes, readers in self._given
+        )
+        return self._given_bytes - read
 
     # -- repeating entries
     # --------------------------------------------------------------------------
@@ -353,6 +362,7 @@ class _Walk:
             self.repeat = Repeat(start, len(self.bands), 1 + more, tuple(shift))
             self._done = [d + more * n for d, n in zip(self._done, rows, strict=True)]
             self._then = [d + more * n for d, n in zip(self._then, rows, strict=True)]
+            self._unread = self._bytes_unread()
             for buffer in self.buffers.values():
                 further = more * rows[buffer.producer]
                 buffer.first += further
