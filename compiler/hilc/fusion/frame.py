@@ -201,6 +201,14 @@ class Frame:
             for stage, (node, kernels) in enumerate(zip(self._nodes, self._kernels, strict=True))
         ]
 
+    @cached_property
+    def _stages_by_layer(self) -> list[int] | None:
+        """The stages in the order of their layers; None where they are not one of each layer."""
+        layers = [stage.layer for stage in self.schedule.geometry.stages if not stage.joins]
+        if len(set(layers)) < len(self.schedule.geometry.stages):
+            return None
+        return sorted(range(len(layers)), key=layers.__getitem__)
+
     def _way(self, stage: int, kernel: Kernel, scratch_bytes: int) -> _Way:
         times, each = self._times[stage], kernel.instructions
         cost = sum([n * (each[band] + CALL_COST) for band, n in times.items()])
@@ -225,9 +233,20 @@ class Frame:
         """
         if self._ways is None:
             return None
-        found: dict[int, list[int]] = {}
-        stages = self.schedule.geometry.stages
         rooms = self._rooms(scratch_bytes, live_bytes)
+        stages = self.schedule.geometry.stages
+        if (by_layer := self._stages_by_layer) is not None:
+            cheapest = []
+            for stage_index in by_layer:
+                room = rooms[stage_index]
+                for way in self._ways[stage_index]:
+                    if way.scratch_bytes <= room:
+                        cheapest.append(way.position)
+                        break
+                else:
+                    return None
+            return tuple(cheapest)
+        found: dict[int, list[int]] = {}
         for stage, room, ways in zip(stages, rooms, self._ways, strict=True):
             fitting = [way.position for way in ways if way.scratch_bytes <= room]
             if not stage.joins and stage.layer in found:
