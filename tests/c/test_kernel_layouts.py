@@ -503,43 +503,51 @@ def test_depthwise_filters_and_strips(height: int, width: int, stride: int) -> N
         scale = [p.of("multipliers", channel), p.of("bias", channel), -128 << -shift, shift]
         assert p.fields["scales"][4 * channel :][:4].tolist() == scale
     places = p.fields["places"].view("<u2").reshape(17, 8).tolist()
-    runs = p.fields["runs"].reshape(-1, 5)
-    rows, column = p.fields["plane_h"], p.fields["column"]
-    assert runs[-1].tolist() == [0] * 5
+    runs = p.fields["runs"].reshape(-1, 6)
+    strip_bytes, column = 4 * p.fields["plane_h"], p.fields["column"]
     turn_bytes = (88 if stride == 1 else 112) + 4 * p.fields["masked"]
     #: Rows and columns of outputs at a place.
     columns = 2 // stride
     stored = set()
-    for place, distance, out, code, mask in runs[:-1].tolist():
-        other = code - 64 >= 13 * turn_bytes
-        begin = 13 * turn_bytes + 8 if other else 0
-        first, rest = divmod(code - 64 - begin, 96 if other and column else turn_bytes)
+    patch = out = 0
+    for to_patch, distance, to_out, code, mask, turns in runs[:-1].tolist():
+        other = turns >= 13 * turn_bytes
+        assert code == (52 if other and not column else 64 + turns)
+        begin = 13 * turn_bytes + 4 if other else 0
+        first, rest = divmod(turns - begin, 96 if other and column else turn_bytes)
         assert rest == 0
+        patch, out = patch + to_patch, out + to_out
         for turn in range(first, 4 if other else 13):
-            step = 32 if (other and column) or stride == 2 else 8
-            patch = place + step * (turn - first)
             for lane in range(8):
                 if not (mask >> 2 * lane & 1 or not p.fields["masked"]):
                     continue
                 # The order of narrowed sums: q6 and q7 alternate, four sums each.
                 number, second = lane // 2, lane % 2
+                at, right = patch, 0
                 if other and column:
-                    at = patch + 8 * (number // 2 + 2 * second)
-                    down, right = number % 2, 0
+                    at += 8 * (number // 2 + 2 * second)
+                    down = number % 2
                 else:
-                    at = patch + distance * second
+                    at += distance * second if other else 0
                     down, right = divmod(number, columns)
                 stored_y, x = divmod((out + places[turn + 13 * other][lane]) // 8, width)
-                row, rest = divmod(at - 4 * rows * ((x - right) // columns + 1), 4)
-                assert (x - right) % columns == rest == row % stride == 0
+                # A second place begins in the right half of a strip.
+                strip, half = divmod(stride * (x - right), 4)
+                assert half == (0 if other else 2 * second)
+                row, rest = divmod(at - strip_bytes * strip, 4)
+                assert rest == row % stride == 0
                 y = row // stride + down
                 if y < 0:
                     # What is above the image goes where the next turn's outputs will be.
                     assert turn == first
-                    assert stored_y == y + step // 4 // stride
+                    assert stored_y == y + (8 if other and column else 4 if stride == 2 else 2)
                 else:
                     assert stored_y == y
                     stored.add((stored_y, x))
+            patch += 32 if (other and column) or stride == 2 else 8
+    to_patch, _, to_out, *code = runs[-1].tolist()
+    assert patch + to_patch == strip_bytes * p.fields["strips"]
+    assert (out + to_out, code) == (1, [0, 0, 0])
     assert stored == set(np.ndindex(height, width))
 
 

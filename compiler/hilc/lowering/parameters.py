@@ -5440,7 +5440,7 @@ class HilDepthwiseStripsS8Mve(Parameters):
     strips: int
     #: rows of a strip, as far as patches reach
     plane_h: int
-    #: 1: the first eight channels of two pixels lie within the reach of a gather
+    #: pairs of pixels whose first eight channels a gather reaches: 0 to 2
     gathered: int
     #: 1: some outputs of turns are not stored
     masked: int

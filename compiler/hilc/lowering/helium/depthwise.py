@@ -47,10 +47,11 @@ _ENTRY, _PART, _CALL = 31, 8, 40
 #: The kernel of strips: bytes of scratch that they may take; the farthest shift by which a zero
 #: point moves, and that of products which saturate before it.
 _STRIPS_BYTES, _FARTHEST_MOVED, _FARTHEST_NEAR = (16384, 8192, 4096, 2048), -23, -8
-#: Turns of a run of each kind; bytes of code before them, between them, of one by the stride and of
-#: one of a last column; bytes more of one that stores in part, or shifts far.
+#: Turns of a run of each kind; bytes of code from behind a run's jump to them, and to what goes
+#: before a run of one place, between both kinds, of a turn of a last column, and more of one that
+#: stores in part, or shifts far; bytes of a turn by the stride.
 _TURNS, _OTHER_TURNS = 13, 4
-_BEFORE, _BETWEEN, _COLUMN_BYTES, _MORE_BYTES = 64, 8, 96, 4
+_BEFORE, _PARTED, _BETWEEN, _COLUMN_BYTES, _MORE_BYTES = 64, 52, 4, 96, 4
 _TURN_BYTES = {1: 88, 2: 112}
 #: Columns that may lie before an image, so that the second of a pair is in the first one.
 _FARTHEST_PADDED = 2
@@ -100,9 +101,7 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilDepthwiseStrips
     ):
         return
     far = bool(outputs.shifts.min() < _FARTHEST_NEAR)
-    # Bands are not worth it with stride 2: runs of few turns take as long as planes.
-    least = 1 if h.stride == 1 else images.out_h
-    heights = [rows for rows in range(least, images.out_h + 1) if images.out_h % rows == 0]
+    heights = [rows for rows in range(1, images.out_h + 1) if images.out_h % rows == 0]
     found = [_Strips(rows, images.out_w, channels, h.stride, far) for rows in heights]
     fitting = {
         max((each for each in found if each.scratch <= most), key=lambda each: each.rows)
@@ -121,9 +120,9 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilDepthwiseStrips
             pad_top=h.pad_before,
             pad_left=w.pad_before,
             band_h=strips.rows,
-            strips=strips.count,
+            strips=strips.strips,
             plane_h=strips.plane_rows,
-            gathered=int(channels + _TOGETHER <= GATHERED),
+            gathered=sum(n * channels + _TOGETHER <= GATHERED for n in (1, 3)),
             masked=int(strips.masked),
             singles=int(strips.singles),
             column=int(strips.column),
@@ -142,11 +141,11 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilDepthwiseStrips
 
 @dataclass(frozen=True)
 class _Run:
-    """Turns one below the other of a strip, and of another or another part of it ``distance`` bytes
-    further; ``other`` ones are of the other kind.
+    """Turns one below the other of two places in the strips, from ``place`` on, of which those of
+    the ``other`` kind lie ``distance`` bytes apart.
     """
 
-    strip: int
+    place: int
     row: int
     distance: int
     turns: int
@@ -176,17 +175,22 @@ class _Strips:
 
     @property
     def outputs(self) -> int:
-        """The columns of outputs of a strip."""
+        """The columns of outputs of a place."""
         return 2 // self.stride
 
     @property
     def count(self) -> int:
-        """The strips of a channel."""
+        """The places of a row."""
         return -(-self.width // self.outputs)
 
     @property
+    def strips(self) -> int:
+        """The strips of a channel: a place takes the columns of one, or half of two."""
+        return self.count // 2 + 1
+
+    @property
     def singles(self) -> bool:
-        """Whether the last strip is taken in two parts."""
+        """Whether the last place is taken in two parts."""
         return not self.column and self.count % 2 == 1
 
     @property
@@ -196,7 +200,7 @@ class _Strips:
 
     @property
     def scratch(self) -> int:
-        return 4 * self.plane_rows * (_TOGETHER * (self.count + 1) + 1)
+        return 4 * self.plane_rows * _TOGETHER * self.strips
 
     @property
     def line(self) -> int:
@@ -206,47 +210,46 @@ class _Strips:
     @property
     def farthest(self) -> int:
         """The farthest offset of an output of a turn, or of a strip."""
-        return max(int(self.places.max()), 2 * self.plane_rows * 4 * (self.count + 1) * _TOGETHER)
+        return max(int(self.places.max()), self.scratch)
 
     @property
     def halves(self) -> int:
-        """The turns in which the last strip's parts are taken."""
+        """The turns in which the last place's parts are taken."""
         return -(-self.rows // (2 * _TURN_ROWS[self.stride]))
 
     @property
     def part(self) -> int:
-        """The rows from the first part of the last strip to the second."""
+        """The rows from the first part of the last place to the second."""
         return max(self.rows - _TURN_ROWS[self.stride] * self.halves, 0)
 
     @property
     def runs(self) -> list[_Run]:
-        strip = 4 * self.plane_rows
         paired = self.count - self.column - self.singles
         runs = []
         for left in range(0, paired, 2):
-            runs += self._below(left, strip)
+            runs += self._below(left)
         if self.singles:
             for row, turns in _split(self.halves, _OTHER_TURNS):
                 top = _TURN_ROWS[self.stride] * row
                 distance = 4 * self.part * self.stride
                 runs.append(_Run(self.count - 1, top, distance, turns, True))
         if self.column:
-            runs += self._below(self.count - 1, 0, other=True)
+            runs += self._below(self.count - 1, other=True)
         return runs
 
-    def _below(self, strip: int, distance: int, other: bool = False) -> list[_Run]:
+    def _below(self, place: int, other: bool = False) -> list[_Run]:
         """Return runs that cover all rows: one that begins above the first, or the last rows again,
         if need be.
         """
         of_turn, most = self._turn_rows(other), _OTHER_TURNS if other else _TURNS
         if early := self._early(other):
-            return [_Run(strip, -early, distance, (self.rows + early) // of_turn, other)]
+            return [_Run(place, -early, 0, (self.rows + early) // of_turn, other)]
         runs = [
-            _Run(strip, of_turn * first, distance, turns, other)
+            _Run(place, of_turn * first, 0, turns, other)
             for first, turns in _split(self.rows // of_turn, most)
         ]
         if self.rows % of_turn:
-            runs.append(_Run(strip, max(self.rows - of_turn, 0), distance, 1, other))
+            runs.append(_Run(place, max(self.rows - of_turn, 0), 0, 1, other))
         return runs
 
     def _early(self, other: bool) -> int:
@@ -304,8 +307,7 @@ class _Strips:
         """Return a turn's outputs that are stored, two bits each."""
         mask = 0
         for lane, (place, row, column) in enumerate(self._lanes(run.other)):
-            strip = run.strip if run.other else run.strip + place
-            x = self.outputs * strip + column
+            x = self.outputs * (run.place + place * (not run.other)) + column
             inside = x < self.width and run.row + row < self.rows
             mask |= 3 << 2 * lane if inside else 0
         return mask
@@ -317,16 +319,21 @@ class _Strips:
         turn_bytes = _TURN_BYTES[self.stride] + more + _MORE_BYTES * self.masked
         other_bytes = _COLUMN_BYTES + more if self.column else turn_bytes
         rows = []
+        reached = stored = 0
         for run in self.runs:
             skipped = (_OTHER_TURNS if run.other else _TURNS) - run.turns
-            code = _BEFORE + skipped * (other_bytes if run.other else turn_bytes)
+            turns = skipped * (other_bytes if run.other else turn_bytes)
             if run.other:
-                code += _TURNS * turn_bytes + _BETWEEN
-            top = run.row - skipped * self._turn_rows(run.other)
-            out = top * self.line + self.outputs * run.strip * self.channels
-            place = 4 * self.plane_rows * (run.strip + 1) + 4 * run.row * self.stride
-            rows.append((place, run.distance, out, code, self._mask(run)))
-        return np.array([*rows, (0, 0, 0, 0, 0)], np.int32).reshape(-1)
+                turns += _TURNS * turn_bytes + _BETWEEN
+            code = _PARTED if run.other and self.singles else _BEFORE + turns
+            step = self._turn_rows(run.other)
+            out = (run.row - skipped * step) * self.line + self.outputs * run.place * self.channels
+            patch = 4 * self.plane_rows * (run.place // 2) + 4 * run.row * self.stride
+            mask = self._mask(run)
+            rows.append((patch - reached, run.distance, out - stored, code, mask, turns))
+            reached, stored = patch + 4 * run.turns * step * self.stride, out
+        next_channel = 4 * self.plane_rows * self.strips - reached
+        return np.array([*rows, (next_channel, 0, 1 - stored, 0, 0, 0)], np.int32).reshape(-1)
 
 
 def _split(turns: int, most: int) -> list[tuple[int, int]]:

@@ -4,8 +4,8 @@
  * a patch of 4x4 pixels. Of outputs over the whole range of int8 whose values below the zero point
  * clamp.
  *
- * Tile: 8 outputs x 1 channel, of two places in the strips, which are those of two strips or of two
- * parts of one strip.
+ * Tile: 8 outputs x 1 channel, of two places in the strips: of a strip and of its right half with
+ * the left half of the next one, which a gather fetches, or of two parts of one strip.
  *
  *              2x2 outputs of a patch at each place, the filter moved within it
  *              0  1  2  3     f f f .   . f f f           r0 r8   upper left    q0 filter
@@ -15,10 +15,11 @@
  *              last column of an odd number: 2x1 outputs of four patches below each other
  *              stride 2: 4x1 outputs at each place, of four patches below each other
  *
- * Registers, at the top of a turn: the sums, from biases; q0 to q3 filters, q5 multiplier, q6 q7
- * patches, then sums; r1 r3 places; r5 outputs; r7 zero point, moved to the left as far as products
- * are moved to the right; r9 shift; r11 struct hil_mve_strips; p0 outputs that are stored (masked).
- * Stack: sums at 0, place in the runs at 32, d8-d15 at 40.
+ * Registers, at the top of a turn: the sums, from biases; q0 to q3 filters, q4 offsets of a patch
+ * in two strips, q5 multiplier, q6 q7 patches, then sums; r1 place; r3 place in the runs, or the
+ * second place where it is part of the same strip; r5 outputs; r7 zero point, moved to the left as
+ * far as products are moved to the right; r9 shift; r11 struct hil_mve_strips; p0 outputs that are
+ * stored (masked). Stack: sums at 0, place in the runs at 32, d8-d15 at 40.
  *
  * Data: packed by `_depthwise_strips()`.
  *
@@ -29,13 +30,13 @@
  *   places   uint16 [17][8]: of the outputs of a turn, of 13 turns of the one kind, 4 of the other;
  *            those of the two places alternate; of a last column rows 0 4 1 5 2 6 3 7. Where a run
  *            begins above the image, its first turn's go where the second one's will be
- *   runs     int32 [..][5], turns one below the other: first place in a channel's strips, from it
- *            to the second, outputs, bytes of code before the first turn, mask; all 0: the end
- *   strips   in scratch, int8 [8 channels][1 + strips][plane_h][4], the zero point around the image
+ *   runs     int32 [..][6], turns one below the other: to their place in the strips and to their
+ *            outputs from those behind the run before, with the distance to the second place
+ *            between them, bytes of code, mask, bytes of turns where the code is what goes before
+ *            two parts of a strip; the last one leads to the next channel
+ *   strips   in scratch, int8 [8 channels][strips][plane_h][4], the zero point around the image
  *
- * Strip s begins at column 2s. Every pair of columns is written to two strips, as the right half of
- * one and the left half of the next, so before the first of a channel there is one that is not
- * read.
+ * Strip s begins at column 4s of what the windows reach.
  *
  * Turns are slots of code, of which a run's jump skips those that it does not have: their size is
  * checked by the assembler.
@@ -52,12 +53,13 @@
  * shift, which is exact as it is a multiple of what is shifted out. Where no shift is below -8,
  * products saturate to int16 first (`far` is 0). The functions `_once` round once.
  *
- * Scratch: the strips.
+ * Scratch: the strips, and what a run that begins above the image and the last patch reach.
  *
  * Cost: 22 instructions a turn (72 MACs of 3x3), 24 of a last column, 28 with stride 2, one more
- * where shifts are far or outputs masked. Measured (`hil bench --per-layer` on mps3-an547,
- * instructions under QEMU) a MAC: 25x5x64 (kws) 0.428, 24x24x32 (vww) 0.372, 6x6x128 0.532;
- * hil_depthwise_conv2d_s8_mve 0.536, 0.465 and 0.609.
+ * where shifts are far or outputs masked; 18 a channel and 5 a run. Measured (`hil bench
+ * --per-layer` on mps3-an547, instructions under QEMU) a MAC: 25x5x64 (kws) 0.405, 24x24x32 (vww)
+ * 0.353, 6x6x128 0.498, 48x48x16 with stride 2 0.545; hil_depthwise_conv2d_s8_mve 0.536, 0.465,
+ * 0.609 and 0.683.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
  * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
@@ -74,6 +76,8 @@
 #define HIL_MVE_STRIPS_TURNS 13
 #define HIL_MVE_STRIPS_OTHER_TURNS 4
 #define HIL_MVE_STRIPS_CHANNELS 8
+/* Bytes before the strips that runs which begin above the image read. */
+#define HIL_MVE_STRIPS_ABOVE 32
 
 /* What some channels share. The assembly knows the offsets. */
 struct hil_mve_strips {
@@ -82,11 +86,11 @@ struct hil_mve_strips {
     uint16_t other_places[HIL_MVE_STRIPS_OTHER_TURNS][8]; /* 240 */
     const int8_t *filters;                                /* 304: of the next channel */
     const int32_t *scales;                                /* 308 */
-    const int8_t *strips;                                 /* 312 */
-    int8_t *out;                                          /* 316 */
-    int32_t channel_bytes;                                /* 320: of strips */
-    const int8_t *end;                                    /* 324: of the filters */
-    const int32_t *runs;                                  /* 328 */
+    const int8_t *end;                                    /* 312: of the filters */
+    const int32_t *runs;                                  /* 316 */
+    uint16_t halves[8];                                   /* 320: of a patch in two strips */
+    const int8_t *strips;                                 /* 336: of the first channel */
+    int8_t *out;                                          /* 340 */
 };
 
 HIL_MVE_AT(hil_mve_strips, places, 0);
@@ -94,11 +98,11 @@ HIL_MVE_AT(hil_mve_strips, bias, 208);
 HIL_MVE_AT(hil_mve_strips, other_places, 240);
 HIL_MVE_AT(hil_mve_strips, filters, 304);
 HIL_MVE_AT(hil_mve_strips, scales, 308);
-HIL_MVE_AT(hil_mve_strips, strips, 312);
-HIL_MVE_AT(hil_mve_strips, out, 316);
-HIL_MVE_AT(hil_mve_strips, channel_bytes, 320);
-HIL_MVE_AT(hil_mve_strips, end, 324);
-HIL_MVE_AT(hil_mve_strips, runs, 328);
+HIL_MVE_AT(hil_mve_strips, end, 312);
+HIL_MVE_AT(hil_mve_strips, runs, 316);
+HIL_MVE_AT(hil_mve_strips, halves, 320);
+HIL_MVE_AT(hil_mve_strips, strips, 336);
+HIL_MVE_AT(hil_mve_strips, out, 340);
 
 /* clang-format off */
 /* The filters of a channel, and the step to the next one's. */
@@ -111,9 +115,16 @@ HIL_MVE_AT(hil_mve_strips, runs, 328);
 /* Sums of eight outputs. */
 #define HIL_MVE_STRIPS_BIASES "ldmia r11, {r0, r2, r4, r6, r8, r10, r12, lr}\n"
 #define HIL_MVE_STRIPS_SUMS                                                                        \
+    "vldrh.u16 q7, [r1, q4]\n"                                                                     \
+    HIL_MVE_STRIPS_BIASES                                                                          \
+    "vldrb.8 q6, [r1], #8\n"                                                                       \
+    HIL_MVE_STRIPS_EIGHT
+#define HIL_MVE_STRIPS_SUMS_SINGLE                                                                 \
     "vldrb.8 q6, [r1], #8\n"                                                                       \
     HIL_MVE_STRIPS_BIASES                                                                          \
     "vldrb.8 q7, [r3], #8\n"                                                                       \
+    HIL_MVE_STRIPS_EIGHT
+#define HIL_MVE_STRIPS_EIGHT                                                                       \
     "vmladava.s8 r0, q6, q0\n"                                                                     \
     "vmladava.s8 r2, q6, q1\n"                                                                     \
     "vmladava.s8 r4, q6, q2\n"                                                                     \
@@ -137,6 +148,24 @@ HIL_MVE_AT(hil_mve_strips, runs, 328);
     "vmladava.s8 r0, q6, q0\n"                                                                     \
     "vmladava.s8 r2, q6, q2\n"
 
+#define HIL_MVE_STRIPS_SUMS_STRIDED                                                                \
+    "vldrh.u16 q7, [r1, q4]\n"                                                                     \
+    HIL_MVE_STRIPS_BIASES                                                                          \
+    HIL_MVE_STRIPS_TWO("r0", "r8")                                                                 \
+    HIL_MVE_STRIPS_TWO("r2", "r10")                                                                \
+    HIL_MVE_STRIPS_TWO("r4", "r12")                                                                \
+    "vldrb.8 q6, [r1], #8\n"                                                                       \
+    "vmladava.s8 lr, q7, q0\n"                                                                     \
+    "vmladava.s8 r6, q6, q0\n"
+#define HIL_MVE_STRIPS_TWO(first, second)                                                          \
+    "vldrb.8 q6, [r1], #8\n"                                                                       \
+    "vmladava.s8 " second ", q7, q0\n"                                                             \
+    "vldrh.u16 q7, [r1, q4]\n"                                                                     \
+    "vmladava.s8 " first ", q6, q0\n"
+#define HIL_MVE_STRIPS_SUMS_STRIDED_SINGLE                                                         \
+    HIL_MVE_STRIPS_BIASES                                                                          \
+    HIL_MVE_STRIPS_FOUR("r1", "r0", "r2", "r4", "r6")                                              \
+    HIL_MVE_STRIPS_FOUR("r3", "r8", "r10", "r12", "lr")
 #define HIL_MVE_STRIPS_FOUR(x, first, second, third, fourth)                                       \
     "vldrb.8 q6, [" x ", #8]\n"                                                                    \
     "vldrb.8 q7, [" x ", #16]\n"                                                                   \
@@ -146,11 +175,6 @@ HIL_MVE_AT(hil_mve_strips, runs, 328);
     "vldrb.8 q7, [" x "], #32\n"                                                                   \
     "vmladava.s8 " fourth ", q6, q0\n"                                                             \
     "vmladava.s8 " first ", q7, q0\n"
-#define HIL_MVE_STRIPS_SUMS_STRIDED                                                                \
-    HIL_MVE_STRIPS_BIASES                                                                          \
-    HIL_MVE_STRIPS_FOUR("r1", "r0", "r2", "r4", "r6")                                              \
-    HIL_MVE_STRIPS_FOUR("r3", "r8", "r10", "r12", "lr")
-
 /* From products in q6 and q7. */
 #define HIL_MVE_STRIPS_NEAR                                                                        \
     "vqmovnb.s32 q6, q6\n"                                                                         \
@@ -179,9 +203,6 @@ HIL_MVE_AT(hil_mve_strips, runs, 328);
     store
 
 /* Turns from label `begin` on, then the next run. */
-#define HIL_MVE_STRIPS_NEXT_RUN                                                                    \
-    "ldr.w r10, [sp, #32]\n"                                                                       \
-    "b.w 2b\n"
 #define HIL_MVE_STRIPS_TURNS_OF_PAIRS(begin, end, bytes, ...)                                      \
     begin ":\n"                                                                                    \
     HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-208")                                                       \
@@ -199,7 +220,14 @@ HIL_MVE_AT(hil_mve_strips, runs, 328);
     HIL_MVE_STRIPS_TURN(__VA_ARGS__, "-16")                                                        \
     end ":\n"                                                                                      \
     HIL_MVE_CHECK_BYTES(end "b - " begin "b", "13 * (" bytes ")")                                  \
-    HIL_MVE_STRIPS_NEXT_RUN
+    "b.w 2b\n"
+#define HIL_MVE_STRIPS_TURNS_OF_SINGLES(...)                                                       \
+    HIL_MVE_STRIPS_TURNS_OF_OTHERS(__VA_ARGS__)                                                    \
+    "ldr.w r3, [sp, #32]\n"                                                                        \
+    "b.w 2b\n"
+#define HIL_MVE_STRIPS_TURNS_OF_COLUMN(...)                                                        \
+    HIL_MVE_STRIPS_TURNS_OF_OTHERS(__VA_ARGS__)                                                    \
+    "b.w 2b\n"
 #define HIL_MVE_STRIPS_TURNS_OF_OTHERS(begin, end, bytes, ...)                                     \
     begin ":\n"                                                                                    \
     HIL_MVE_STRIPS_TURN(__VA_ARGS__, "32")                                                         \
@@ -207,51 +235,48 @@ HIL_MVE_AT(hil_mve_strips, runs, 328);
     HIL_MVE_STRIPS_TURN(__VA_ARGS__, "64")                                                         \
     HIL_MVE_STRIPS_TURN(__VA_ARGS__, "80")                                                         \
     end ":\n"                                                                                      \
-    HIL_MVE_CHECK_BYTES(end "b - " begin "b", "4 * (" bytes ")")                                   \
-    HIL_MVE_STRIPS_NEXT_RUN
+    HIL_MVE_CHECK_BYTES(end "b - " begin "b", "4 * (" bytes ")")
 
-/* All channels; a run's jump leaves 64 bytes for the code behind the last run. */
+/* All channels; 64 bytes behind a run's jump are the code behind the last run, where the first
+ * channel begins too, and that before a run of a single strip. */
 #define HIL_MVE_STRIPS(mask, turns)                                                                \
     "push {r3-r11, lr}\n"                                                                          \
     "vpush {d8-d15}\n"                                                                             \
     "sub sp, #40\n"                                                                                \
-    "add r11, r0, #208\n"                                                                                \
+    "add r11, r0, #208\n"                                                                          \
+    "vldrh.u16 q4, [r11, #112]\n"                                                                  \
+    "ldrd r1, r5, [r11, #128]\n"                                                                   \
+    "b.w 5f\n"                                                                                     \
     ".p2align 2\n"                                                                                 \
     "1:\n"                                                                                         \
-    "ldrd r0, r2, [r11, #96]\n"                                                                   \
     HIL_MVE_STRIPS_FILTERS                                                                         \
     "ldmia r2!, {r4, r6, r7, r9}\n"                                                                \
-    "strd r0, r2, [r11, #96]\n"                                                                   \
+    "strd r0, r2, [r11, #96]\n"                                                                    \
     "vdup.32 q5, r4\n"                                                                             \
     "vdup.32 q6, r6\n"                                                                             \
     "vstrw.32 q6, [r11]\n"                                                                         \
     "vstrw.32 q6, [r11, #16]\n"                                                                    \
-    "ldr.w r10, [r11, #120]\n"                                                                     \
     "2:\n"                                                                                         \
-    "ldmia r10!, {r0, r2, r4, r6, r8}\n"                                                           \
-    "cbz r6, 5f\n"                                                                                 \
-    "str.w r10, [sp, #32]\n"                                                                       \
-    "ldrd r1, r5, [r11, #104]\n"                                                                   \
+    "ldmia r3!, {r0, r2, r4, r6, r8, r10}\n"                                                       \
     "add r1, r0\n"                                                                                 \
-    "add r3, r1, r2\n"                                                                             \
     "add r5, r4\n"                                                                                 \
     mask                                                                                           \
     "add pc, r6\n"                                                                                 \
     "nop\n"                                                                                        \
     "5:\n"                                                                                         \
-    "ldrd r0, r2, [r11, #104]\n"                                                                   \
-    "ldrd r4, r6, [r11, #112]\n"                                                                   \
-    "ldr.w r8, [r11, #96]\n"                                                                      \
-    "add r0, r4\n"                                                                                 \
-    "adds r2, #1\n"                                                                                \
-    "strd r0, r2, [r11, #104]\n"                                                                   \
-    "cmp r8, r6\n"                                                                                 \
+    "ldrd r0, r2, [r11, #96]\n"                                                                    \
+    "ldrd r4, r3, [r11, #104]\n"                                                                   \
+    "cmp r0, r4\n"                                                                                 \
     "bne.w 1b\n"                                                                                   \
     "add sp, #40\n"                                                                                \
     "vpop {d8-d15}\n"                                                                              \
     "pop {r3-r11, pc}\n"                                                                           \
     "6:\n"                                                                                         \
-    ".space 64 - (6b - 5b)\n"                                                                      \
+    ".space 52 - (6b - 5b)\n"                                                                      \
+    "str.w r3, [sp, #32]\n"                                                                        \
+    "add.w r3, r1, r2\n"                                                                           \
+    "add pc, r10\n"                                                                                \
+    "nop\n"                                                                                        \
     turns
 
 #define HIL_MVE_STRIPS_FUNCTION(name, ...)                                                         \
@@ -276,26 +301,26 @@ HIL_MVE_AT(hil_mve_strips, runs, 328);
                        HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_SINGLES(multiply, narrow, more)                                           \
     HIL_MVE_STRIPS_PAIRS(multiply, narrow, more)                                                 \
-    HIL_MVE_STRIPS_TURNS_OF_OTHERS("7", "8", "88 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,           \
+    HIL_MVE_STRIPS_TURNS_OF_SINGLES("7", "8", "88 + " more, HIL_MVE_STRIPS_SUMS_SINGLE, multiply, narrow,           \
                         HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_COLUMN(multiply, narrow, more)                                            \
     HIL_MVE_STRIPS_PAIRS(multiply, narrow, more)                                                 \
-    HIL_MVE_STRIPS_TURNS_OF_OTHERS("7", "8", "96 + " more, HIL_MVE_STRIPS_SUMS_COLUMN, multiply, narrow,      \
+    HIL_MVE_STRIPS_TURNS_OF_COLUMN("7", "8", "96 + " more, HIL_MVE_STRIPS_SUMS_COLUMN, multiply, narrow,      \
                         HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_MASKED(multiply, narrow, more)                                            \
     HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "92 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,            \
                        HIL_MVE_STRIPS_STORE_MASKED)                                                \
-    HIL_MVE_STRIPS_TURNS_OF_OTHERS("7", "8", "92 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,           \
+    HIL_MVE_STRIPS_TURNS_OF_SINGLES("7", "8", "92 + " more, HIL_MVE_STRIPS_SUMS_SINGLE, multiply, narrow,           \
                         HIL_MVE_STRIPS_STORE_MASKED)
 #define HIL_MVE_STRIPS_STRIDED(multiply, narrow, more)                                            \
     HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "112 + " more, HIL_MVE_STRIPS_SUMS_STRIDED, multiply, narrow,   \
                        HIL_MVE_STRIPS_STORE)                                                       \
-    HIL_MVE_STRIPS_TURNS_OF_OTHERS("7", "8", "112 + " more, HIL_MVE_STRIPS_SUMS_STRIDED, multiply, narrow,  \
+    HIL_MVE_STRIPS_TURNS_OF_SINGLES("7", "8", "112 + " more, HIL_MVE_STRIPS_SUMS_STRIDED_SINGLE, multiply, narrow,  \
                         HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_STRIDED_MASKED(multiply, narrow, more)                                     \
     HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "116 + " more, HIL_MVE_STRIPS_SUMS_STRIDED, multiply, narrow,   \
                        HIL_MVE_STRIPS_STORE_MASKED)                                                \
-    HIL_MVE_STRIPS_TURNS_OF_OTHERS("7", "8", "116 + " more, HIL_MVE_STRIPS_SUMS_STRIDED, multiply, narrow,  \
+    HIL_MVE_STRIPS_TURNS_OF_SINGLES("7", "8", "116 + " more, HIL_MVE_STRIPS_SUMS_STRIDED_SINGLE, multiply, narrow,  \
                         HIL_MVE_STRIPS_STORE_MASKED)
 /* clang-format on */
 
@@ -316,7 +341,7 @@ name = "hil_depthwise_strips_s8_mve"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "4 * plane_h * (8 * strips + 9)"
+scratch = "32 * plane_h * strips + 48"
 order = ["rows band_h", "pixels band_h * out_w", "channels 8"]
 reads = "channel window"
 code = 2000
@@ -332,38 +357,37 @@ far_turn = "(turn + column_turn) * far"
 strided_turn = "turn * (stride - 1)"
 row = "batch * ((in_c + 7) // 8) * (in_h + (out_h // band_h - 1) * (filter_h - stride))"
 pair_of_row = "row * (in_w // 2)"
-wide_pair = "pair_of_row * (1 - gathered)"
-column_group = "eight * ((in_w + 3) // 4)"
-filled = "batch * plane_h * (strips + 1)"
+narrow_pair = "pair_of_row * (2 - gathered)"
+column_group = "eight * ((in_w + 7) // 8)"
+filled = "batch * plane_h * strips"
 [cost.on.cortex-m55]
-call = 100
+call = 150
 eight = 60
-channel = 22
-run = 10
+channel = 18
+run = 5
 turn = 22
 column_turn = 24
 masked_turn = 1
 far_turn = 1
 strided_turn = 6
-row = 3
-pair_of_row = 5
-wide_pair = 3
+row = 6
+pair_of_row = 3
+narrow_pair = 2
 column_group = 20
 filled = 4
 @*/
 struct hil_depthwise_strips_s8_mve {
     HIL_IMAGES_FIELDS;
-    int32_t filter_h; /* at most 3 */
-    int32_t filter_w; /* the same, of columns */
-    int32_t stride;   /* 1 or 2 */
-    int32_t pad_top;  /* rows by which the first window reaches above the image */
-    int32_t pad_left; /* columns by which the first window reaches beyond the image */
-    int32_t band_h;   /* output rows of a band, all alike */
-    int32_t strips;   /* of a channel */
-    int32_t plane_h;  /* rows of a strip, as far as patches reach */
-    int32_t
-        gathered;   /* 1: the first eight channels of two pixels lie within the reach of a gather */
-    int32_t masked; /* 1: some outputs of turns are not stored */
+    int32_t filter_h;      /* at most 3 */
+    int32_t filter_w;      /* the same, of columns */
+    int32_t stride;        /* 1 or 2 */
+    int32_t pad_top;       /* rows by which the first window reaches above the image */
+    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
+    int32_t band_h;        /* output rows of a band, all alike */
+    int32_t strips;        /* of a channel */
+    int32_t plane_h;       /* rows of a strip, as far as patches reach */
+    int32_t gathered;      /* pairs of pixels whose first eight channels a gather reaches: 0 to 2 */
+    int32_t masked;        /* 1: some outputs of turns are not stored */
     int32_t singles;       /* 1: the other kind of turns takes two parts of one strip */
     int32_t column;        /* 1: it takes the last column; 0 and 0: there is none */
     int32_t band_runs;     /* runs of a channel */
@@ -378,54 +402,54 @@ struct hil_depthwise_strips_s8_mve {
     const int32_t *runs;   /* the same */
 };
 
-/* Some columns of pixels of eight channels, from their first rows to their last: up to two pairs, a
- * pixel before them that is the second of its pair, one behind them that is the first. A pair is
- * gathered in one register, or loaded to two. */
+/* Some columns of pixels of eight channels, from their first rows to their last: one that is the
+ * second of its pair, up to two pairs, one that is the first of its pair; or four pairs. */
 /* clang-format off */
-#define HIL_MVE_STRIPS_SECOND                                                                      \
-    "vldrb.u16 q0, [%[x]]\n"                                                                       \
-    "add %[x], %[line]\n"                                                                          \
-    "vstrb.16 q0, [%[to], %q[before]]\n"
-#define HIL_MVE_STRIPS_GATHER(x, y) "vldrb.u8 q0, [%[" x "], %q[lanes]]\n"
-#define HIL_MVE_STRIPS_LOAD(x, y)                                                                  \
+#define HIL_MVE_STRIPS_PIXEL(x, place)                                                             \
     "vldrb.u16 q0, [%[" x "]]\n"                                                                   \
-    "vldrb.u16 q1, [%[" y "]]\n"                                                                   \
-    "add %[" y "], %[line]\n"                                                                      \
-    "vsli.16 q0, q1, #8\n"
-#define HIL_MVE_STRIPS_PAIR(load)                                                                  \
-    load("x_1", "y_1")                                                                             \
-    "add %[x_1], %[line]\n"                                                                        \
-    "vstrh.16 q0, [%[to], %q[right]]\n"                                                            \
-    "vstrh.16 q0, [%[to], %q[left]]\n"
-#define HIL_MVE_STRIPS_TWO_PAIRS(load)                                                             \
-    HIL_MVE_STRIPS_PAIR(load)                                                                      \
-    load("x_2", "y_2")                                                                             \
-    "add %[x_2], %[line]\n"                                                                        \
-    "vstrh.16 q0, [%[to], %q[next_right]]\n"                                                       \
-    "vstrh.16 q0, [%[to], %q[next_left]]\n"
-#define HIL_MVE_STRIPS_FIRST(right, left)                                                          \
-    "vldrb.u16 q0, [%[x]]\n"                                                                       \
-    "add %[x], %[line]\n"                                                                          \
-    "vstrb.16 q0, [%[to], %q[" right "]]\n"                                                        \
-    "vstrb.16 q0, [%[to], %q[" left "]]\n"
-/* The same behind two pairs, in the last strip. */
-#define HIL_MVE_STRIPS_BEHIND                                                                      \
-    "vldrb.u16 q0, [%[y_1]]\n"                                                                     \
-    "add %[y_1], %[line]\n"                                                                        \
-    "vstrb.16 q0, [%[to], %q[behind]]\n"
-#define HIL_MVE_STRIPS_ROWS_OF(columns, last, clobbered)                                           \
+    "add %[" x "], %[line]\n"                                                                      \
+    "vstrb.16 q0, [%[to], %q[" place "]]\n"
+#define HIL_MVE_STRIPS_GATHER(x, lanes, place)                                                     \
+    "vldrb.u8 q0, [%[" x "], %q[" lanes "]]\n"                                                     \
+    "vstrh.16 q0, [%[to], %q[" place "]]\n"
+#define HIL_MVE_STRIPS_PAIR(x, place)                                                              \
+    HIL_MVE_STRIPS_GATHER(x, "lanes", place)                                                       \
+    "add %[" x "], %[line]\n"
+#define HIL_MVE_STRIPS_TWO_PAIRS(x, place, next)                                                   \
+    HIL_MVE_STRIPS_GATHER(x, "lanes", place)                                                       \
+    HIL_MVE_STRIPS_GATHER(x, "next_lanes", next)                                                   \
+    "add %[" x "], %[line]\n"
+#define HIL_MVE_STRIPS_ROWS(columns)                                                               \
     __asm__ volatile("dls lr, %[turns]\n"                                                          \
                      "1:\n" columns                                                                \
                      "add %[to], #4\n"                                                             \
                      "le lr, 1b\n"                                                                 \
-                     : [x] "+&l"(x), [x_1] "+&l"(x_1), [x_2] "+&l"(x_2), [y_1] "+&l"(y_1),         \
-                       [y_2] "+&l"(y_2), [to] "+&r"(place), [turns] "+&r"(turns)                   \
-                     : [lanes] "w"(lanes), [right] "w"(right), [left] "w"(left),                   \
-                       [before] "w"(before), [next_right] "w"(next_right),                         \
-                       [next_left] "w"(next_left), [behind] "w"(last), [line] "r"(line)          \
-                     : "q0", clobbered, "memory")
-#define HIL_MVE_STRIPS_ROWS(columns) HIL_MVE_STRIPS_ROWS_OF(columns, lanes, "q1")
+                     : [x] "+&l"(x), [y] "+&l"(y), [z] "+&l"(z), [next] "+&l"(next),               \
+                       [to] "+&r"(place), [turns] "+&r"(turns)                                     \
+                     : [lanes] "w"(lanes), [next_lanes] "w"(next_lanes), [before] "w"(before),     \
+                       [first] "w"(first), [second] "w"(second), [behind] "w"(behind),             \
+                       [line] "r"(line)                                                            \
+                     : "q0", "memory")
+#define HIL_MVE_STRIPS_BEFORE HIL_MVE_STRIPS_PIXEL("x", "before")
+#define HIL_MVE_STRIPS_BEHIND HIL_MVE_STRIPS_PIXEL("z", "behind")
+/* With up to two pairs between them, of which each has its own place where no gather reaches both. */
+#define HIL_MVE_STRIPS_ROWS_OF(one, other)                                                         \
+    if (pairs == 0) {                                                                              \
+        HIL_MVE_STRIPS_ROWS(one other);                                                            \
+    } else if (pairs == 1) {                                                                       \
+        HIL_MVE_STRIPS_ROWS(one HIL_MVE_STRIPS_PAIR("y", "first") other);                          \
+    } else if (p->gathered == 2) {                                                                 \
+        HIL_MVE_STRIPS_ROWS(one HIL_MVE_STRIPS_TWO_PAIRS("y", "first", "second") other);           \
+    } else {                                                                                       \
+        HIL_MVE_STRIPS_ROWS(one HIL_MVE_STRIPS_PAIR("y", "first")                                  \
+                                HIL_MVE_STRIPS_PAIR("next", "second") other);                      \
+    }
 /* clang-format on */
+
+/* Where a column of pixels lies in strips of `strip` bytes. */
+HIL_INLINE uint32_t hil_mve_strips_place(int32_t column, int32_t strip) {
+    return (uint32_t)column / 4 * (uint32_t)strip + (uint32_t)column % 4;
+}
 
 /* Lays out the pixels of eight channels under `row_count` input rows from row `row` on, without
  * what lies around the image. */
@@ -436,93 +460,63 @@ HIL_INLINE_BLOCK void hil_mve_strips_lay_out(const struct hil_depthwise_strips_s
     const int32_t above = row < 0 ? -row : 0;
     const int32_t below = row + row_count > p->in_h ? row + row_count - p->in_h : 0;
     const int32_t rows = row_count - above - below;
-    const int32_t fitting = 2 * (p->strips + 1) - p->pad_left;
-    const int32_t width = p->in_w < fitting ? p->in_w : fitting;
+    const int32_t fitting = 4 * p->strips - p->pad_left;
     const int32_t step = p->in_c;
     const int32_t line = p->in_w * p->in_c;
-    const int32_t second = p->pad_left % 2;
-    /* From the byte before a pair's place in the right half of a strip. */
-    const uint16x8_t before = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)(strip * (p->strips + 1)));
-    const uint16x8_t right = vaddq_n_u16(before, 1);
-    const uint16x8_t left = vaddq_n_u16(right, (uint16_t)(strip - 2));
-    const uint16x8_t next_right = vaddq_n_u16(right, (uint16_t)strip);
-    const uint16x8_t next_left = vaddq_n_u16(left, (uint16_t)strip);
-    const uint16x8_t behind = vaddq_n_u16(next_right, (uint16_t)strip);
-    /* Bytes of both pixels by channel. */
+    const uint16x8_t channels = vidupq_n_u16(0, 1);
+    const uint16x8_t planes = vmulq_n_u16(channels, (uint16_t)(strip * p->strips));
+    /* Bytes of both pixels of a pair by channel, and of the pair behind it. */
     const uint16x8_t lanes =
-        vaddq_n_u16(vmulq_n_u16(vidupq_n_u16(0, 1), 0x101), (uint16_t)(step << 8));
-    if (rows <= 0 || width <= 0) {
+        vaddq_n_u16(vmulq_n_u16(channels, 0x101), (uint16_t)((step & 0xff) << 8));
+    const uint16x8_t next_lanes = vaddq_n_u16(lanes, (uint16_t)((2 * step & 0xff) * 0x101));
+    if (rows <= 0) {
         return;
     }
     const int8_t *from = image + (row + above) * line;
-    int8_t *to = strips + (p->pad_left + 1) / 2 * strip + 4 * above + 1;
-    int32_t pairs = (width - second) / 2;
-    int32_t first = (width - second) % 2;
-    /* Two pairs between single pixels, of which the last is in no strip but the last. */
-    const int32_t whole = pairs == 2 && first && second && p->strips == 3;
-    for (int32_t begin = second; begin || pairs > 0 || first; begin = 0) {
+    int8_t *const to = strips + 4 * above;
+    int32_t left = p->in_w < fitting ? p->in_w : fitting;
+    for (int32_t column = p->pad_left; left > 0;) {
+        /* Without gathers, two pixels one by one. */
+        const int32_t alone = p->gathered == 0 || column % 2 != 0;
+        const int32_t most = p->gathered == 0 ? 0 : p->gathered == 1 || alone ? 2 : 4;
+        const int32_t there = (left - alone) / 2;
+        const int32_t pairs = there >= most ? most : there < 3 ? there : 2;
+        const int32_t others = left - alone - 2 * pairs;
+        const int32_t last = pairs < 3 && (p->gathered == 0 ? others > 0 : others == 1);
+        const int32_t pair = column + alone;
+        const uint32_t base = hil_mve_strips_place(column, strip) & ~1U;
+        const int32_t one = pairs == 4 ? pair + 4 : column;
+        const int32_t other = pair + (pairs == 4 ? 6 : 2 * pairs);
+        const uint16x8_t first =
+            vaddq_n_u16(planes, (uint16_t)(hil_mve_strips_place(pair, strip) - base));
+        const uint16x8_t second =
+            vaddq_n_u16(planes, (uint16_t)(hil_mve_strips_place(pair + 2, strip) - base));
+        const uint16x8_t before =
+            vaddq_n_u16(planes, (uint16_t)(hil_mve_strips_place(one, strip) - base));
+        const uint16x8_t behind =
+            vaddq_n_u16(planes, (uint16_t)(hil_mve_strips_place(other, strip) - base));
+        int8_t *place = to + base;
         const int8_t *x = from;
-        const int8_t *x_1 = from + begin * step;
-        const int8_t *y_1 = x_1 + step;
-        const int8_t *x_2 = y_1 + step;
-        const int8_t *y_2 = x_2 + step;
-        int8_t *place = to;
+        const int8_t *y = x + alone * step;
+        const int8_t *z = y + 2 * (pairs == 4 ? 2 : pairs) * step;
+        const int8_t *next = y + 2 * step;
         register int32_t turns __asm__("lr") = rows; /* there are hardly others */
-        const int32_t taken = pairs < 2 ? pairs : 2;
-        if (begin) {
-            if (taken == 0) {
-                HIL_MVE_STRIPS_ROWS(HIL_MVE_STRIPS_SECOND);
-            } else if (p->gathered && whole) {
-                /* The place of a pixel behind two pairs. */
-                y_1 = y_2 + step;
-                HIL_MVE_STRIPS_ROWS_OF(HIL_MVE_STRIPS_SECOND HIL_MVE_STRIPS_TWO_PAIRS(
-                                           HIL_MVE_STRIPS_GATHER) HIL_MVE_STRIPS_BEHIND,
-                                       behind, "cc");
-                break;
-            } else if (!p->gathered) {
-                /* cppcheck-suppress knownConditionTrueFalse */
-                if (taken == 1) {
-                    HIL_MVE_STRIPS_ROWS(
-                        HIL_MVE_STRIPS_SECOND HIL_MVE_STRIPS_PAIR(HIL_MVE_STRIPS_LOAD));
-                } else {
-                    HIL_MVE_STRIPS_ROWS(
-                        HIL_MVE_STRIPS_SECOND HIL_MVE_STRIPS_TWO_PAIRS(HIL_MVE_STRIPS_LOAD));
-                }
-            } else if (taken == 1) { /* cppcheck-suppress knownConditionTrueFalse */
-                HIL_MVE_STRIPS_ROWS(
-                    HIL_MVE_STRIPS_SECOND HIL_MVE_STRIPS_PAIR(HIL_MVE_STRIPS_GATHER));
-            } else {
-                HIL_MVE_STRIPS_ROWS(
-                    HIL_MVE_STRIPS_SECOND HIL_MVE_STRIPS_TWO_PAIRS(HIL_MVE_STRIPS_GATHER));
-            }
-        } else if (taken == 2) { /* cppcheck-suppress knownConditionTrueFalse */
-            if (p->gathered) {
-                HIL_MVE_STRIPS_ROWS(HIL_MVE_STRIPS_TWO_PAIRS(HIL_MVE_STRIPS_GATHER));
-            } else {
-                HIL_MVE_STRIPS_ROWS(HIL_MVE_STRIPS_TWO_PAIRS(HIL_MVE_STRIPS_LOAD));
-            }
+        if (pairs == 4) {
+            HIL_MVE_STRIPS_ROWS(HIL_MVE_STRIPS_TWO_PAIRS("y", "first", "second")
+                                    HIL_MVE_STRIPS_TWO_PAIRS("z", "before", "behind"));
+        } else if (alone && last) {
+            HIL_MVE_STRIPS_ROWS_OF(HIL_MVE_STRIPS_BEFORE, HIL_MVE_STRIPS_BEHIND);
+        } else if (alone) {
+            HIL_MVE_STRIPS_ROWS_OF(HIL_MVE_STRIPS_BEFORE, "");
+        } else if (last) {
+            HIL_MVE_STRIPS_ROWS_OF("", HIL_MVE_STRIPS_BEHIND);
         } else {
-            x += 2 * taken * step;
-            if (taken == 0) {
-                HIL_MVE_STRIPS_ROWS(HIL_MVE_STRIPS_FIRST("right", "left"));
-            } else if (!p->gathered) {
-                if (first) {
-                    HIL_MVE_STRIPS_ROWS(HIL_MVE_STRIPS_PAIR(HIL_MVE_STRIPS_LOAD)
-                                            HIL_MVE_STRIPS_FIRST("next_right", "next_left"));
-                } else {
-                    HIL_MVE_STRIPS_ROWS(HIL_MVE_STRIPS_PAIR(HIL_MVE_STRIPS_LOAD));
-                }
-            } else if (first) {
-                HIL_MVE_STRIPS_ROWS(HIL_MVE_STRIPS_PAIR(HIL_MVE_STRIPS_GATHER)
-                                        HIL_MVE_STRIPS_FIRST("next_right", "next_left"));
-            } else {
-                HIL_MVE_STRIPS_ROWS(HIL_MVE_STRIPS_PAIR(HIL_MVE_STRIPS_GATHER));
-            }
-            first = 0;
+            HIL_MVE_STRIPS_ROWS_OF("", "");
         }
-        pairs -= taken;
-        from += (begin + 2 * taken) * step;
-        to += taken * strip;
+        const int32_t taken = alone + 2 * pairs + last;
+        from += taken * step;
+        column += taken;
+        left -= taken;
     }
 }
 
@@ -530,31 +524,43 @@ HIL_INLINE void hil_depthwise_strips_s8_mve(const struct hil_depthwise_strips_s8
                                             const int8_t *in, int8_t *out, void *scratch) {
     const int32_t line = p->out_w * p->in_c;
     const int32_t strip = 4 * p->plane_h;
-    const int32_t channel_bytes = strip * (p->strips + 1);
-    int8_t *const strips_begin = (int8_t *)scratch;
+    const int32_t channel_bytes = strip * p->strips;
+    const int32_t all_strips = HIL_MVE_STRIPS_CHANNELS * p->strips;
+    int8_t *const strips_begin = (int8_t *)scratch + HIL_MVE_STRIPS_ABOVE;
     struct hil_mve_strips shared = {
         .places = {{0}},
         .bias = {0},
         .other_places = {{0}},
         .filters = NULL,
         .scales = NULL,
-        .strips = NULL,
-        .out = NULL,
-        .channel_bytes = channel_bytes,
         .end = NULL,
         .runs = p->runs,
+        .halves = {0},
+        .strips = NULL,
+        .out = NULL,
     };
     struct hil_mve_strips *const strips = &shared;
     memcpy(shared.places, p->places, sizeof shared.places);
     memcpy(shared.other_places, p->places + sizeof shared.places, sizeof shared.other_places);
+    /* The right half of a patch's row in one strip, the left half in the next. */
+    for (int32_t i = 0; i < 8; i++) {
+        shared.halves[i] = (uint16_t)(i % 2 == 0 ? 2 * i + 2 : 2 * i - 2 + strip);
+    }
     const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;
         for (int32_t left = p->out_h; left > 0; left -= p->band_h) {
             const int32_t rows = (p->band_h - 1) * p->stride + p->filter_h;
-            if (left == p->out_h || y + rows > p->in_h) {
-                hil_mve_fill(strips_begin, around,
-                             HIL_MVE_STRIPS_CHANNELS * channel_bytes / HIL_MVE_CHUNK);
+            if (left == p->out_h) {
+                hil_mve_fill(strips_begin, around, all_strips * strip / HIL_MVE_CHUNK);
+            } else if (y + rows > p->in_h) {
+                /* The rows that lie below the image. */
+                const int32_t there = y < p->in_h ? 4 * (p->in_h - y) : 0;
+                for (int32_t n = 0; n < all_strips; n++) {
+                    for (int32_t at = there; at < 4 * rows; at += 4) {
+                        memcpy(strips_begin + n * strip + at, &around, 4);
+                    }
+                }
             }
             shared.filters = p->filters;
             shared.scales = p->scales;
