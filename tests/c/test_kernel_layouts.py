@@ -251,6 +251,24 @@ def test_four_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_six_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
     p = packed(pixels(depth, 21, activation), HELIUM, "hil_sixes_s8_mve")
+    check_sixes(p)
+
+
+@pytest.mark.parametrize("activation", ["RELU", "NONE"])
+def test_six_windows_by_sixteen_columns(activation: str) -> None:
+    attrs = conv("SAME", 2, activation)
+    layer = a_layer("CONV_2D", (1, 13, 7, 2), (21, 3, 4, 2), attrs)
+    p = packed(layer, HELIUM, "hil_conv2d_sixes_s8_mve")
+    check_sixes(p)
+    assert p.fields["row_bytes"] == 2 * (2 * 3 + 4)
+    taps = p.fields["taps"].tolist()
+    for element in range(32):
+        row, column = divmod(element, 8)
+        assert taps[element] == (20 * row + column if element < 24 else 0)
+
+
+def check_sixes(p: Packed) -> None:
+    """The stream of six pixels by sixteen of 21 columns."""
     data, n, at = p.stream, p.fields["chunks"], 0
     for chunk in range(n):
         for group in range(2):

@@ -5232,6 +5232,40 @@ class HilConv2dS8Mve(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilConv2dSixesS8Mve(Parameters):
+    """The fields of ``struct hil_conv2d_sixes_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_sixes_s8_mve"
+
+    images: HilImages
+    #: rows of the filter
+    filter_h: int
+    #: columns of the filter
+    filter_w: int
+    #: input rows from a window to the one below it
+    stride_h: int
+    #: input columns from a window to the next
+    stride_w: int
+    #: rows by which the first window reaches above the image
+    pad_top: int
+    #: columns by which the first window reaches beyond the image
+    pad_left: int
+    #: the input that stands for 0.0, which pixels outside the image have
+    in_zero_point: int
+    #: rows of outputs at a time
+    lines: int
+    #: of windows at a time
+    sixes: int
+    #: of the image under them
+    rows: int
+    #: of such a row
+    row_bytes: int
+    #: the head draws it
+    taps: npt.NDArray[np.uint8]
+    mve_pixels: HilMvePixels
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilConv2dWindowsS8Mve(Parameters):
     """The fields of ``struct hil_conv2d_windows_s8_mve``."""
 

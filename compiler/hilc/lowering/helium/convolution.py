@@ -17,6 +17,7 @@ from hilc.lowering.helium.packing import (
     is_full,
     linear_of,
     pixels_of,
+    quads_of,
     shallow_stream,
     ties,
 )
@@ -29,6 +30,7 @@ from hilc.lowering.parameters import (
     HilConv2d3x3S8Mve,
     HilConv2dRgbS8Mve,
     HilConv2dS8Mve,
+    HilConv2dSixesS8Mve,
     HilConv2dWindowsS8Mve,
     HilPointsS8Mve,
     HilStripsS8Mve,
@@ -52,7 +54,7 @@ def conv2d(form: Convolution) -> list[Parameters]:
     if not calls:
         calls = [*_rgb(form), *_strips(form)]
     # Behind the others, which take less scratch for bands of few rows.
-    return [*calls, *([] if gathered is None else [gathered]), *_windows(form)]
+    return [*calls, *([] if gathered is None else [gathered]), *_windows(form), *_sixes(form)]
 
 
 def _points(form: Convolution) -> Parameters | None:
@@ -168,6 +170,48 @@ def _windows(form: Convolution) -> Iterator[Parameters]:
             direct=int(direct.size),
             once=int(any_of(form.requantization) > 0),
             stream=stream,
+        )
+
+
+def _sixes(form: Convolution) -> Iterator[Parameters]:
+    """Yield images of few channels, of which windows lie within the reach of a gather, over some
+    rows of outputs at a time, fewer in less scratch.
+    """
+    images, window, depth = form.images, form.window, form.depth
+    chunks = -(-depth // CHUNK)
+    filter_h, filter_w, out_w = window.filter_h, window.filter_w, images.out_w
+    row_bytes = ((out_w - 1) * window.stride_w + filter_w) * images.in_c
+    taps = np.zeros(chunks * CHUNK, np.int64)
+    taps[:depth] = np.add.outer(
+        row_bytes * np.arange(filter_h), np.arange(filter_w * images.in_c)
+    ).reshape(-1)
+    if chunks == 1 or taps.max() >= GATHERED or window.dilation_h * window.dilation_w != 1:
+        return
+    pixels = quads_of(form.weights, form.requantization, six=True)
+    found: set[int] = set()
+    for most in _LINES_BYTES:
+        fitting = most // (chunks * CHUNK * out_w)
+        # Whole sixes, where there are any.
+        lines = next((n for n in range(fitting, 0, -1) if n * out_w % 6 == 0), fitting)
+        lines = images.out_h if fitting >= images.out_h else lines
+        if lines in (0, *found):
+            continue
+        found.add(lines)
+        yield HilConv2dSixesS8Mve(
+            images=images,
+            filter_h=filter_h,
+            filter_w=filter_w,
+            stride_h=window.stride_h,
+            stride_w=window.stride_w,
+            pad_top=window.pad_top,
+            pad_left=window.pad_left,
+            in_zero_point=form.pad_value,
+            lines=lines,
+            sixes=-(-lines * out_w // 6),
+            rows=(lines - 1) * window.stride_h + filter_h,
+            row_bytes=row_bytes,
+            taps=taps.astype(np.uint8),
+            mve_pixels=pixels,
         )
 
 

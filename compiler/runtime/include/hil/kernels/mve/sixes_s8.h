@@ -281,6 +281,57 @@ HIL_MVE_SIXES_FUNCTIONS(hil_mve_sixes_four, HIL_MVE_SIXES_CHUNK_OF_FOUR, HIL_MVE
 typedef void hil_mve_sixes_function(const int8_t *x, const int8_t *stream, int8_t *out,
                                     struct hil_mve_sixes *sixes);
 
+#define HIL_MVE_SIXES_OF(p, step, groups, scratch)                                                 \
+    {                                                                                              \
+        .pixels =                                                                                  \
+            {                                                                                      \
+                .pairs = 0,                                                                        \
+                .x_second = (step),                                                                \
+                .out_second = (p)->columns,                                                        \
+                .zero_point = (p)->out_zero_point,                                                 \
+                .x_step = HIL_MVE_SIX * (step),                                                    \
+                .out_step = HIL_MVE_SIX * (p)->columns,                                            \
+                .columns = (p)->columns,                                                           \
+                .low = (p)->out_min,                                                               \
+                .high = (p)->out_max,                                                              \
+            },                                                                                     \
+        .sums = (scratch), .middle = (scratch) + 96 * (groups),                                    \
+        .second = (scratch) + 64 * (groups), .sixteens = (groups),                                 \
+        .x_bytes = HIL_MVE_CHUNK * ((p)->chunks - 1),                                              \
+    }
+
+/* `count` pixels, whole sixes. */
+HIL_INLINE void hil_mve_sixes_of(int32_t columns, int32_t any, int32_t first,
+                                 struct hil_mve_sixes *sixes, const int8_t *x, const int8_t *stream,
+                                 int8_t *out, int32_t count) {
+    hil_mve_sixes_function *const function =
+        columns % 16 != 0 ? HIL_MVE_PIXELS_OF(hil_mve_sixes, any, first)
+                          : HIL_MVE_PIXELS_OF(hil_mve_sixes_whole, any, first);
+    if (count > 0) {
+        sixes->pixels.pairs = count / HIL_MVE_SIX;
+        function(x, stream, out, sixes);
+    }
+}
+
+/* At most six pixels, in the place of six, whose outputs go to `outputs` first. */
+HIL_INLINE void hil_mve_sixes_few(int32_t columns, int32_t any, int32_t first,
+                                  struct hil_mve_sixes *sixes, const int8_t *x,
+                                  const int8_t *stream, int8_t *out, int32_t count,
+                                  int8_t *outputs) {
+    if (count > 4) {
+        hil_mve_sixes_of(columns, any, first, sixes, x, stream, outputs, HIL_MVE_SIX);
+    } else {
+        sixes->pixels.pairs = 1;
+        HIL_MVE_PIXELS_OF(hil_mve_sixes_four, any, first)(x, stream, outputs, sixes);
+    }
+    const int8_t *from = outputs;
+    for (int32_t bytes = count * columns; bytes > 0; bytes -= HIL_MVE_CHUNK) {
+        const mve_pred16_t some = vctp8q((uint32_t)bytes);
+        vstrbq_p_s8(out + (from - outputs), vldrbq_z_s8(from, some), some);
+        from += HIL_MVE_CHUNK;
+    }
+}
+
 /*@kernel
 name = "hil_sixes_s8_mve"
 requires = ["mve"]
@@ -327,34 +378,9 @@ struct hil_sixes_s8_mve {
 
 HIL_INLINE void hil_sixes_s8_mve(const struct hil_sixes_s8_mve *p, const int8_t *in, int8_t *out,
                                  void *scratch) {
-    hil_mve_sixes_function *const function =
-        p->columns % 16 != 0 ? HIL_MVE_PIXELS_OF(hil_mve_sixes, p->any, p->first)
-                             : HIL_MVE_PIXELS_OF(hil_mve_sixes_whole, p->any, p->first);
-    hil_mve_sixes_function *const four = HIL_MVE_PIXELS_OF(hil_mve_sixes_four, p->any, p->first);
     const int32_t sixteens = (p->columns + 15) / 16;
-    int32_t *const sums = (int32_t *)scratch;
-    struct hil_mve_sixes sixes = {
-        .pixels =
-            {
-                .pairs = p->direct / HIL_MVE_SIX,
-                .x_second = p->depth,
-                .out_second = p->columns,
-                .zero_point = p->out_zero_point,
-                .x_step = HIL_MVE_SIX * p->depth,
-                .out_step = HIL_MVE_SIX * p->columns,
-                .columns = p->columns,
-                .low = p->out_min,
-                .high = p->out_max,
-            },
-        .sums = sums,
-        .middle = sums + 96 * sixteens,
-        .second = sums + 64 * sixteens,
-        .sixteens = sixteens,
-        .x_bytes = HIL_MVE_CHUNK * (p->chunks - 1),
-    };
-    if (p->direct > 0) {
-        function(in, p->stream, out, &sixes);
-    }
+    struct hil_mve_sixes sixes = HIL_MVE_SIXES_OF(p, p->depth, sixteens, (int32_t *)scratch);
+    hil_mve_sixes_of(p->columns, p->any, p->first, &sixes, in, p->stream, out, p->direct);
     if (p->copied) {
         int8_t *const copies = (int8_t *)scratch + 512 * sixteens;
         int8_t *const outputs = copies + HIL_MVE_SIX * HIL_MVE_CHUNK * p->chunks;
@@ -368,15 +394,8 @@ HIL_INLINE void hil_sixes_s8_mve(const struct hil_sixes_s8_mve *p, const int8_t 
                 to = hil_mve_copy_chunks(to, in, p->depth, HIL_MVE_CHUNK);
                 in += p->depth;
             }
-            sixes.pixels.pairs = 1;
-            /* cppcheck-suppress knownConditionTrueFalse */
-            (count <= 4 ? four : function)(copies, p->stream, outputs, &sixes);
-            const int8_t *from = outputs;
-            for (int32_t bytes = count * p->columns; bytes > 0; bytes -= HIL_MVE_CHUNK) {
-                const mve_pred16_t some = vctp8q((uint32_t)bytes);
-                vstrbq_p_s8(out + (from - outputs), vldrbq_z_s8(from, some), some);
-                from += HIL_MVE_CHUNK;
-            }
+            hil_mve_sixes_few(p->columns, p->any, p->first, &sixes, copies, p->stream, out, count,
+                              outputs);
             out += count * p->columns;
         }
     }
