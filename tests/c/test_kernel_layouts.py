@@ -501,7 +501,9 @@ def test_depthwise_filters_and_tiles() -> None:
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize(("height", "width"), [(25, 5), (6, 6), (3, 3), (1, 4), (26, 8), (9, 1)])
+@pytest.mark.parametrize(
+    ("height", "width"), [(25, 5), (24, 5), (6, 6), (3, 3), (1, 4), (26, 8), (9, 1)]
+)
 def test_depthwise_filters_and_strips(height: int, width: int, stride: int) -> None:
     """Every output is stored from its own patch, and nothing else, by the slots of code that the
     head draws.
@@ -520,7 +522,7 @@ def test_depthwise_filters_and_strips(height: int, width: int, stride: int) -> N
         shift = p.of("shifts", channel)
         scale = [p.of("multipliers", channel), p.of("bias", channel), -128 << -shift, shift]
         assert p.fields["scales"][4 * channel :][:4].tolist() == scale
-    places = p.fields["places"].view("<u2").reshape(17, 8).tolist()
+    places = p.fields["places"].view("<u2").reshape(18, 8).tolist()
     runs = p.fields["runs"].reshape(-1, 6)
     strip_bytes, column = 4 * p.fields["plane_h"], p.fields["column"]
     turn_bytes = (88 if stride == 1 else 112) + 4 * p.fields["masked"]
@@ -563,6 +565,12 @@ def test_depthwise_filters_and_strips(height: int, width: int, stride: int) -> N
                     assert stored_y == y
                     stored.add((stored_y, x))
             patch += 32 if (other and column) or stride == 2 else 8
+    if p.fields["corner"]:
+        # Behind the last column: that of a strip before and of the last row.
+        assert patch == strip_bytes + 4 * (height - 1)
+        for place, x in zip(places[17], (0, 2, 1, 3, 4, 4, 4, 4), strict=True):
+            assert divmod((out + place) // 8, width) == (height - 1, x)
+            stored.add((height - 1, x))
     to_patch, _, to_out, *code = runs[-1].tolist()
     assert patch + to_patch == strip_bytes * p.fields["strips"]
     assert (out + to_out, code) == (1, [0, 0, 0])

@@ -5482,11 +5482,13 @@ class HilDepthwiseStripsS8Mve(Parameters):
     singles: int
     #: 1: it takes the last column; 0 and 0: there is none
     column: int
+    #: 1: and behind it the last row of all columns
+    corner: int
     #: runs of a channel
     band_runs: int
     #: of all runs, but those of a last column
     turns: int
-    #: of a last column
+    #: of a last column, and of the last row behind it
     column_turns: int
     #: 1: a shift is below -8
     far: int

@@ -57,6 +57,8 @@ _TURN_BYTES = {1: 88, 2: 112}
 _FARTHEST_PADDED = 2
 #: Rows of outputs of a turn by the stride, and of one of a last column.
 _TURN_ROWS, _COLUMN_ROWS = {1: 2, 2: 4}, 8
+#: Columns of which a turn takes the last row.
+_CORNER_WIDTH = 5
 
 
 def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
@@ -126,6 +128,7 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilDepthwiseStrips
             masked=int(strips.masked),
             singles=int(strips.singles),
             column=int(strips.column),
+            corner=int(strips.corner),
             band_runs=len(strips.runs),
             turns=kinds[0],
             column_turns=kinds[1],
@@ -166,6 +169,19 @@ class _Strips:
     def column(self) -> bool:
         """Whether the last column has turns of its own: where the others are pairs of strips."""
         return self.stride == 1 and self.width % 4 == 1 and self.rows >= _COLUMN_ROWS
+
+    @property
+    def corner(self) -> bool:
+        """Whether the last row has a turn of its own, behind those of the last column: there it
+        saves one.
+        """
+        turns, rest = divmod(self.rows, _COLUMN_ROWS)
+        return self.column and self.width == _CORNER_WIDTH and rest == 1 and turns <= _OTHER_TURNS
+
+    @property
+    def below_each_other(self) -> int:
+        """The rows of the other turns."""
+        return self.rows - self.corner
 
     @property
     def masked(self) -> bool:
@@ -243,13 +259,13 @@ class _Strips:
         """
         of_turn, most = self._turn_rows(other), _OTHER_TURNS if other else _TURNS
         if early := self._early(other):
-            return [_Run(place, -early, 0, (self.rows + early) // of_turn, other)]
+            return [_Run(place, -early, 0, (self.below_each_other + early) // of_turn, other)]
         runs = [
             _Run(place, of_turn * first, 0, turns, other)
-            for first, turns in _split(self.rows // of_turn, most)
+            for first, turns in _split(self.below_each_other // of_turn, most)
         ]
-        if self.rows % of_turn:
-            runs.append(_Run(place, max(self.rows - of_turn, 0), 0, 1, other))
+        if self.below_each_other % of_turn:
+            runs.append(_Run(place, max(self.below_each_other - of_turn, 0), 0, 1, other))
         return runs
 
     def _early(self, other: bool) -> int:
@@ -257,14 +273,14 @@ class _Strips:
         overwrites.
         """
         of_turn, most = self._turn_rows(other), _OTHER_TURNS if other else _TURNS
-        single = of_turn < self.rows <= of_turn * most
-        return -self.rows % of_turn if single and not (other and self.singles) else 0
+        single = of_turn < self.below_each_other <= of_turn * most
+        return -self.below_each_other % of_turn if single and not (other and self.singles) else 0
 
     @property
     def turns(self) -> tuple[int, int]:
         """The turns of a channel: of strips, and of a last column."""
         column = sum(run.turns for run in self.runs if self.column and run.other)
-        return sum(run.turns for run in self.runs) - column, column
+        return sum(run.turns for run in self.runs) - column, column + self.corner
 
     def _lanes(self, other: bool) -> list[tuple[int, int, int]]:
         """Return, of the outputs of a turn in the order of the narrowed sums, the place (0 or 1),
@@ -298,7 +314,11 @@ class _Strips:
                         for row, (place, _, column) in zip(below, self._lanes(other), strict=True)
                     ]
                 )
-        return np.array(found)
+        # From the outputs of the last column's run.
+        above = _OTHER_TURNS - self.below_each_other // _COLUMN_ROWS
+        row = self.rows - 1 + _COLUMN_ROWS * above
+        corner = [row * self.line + (x - 4) * self.channels for x in (0, 2, 1, 3, 4, 4, 4, 4)]
+        return np.array([*found, corner if self.corner else [0] * len(corner)])
 
     def _turn_rows(self, other: bool) -> int:
         return _COLUMN_ROWS if self.column and other else _TURN_ROWS[self.stride]

@@ -13,6 +13,8 @@
  *              8  9  10 11    f f f .   . f f f           r4 r12  lower left    q2 moved down
  *              12 13 14 15    . . . .   . . . .           r6 lr   lower right   q3 both
  *              last column of an odd number: 2x1 outputs of four patches below each other
+ *              last row of five columns, where the rows before it are whole turns: q0 and q1 of
+ *              three patches beside each other
  *              stride 2: 4x1 outputs at each place, of four patches below each other
  *
  * Registers, at the top of a turn: the sums, from biases; q0 to q3 filters, q4 offsets of a patch
@@ -27,8 +29,9 @@
  *            of them 5 zeros. From byte 5 of a channel on lies its filter as above, from 4, 1 and 0
  *            on the moved ones
  *   scales   int32 [channel][4]: multiplier, bias, moved zero point, shift
- *   places   uint16 [17][8]: of the outputs of a turn, of 13 turns of the one kind, 4 of the other;
- *            those of the two places alternate; of a last column rows 0 4 1 5 2 6 3 7. Where a run
+ *   places   uint16 [18][8]: of the outputs of a turn, of 13 turns of the one kind, 4 of the other;
+ *            those of the two places alternate; of a last column rows 0 4 1 5 2 6 3 7; of a last
+ *            row columns 0 2 1 3 4 4 4 4. Where a run
  *            begins above the image, its first turn's go where the second one's will be
  *   runs     int32 [..][6], turns one below the other: to their place in the strips and to their
  *            outputs from those behind the run before, with the distance to the second place
@@ -84,25 +87,29 @@ struct hil_mve_strips {
     uint16_t places[HIL_MVE_STRIPS_TURNS][8];             /*   0 */
     int32_t bias[8];                                      /* 208: where the assembly's place is */
     uint16_t other_places[HIL_MVE_STRIPS_OTHER_TURNS][8]; /* 240 */
-    const int8_t *filters;                                /* 304: of the next channel */
-    const int32_t *scales;                                /* 308 */
-    const int8_t *end;                                    /* 312: of the filters */
-    const int32_t *runs;                                  /* 316 */
-    uint16_t halves[8];                                   /* 320: of a patch in two strips */
-    const int8_t *strips;                                 /* 336: of the first channel */
-    int8_t *out;                                          /* 340 */
+    uint16_t corner_places[8];                            /* 304 */
+    const int8_t *filters;                                /* 320: of the next channel */
+    const int32_t *scales;                                /* 324 */
+    const int8_t *end;                                    /* 328: of the filters */
+    const int32_t *runs;                                  /* 332 */
+    uint16_t halves[8];                                   /* 336: of a patch in two strips */
+    const int8_t *strips;                                 /* 352: of the first channel */
+    int8_t *out;                                          /* 356 */
+    int32_t strip_before;                                 /* 360: from a strip to the one before */
 };
 
 HIL_MVE_AT(hil_mve_strips, places, 0);
 HIL_MVE_AT(hil_mve_strips, bias, 208);
 HIL_MVE_AT(hil_mve_strips, other_places, 240);
-HIL_MVE_AT(hil_mve_strips, filters, 304);
-HIL_MVE_AT(hil_mve_strips, scales, 308);
-HIL_MVE_AT(hil_mve_strips, end, 312);
-HIL_MVE_AT(hil_mve_strips, runs, 316);
-HIL_MVE_AT(hil_mve_strips, halves, 320);
-HIL_MVE_AT(hil_mve_strips, strips, 336);
-HIL_MVE_AT(hil_mve_strips, out, 340);
+HIL_MVE_AT(hil_mve_strips, corner_places, 304);
+HIL_MVE_AT(hil_mve_strips, filters, 320);
+HIL_MVE_AT(hil_mve_strips, scales, 324);
+HIL_MVE_AT(hil_mve_strips, end, 328);
+HIL_MVE_AT(hil_mve_strips, runs, 332);
+HIL_MVE_AT(hil_mve_strips, halves, 336);
+HIL_MVE_AT(hil_mve_strips, strips, 352);
+HIL_MVE_AT(hil_mve_strips, out, 356);
+HIL_MVE_AT(hil_mve_strips, strip_before, 360);
 
 /* clang-format off */
 /* The filters of a channel, and the step to the next one's. */
@@ -148,6 +155,22 @@ HIL_MVE_AT(hil_mve_strips, out, 340);
     "vmladava.s8 r0, q6, q0\n"                                                                     \
     "vmladava.s8 r2, q6, q2\n"
 
+/* The last row of two strips, the second one's first output in four sums. */
+#define HIL_MVE_STRIPS_SUMS_CORNER                                                                 \
+    "ldr.w r0, [r11, #152]\n"                                                                      \
+    "add r0, r1\n"                                                                                 \
+    "vldrb.8 q6, [r0]\n"                                                                           \
+    "vldrh.u16 q7, [r0, q4]\n"                                                                     \
+    HIL_MVE_STRIPS_BIASES                                                                          \
+    "vmladava.s8 r0, q6, q0\n"                                                                     \
+    "vmladava.s8 r2, q6, q1\n"                                                                     \
+    "vldrb.8 q6, [r1]\n"                                                                           \
+    "vmladava.s8 r8, q7, q0\n"                                                                     \
+    "vmladava.s8 r10, q7, q1\n"                                                                    \
+    "vmladava.s8 r4, q6, q0\n"                                                                     \
+    "vmladava.s8 r6, q6, q0\n"                                                                     \
+    "vmladava.s8 r12, q6, q0\n"                                                                    \
+    "vmladava.s8 lr, q6, q0\n"
 #define HIL_MVE_STRIPS_SUMS_STRIDED                                                                \
     "vldrh.u16 q7, [r1, q4]\n"                                                                     \
     HIL_MVE_STRIPS_BIASES                                                                          \
@@ -225,6 +248,10 @@ HIL_MVE_AT(hil_mve_strips, out, 340);
     HIL_MVE_STRIPS_TURNS_OF_OTHERS(__VA_ARGS__)                                                    \
     "ldr.w r3, [sp, #32]\n"                                                                        \
     "b.w 2b\n"
+#define HIL_MVE_STRIPS_TURNS_OF_CORNER(begin, end, bytes, sums, ...)                               \
+    HIL_MVE_STRIPS_TURNS_OF_OTHERS(begin, end, bytes, sums, __VA_ARGS__)                           \
+    HIL_MVE_STRIPS_TURN(HIL_MVE_STRIPS_SUMS_CORNER, __VA_ARGS__, "96")                             \
+    "b.w 2b\n"
 #define HIL_MVE_STRIPS_TURNS_OF_COLUMN(...)                                                        \
     HIL_MVE_STRIPS_TURNS_OF_OTHERS(__VA_ARGS__)                                                    \
     "b.w 2b\n"
@@ -244,14 +271,14 @@ HIL_MVE_AT(hil_mve_strips, out, 340);
     "vpush {d8-d15}\n"                                                                             \
     "sub sp, #40\n"                                                                                \
     "add r11, r0, #208\n"                                                                          \
-    "vldrh.u16 q4, [r11, #112]\n"                                                                  \
-    "ldrd r1, r5, [r11, #128]\n"                                                                   \
+    "vldrh.u16 q4, [r11, #128]\n"                                                                  \
+    "ldrd r1, r5, [r11, #144]\n"                                                                   \
     "b.w 5f\n"                                                                                     \
     ".p2align 2\n"                                                                                 \
     "1:\n"                                                                                         \
     HIL_MVE_STRIPS_FILTERS                                                                         \
     "ldmia r2!, {r4, r6, r7, r9}\n"                                                                \
-    "strd r0, r2, [r11, #96]\n"                                                                    \
+    "strd r0, r2, [r11, #112]\n"                                                                   \
     "vdup.32 q5, r4\n"                                                                             \
     "vdup.32 q6, r6\n"                                                                             \
     "vstrw.32 q6, [r11]\n"                                                                         \
@@ -264,8 +291,8 @@ HIL_MVE_AT(hil_mve_strips, out, 340);
     "add pc, r6\n"                                                                                 \
     "nop\n"                                                                                        \
     "5:\n"                                                                                         \
-    "ldrd r0, r2, [r11, #96]\n"                                                                    \
-    "ldrd r4, r3, [r11, #104]\n"                                                                   \
+    "ldrd r0, r2, [r11, #112]\n"                                                                   \
+    "ldrd r4, r3, [r11, #120]\n"                                                                   \
     "cmp r0, r4\n"                                                                                 \
     "bne.w 1b\n"                                                                                   \
     "add sp, #40\n"                                                                                \
@@ -307,6 +334,10 @@ HIL_MVE_AT(hil_mve_strips, out, 340);
     HIL_MVE_STRIPS_PAIRS(multiply, narrow, more)                                                 \
     HIL_MVE_STRIPS_TURNS_OF_COLUMN("7", "8", "96 + " more, HIL_MVE_STRIPS_SUMS_COLUMN, multiply, narrow,      \
                         HIL_MVE_STRIPS_STORE)
+#define HIL_MVE_STRIPS_CORNER(multiply, narrow, more)                                            \
+    HIL_MVE_STRIPS_PAIRS(multiply, narrow, more)                                                 \
+    HIL_MVE_STRIPS_TURNS_OF_CORNER("7", "8", "96 + " more, HIL_MVE_STRIPS_SUMS_COLUMN, multiply, narrow,      \
+                        HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_MASKED(multiply, narrow, more)                                            \
     HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "92 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,            \
                        HIL_MVE_STRIPS_STORE_MASKED)                                                \
@@ -327,6 +358,7 @@ HIL_MVE_AT(hil_mve_strips, out, 340);
 HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_pairs, "", HIL_MVE_STRIPS_PAIRS)
 HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_singles, "", HIL_MVE_STRIPS_SINGLES)
 HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_column, "", HIL_MVE_STRIPS_COLUMN)
+HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_corner, "", HIL_MVE_STRIPS_CORNER)
 HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_masked, "vmsr p0, r8\n", HIL_MVE_STRIPS_MASKED)
 HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_strided, "", HIL_MVE_STRIPS_STRIDED)
 HIL_MVE_STRIPS_FUNCTIONS(hil_mve_strips_strided_masked, "vmsr p0, r8\n",
@@ -390,9 +422,10 @@ struct hil_depthwise_strips_s8_mve {
     int32_t masked;        /* 1: some outputs of turns are not stored */
     int32_t singles;       /* 1: the other kind of turns takes two parts of one strip */
     int32_t column;        /* 1: it takes the last column; 0 and 0: there is none */
+    int32_t corner;        /* 1: and behind it the last row of all columns */
     int32_t band_runs;     /* runs of a channel */
     int32_t turns;         /* of all runs, but those of a last column */
-    int32_t column_turns;  /* of a last column */
+    int32_t column_turns;  /* of a last column, and of the last row behind it */
     int32_t far;           /* 1: a shift is below -8 */
     int32_t once;          /* 1: sums are rounded once */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
@@ -531,6 +564,7 @@ HIL_INLINE void hil_depthwise_strips_s8_mve(const struct hil_depthwise_strips_s8
         .places = {{0}},
         .bias = {0},
         .other_places = {{0}},
+        .corner_places = {0},
         .filters = NULL,
         .scales = NULL,
         .end = NULL,
@@ -538,10 +572,13 @@ HIL_INLINE void hil_depthwise_strips_s8_mve(const struct hil_depthwise_strips_s8
         .halves = {0},
         .strips = NULL,
         .out = NULL,
+        .strip_before = -strip,
     };
     struct hil_mve_strips *const strips = &shared;
     memcpy(shared.places, p->places, sizeof shared.places);
     memcpy(shared.other_places, p->places + sizeof shared.places, sizeof shared.other_places);
+    memcpy(shared.corner_places, p->places + sizeof shared.places + sizeof shared.other_places,
+           sizeof shared.corner_places);
     /* The right half of a patch's row in one strip, the left half in the next. */
     for (int32_t i = 0; i < 8; i++) {
         shared.halves[i] = (uint16_t)(i % 2 == 0 ? 2 * i + 2 : 2 * i - 2 + strip);
@@ -580,6 +617,8 @@ HIL_INLINE void hil_depthwise_strips_s8_mve(const struct hil_depthwise_strips_s8
                     HIL_MVE_STRIPS_OF(hil_mve_strips_strided);
                 } else if (p->masked) {
                     HIL_MVE_STRIPS_OF(hil_mve_strips_masked);
+                } else if (p->corner) {
+                    HIL_MVE_STRIPS_OF(hil_mve_strips_corner);
                 } else if (p->column) {
                     HIL_MVE_STRIPS_OF(hil_mve_strips_column);
                 } else if (p->singles) {
