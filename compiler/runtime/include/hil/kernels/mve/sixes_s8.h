@@ -12,9 +12,10 @@
  * Registers, before the first weight of four channels: q0 to q5 a chunk of the pixels, q6 and q7
  * weights; r1 place in pixel 0; r3 sums of first and third blocks, r7 of second ones; r5 sixteens
  * of channels left; r9 place in the stream; r11 from a pixel to the next. In the last chunk r11 and
- * r5 are where sums of pixels 0 1 and 2 3 go. On the stack: last chunk of pixel 0 at 0, sixteens
- * left in the last chunk at 4, scales at 8, d8-d15 at 128, pixels at 192, stream at 196, outputs at
- * 200, struct hil_mve_sixes at 204, as pixels_s8.h has it, of which the requantization is.
+ * r5 are where sums of pixels 0 1 and 2 3 go; then r5, r10 and r12 are sums of two pixels each, r1
+ * r2 r3 r8 r11 lr outputs, r0 struct hil_mve_sixes, r7 channels left. On the stack: last chunk of
+ * pixel 0 at 0, sixteens left in the last chunk at 4, d8-d15 at 128, pixels at 192, stream at 196,
+ * outputs at 200, the struct at 204, as pixels_s8.h has it, of which the requantization is.
  *
  * Data: the stream, packed by `quads_of()`, of n chunks; channels filled up to sixteens, whose
  * fours a b c d are as in pixels_s8.h:
@@ -39,9 +40,9 @@
  * which are fewer than six, and their outputs.
  *
  * Cost: 34 instructions for a chunk of six pixels and four channels (384 MACs), 35 in the first and
- * 36 in the last, 45 for the 32 outputs of two pixels and sixteen channels. Measured (`hil bench
- * --per-layer` on mps3-an547, instructions under QEMU) a MAC: 25x5x64 to 64 (kws) 0.121, 6x6x128 to
- * 128 (vww) 0.106, 3x3x256 to 256 0.132; hil_quads_s8_mve 0.126, 0.110 and 0.138.
+ * 36 in the last, 42 for the 32 outputs of two pixels and sixteen channels. Measured (`hil bench
+ * --per-layer` on mps3-an547, instructions under QEMU) a MAC: 25x5x64 to 64 (kws) 0.119, 6x6x128 to
+ * 128 (vww) 0.105, 3x3x256 to 256 0.112; hil_quads_s8_mve 0.126, 0.110 and 0.138.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
  * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
@@ -155,14 +156,24 @@ HIL_MVE_AT(hil_mve_sixes, x_bytes, 52);
     "bne.w " label "b\n"
 
 /* The sums of four channels of two pixels. */
-#define HIL_MVE_SIXES_SUMS_OF_TWO                                                                  \
-    "vld20.32 {q0, q1}, [r5]\n"                                                                    \
-    "vld21.32 {q0, q1}, [r5]!\n"
-#define HIL_MVE_SIXES_SUMS                                                                         \
-    HIL_MVE_SIXES_SUMS_OF_TWO, HIL_MVE_SIXES_SUMS_OF_TWO, HIL_MVE_SIXES_SUMS_OF_TWO,               \
-    HIL_MVE_SIXES_SUMS_OF_TWO
+#define HIL_MVE_SIXES_SUMS_OF_TWO(sums)                                                            \
+    "vld20.32 {q0, q1}, [" sums "]\n"                                                              \
+    "vld21.32 {q0, q1}, [" sums "]!\n"
+#define HIL_MVE_SIXES_SUMS(sums)                                                                   \
+    HIL_MVE_SIXES_SUMS_OF_TWO(sums), HIL_MVE_SIXES_SUMS_OF_TWO(sums),                              \
+        HIL_MVE_SIXES_SUMS_OF_TWO(sums), HIL_MVE_SIXES_SUMS_OF_TWO(sums)
 
-#define HIL_MVE_SIXES(chunk, two, pairs, narrow, store)                                                        \
+/* Sixteen channels of six pixels, and of four; `again` goes back to their scales. */
+#define HIL_MVE_SIXES_PAIRS_OF_FOUR(pair, store, again)                                            \
+    pair(HIL_MVE_SIXES_SUMS("r5")) store("r1", "r2")                                               \
+    again                                                                                          \
+    pair(HIL_MVE_SIXES_SUMS("r10")) store("r3", "r8")
+#define HIL_MVE_SIXES_PAIRS_OF_SIX(pair, store, again)                                             \
+    HIL_MVE_SIXES_PAIRS_OF_FOUR(pair, store, again)                                                \
+    again                                                                                          \
+    pair(HIL_MVE_SIXES_SUMS("r12")) store("r11", "lr")
+
+#define HIL_MVE_SIXES(chunk, two, outputs)                                                        \
     "push {r0-r11, lr}\n"                                                                          \
     "vpush {d8-d15}\n"                                                                             \
     "sub sp, #128\n"                                                                               \
@@ -194,26 +205,22 @@ HIL_MVE_AT(hil_mve_sixes, x_bytes, 52);
     "subs r0, #1\n"                                                                                \
     "str r0, [sp, #4]\n"                                                                           \
     "bne.w 6b\n"                                                                                   \
-    "str r9, [sp, #8]\n"                                                                           \
     "ldr r0, [sp, #204]\n"                                                                         \
-    "ldr r8, [sp, #200]\n"                                                                         \
-    "ldrd r2, r4, [r0, #8]\n"                                                                      \
-    "add r12, r0, #36\n"                                                                           \
-    "mov r10, #" pairs "\n"                                                                             \
-    "7:\n"                                                                                         \
-    "ldr r5, [r12], #4\n"                                                                          \
-    "ldr r9, [sp, #8]\n"                                                                           \
+    "ldr r1, [sp, #200]\n"                                                                         \
+    "ldrd r6, r4, [r0, #8]\n"                                                                      \
+    "add r2, r0, #36\n"                                                                            \
+    "ldmia r2, {r5, r10, r12}\n"                                                                   \
     "ldr r7, [r0, #24]\n"                                                                          \
-    "mov r11, r8\n"                                                                                \
-    "add r3, r8, r2\n"                                                                             \
-    "add r8, r3, r2\n"                                                                             \
+    "add r2, r1, r6\n"                                                                             \
+    "add r3, r2, r6\n"                                                                             \
+    "add r8, r3, r6\n"                                                                             \
+    "add r11, r8, r6\n"                                                                            \
+    "add lr, r11, r6\n"                                                                            \
     ".p2align 2\n"                                                                                 \
     "8:\n"                                                                                         \
-    narrow store                                                                                   \
+    outputs                                                                                        \
     "subs r7, #16\n"                                                                               \
     "bgt.w 8b\n"                                                                                   \
-    "subs r10, #1\n"                                                                               \
-    "bne.w 7b\n"                                                                                   \
     "mov r3, r0\n"                                                                                 \
     "ldrd r4, r6, [r3, #16]\n"                                                                     \
     "ldr r1, [sp, #192]\n"                                                                         \
@@ -231,19 +238,19 @@ HIL_MVE_AT(hil_mve_sixes, x_bytes, 52);
     "pop {r0-r11, pc}\n"
 
 /* Where r7 channels are left, and where these are whole sixteens. */
-#define HIL_MVE_SIXES_OUTPUTS                                                                      \
+#define HIL_MVE_SIXES_OUTPUTS(first, second)                                                       \
     "vctp.8 r7\n"                                                                                  \
     "vpstt\n"                                                                                      \
-    "vstrbt.8 q4, [r11], #16\n"                                                                    \
-    "vstrbt.8 q5, [r3], #16\n"
-#define HIL_MVE_SIXES_OUTPUTS_WHOLE                                                                \
-    "vstrb.8 q4, [r11], #16\n"                                                                     \
-    "vstrb.8 q5, [r3], #16\n"
+    "vstrbt.8 q4, [" first "], #16\n"                                                              \
+    "vstrbt.8 q5, [" second "], #16\n"
+#define HIL_MVE_SIXES_OUTPUTS_WHOLE(first, second)                                                 \
+    "vstrb.8 q4, [" first "], #16\n"                                                               \
+    "vstrb.8 q5, [" second "], #16\n"
 
-#define HIL_MVE_SIXES_PLAIN(multiply, correct, ...)                                                \
-    HIL_MVE_PIXELS_FOURS(multiply, correct, __VA_ARGS__)                                           \
+#define HIL_MVE_SIXES_PLAIN(multiply, ...)                                                         \
+    HIL_MVE_PIXELS_FOURS(multiply, "", __VA_ARGS__)                                                \
     HIL_MVE_PIXELS_BYTES("vqmovun", "s16")
-#define HIL_MVE_SIXES_FIRST_NARROWED(multiply, correct, ...)                                       \
+#define HIL_MVE_SIXES_FIRST_NARROWED(multiply, ...)                                                \
     HIL_MVE_PIXELS_FOURS_FIRST(multiply, __VA_ARGS__)                                              \
     HIL_MVE_PIXELS_BYTES("vqmovn", "u16")
 #define HIL_MVE_SIXES_ANY(multiply, correct, ...)                                                  \
@@ -251,32 +258,38 @@ HIL_MVE_AT(hil_mve_sixes, x_bytes, 52);
     "ldr r0, [sp, #204]\n"                                                                         \
     "ldr r4, [r0, #12]\n"                                                                          \
     HIL_MVE_PIXELS_CLAMP
-#define HIL_MVE_SIXES_NARROW(narrow, ...) narrow(__VA_ARGS__)
-#define HIL_MVE_SIXES_FUNCTION(name, chunk, two, pairs, store, narrow, multiply, correct)          \
+/* Two pixels, sums rounded twice or once. */
+#define HIL_MVE_SIXES_PLAIN_TWICE(...) HIL_MVE_SIXES_PLAIN(HIL_MVE_TWICE, __VA_ARGS__)
+#define HIL_MVE_SIXES_PLAIN_ONCE(...) HIL_MVE_SIXES_PLAIN(HIL_MVE_ONCE, __VA_ARGS__)
+#define HIL_MVE_SIXES_FIRST_TWICE(...) HIL_MVE_SIXES_FIRST_NARROWED(HIL_MVE_TWICE, __VA_ARGS__)
+#define HIL_MVE_SIXES_FIRST_ONCE(...) HIL_MVE_SIXES_FIRST_NARROWED(HIL_MVE_ONCE, __VA_ARGS__)
+#define HIL_MVE_SIXES_ANY_TWICE(...)                                                               \
+    HIL_MVE_SIXES_ANY(HIL_MVE_TWICE, HIL_MVE_PIXELS_CORRECT, __VA_ARGS__)
+#define HIL_MVE_SIXES_ANY_ONCE(...)                                                                \
+    HIL_MVE_SIXES_ANY(HIL_MVE_ONCE, HIL_MVE_PIXELS_UNSIGNED, __VA_ARGS__)
+
+#define HIL_MVE_SIXES_FUNCTION(name, chunk, two, pairs, store, pair, scales)                       \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
         int8_t *out __attribute__((unused)),                                                       \
         struct hil_mve_sixes *sixes __attribute__((unused))) {                                     \
-        __asm__(HIL_MVE_SIXES(                                                                     \
-            chunk, two, pairs,                                                                     \
-            HIL_MVE_SIXES_NARROW(narrow, multiply, correct, HIL_MVE_SIXES_SUMS), store));          \
+        __asm__(HIL_MVE_SIXES(chunk, two, pairs(pair, store, "sub.w r9, r9, #" scales "\n")));      \
     }
 #define HIL_MVE_SIXES_FUNCTIONS(name, ...)                                                         \
-    HIL_MVE_SIXES_ROUNDED(name, , HIL_MVE_TWICE, HIL_MVE_PIXELS_CORRECT, __VA_ARGS__)              \
-    HIL_MVE_SIXES_ROUNDED(name, _once, HIL_MVE_ONCE, HIL_MVE_PIXELS_UNSIGNED, __VA_ARGS__)
-#define HIL_MVE_SIXES_ROUNDED(name, suffix, multiply, correct, ...)                                \
-    HIL_MVE_SIXES_FUNCTION(name##suffix, __VA_ARGS__, HIL_MVE_SIXES_PLAIN, multiply, "")           \
-    HIL_MVE_SIXES_FUNCTION(name##_any##suffix, __VA_ARGS__, HIL_MVE_SIXES_ANY, multiply, correct)  \
-    HIL_MVE_SIXES_FUNCTION(name##_first##suffix, __VA_ARGS__, HIL_MVE_SIXES_FIRST_NARROWED,        \
-                           multiply, "")
+    HIL_MVE_SIXES_FUNCTION(name, __VA_ARGS__, HIL_MVE_SIXES_PLAIN_TWICE, "128")                    \
+    HIL_MVE_SIXES_FUNCTION(name##_any, __VA_ARGS__, HIL_MVE_SIXES_ANY_TWICE, "128")                \
+    HIL_MVE_SIXES_FUNCTION(name##_first, __VA_ARGS__, HIL_MVE_SIXES_FIRST_TWICE, "96")             \
+    HIL_MVE_SIXES_FUNCTION(name##_once, __VA_ARGS__, HIL_MVE_SIXES_PLAIN_ONCE, "128")              \
+    HIL_MVE_SIXES_FUNCTION(name##_any_once, __VA_ARGS__, HIL_MVE_SIXES_ANY_ONCE, "128")            \
+    HIL_MVE_SIXES_FUNCTION(name##_first_once, __VA_ARGS__, HIL_MVE_SIXES_FIRST_ONCE, "96")
 /* clang-format on */
 
-HIL_MVE_SIXES_FUNCTIONS(hil_mve_sixes, HIL_MVE_SIXES_CHUNK_OF_SIX, HIL_MVE_SIXES_OF_SIX, "3",
-                        HIL_MVE_SIXES_OUTPUTS)
-HIL_MVE_SIXES_FUNCTIONS(hil_mve_sixes_whole, HIL_MVE_SIXES_CHUNK_OF_SIX, HIL_MVE_SIXES_OF_SIX, "3",
-                        HIL_MVE_SIXES_OUTPUTS_WHOLE)
-HIL_MVE_SIXES_FUNCTIONS(hil_mve_sixes_four, HIL_MVE_SIXES_CHUNK_OF_FOUR, HIL_MVE_SIXES_OF_FOUR, "2",
-                        HIL_MVE_SIXES_OUTPUTS)
+HIL_MVE_SIXES_FUNCTIONS(hil_mve_sixes, HIL_MVE_SIXES_CHUNK_OF_SIX, HIL_MVE_SIXES_OF_SIX,
+                        HIL_MVE_SIXES_PAIRS_OF_SIX, HIL_MVE_SIXES_OUTPUTS)
+HIL_MVE_SIXES_FUNCTIONS(hil_mve_sixes_whole, HIL_MVE_SIXES_CHUNK_OF_SIX, HIL_MVE_SIXES_OF_SIX,
+                        HIL_MVE_SIXES_PAIRS_OF_SIX, HIL_MVE_SIXES_OUTPUTS_WHOLE)
+HIL_MVE_SIXES_FUNCTIONS(hil_mve_sixes_four, HIL_MVE_SIXES_CHUNK_OF_FOUR, HIL_MVE_SIXES_OF_FOUR,
+                        HIL_MVE_SIXES_PAIRS_OF_FOUR, HIL_MVE_SIXES_OUTPUTS)
 
 typedef void hil_mve_sixes_function(const int8_t *x, const int8_t *stream, int8_t *out,
                                     struct hil_mve_sixes *sixes);
@@ -356,13 +369,13 @@ late_narrowed = "(sixteen + four_sixteen) * (1 - first)"
 masked = "sixteen * min(1, columns % 16)"
 [cost.on.cortex-m55]
 call = 25
-six = 62
+six = 27
 copied_six = 62
 copied_chunk = 30
-chunk = 19
+chunk = 18
 four_sixteen = 104
 four_sixteen_chunk = 98
-sixteen = 145
+sixteen = 144
 sixteen_chunk = 138
 clamped = 87
 late_narrowed = 18
