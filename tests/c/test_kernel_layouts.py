@@ -198,7 +198,7 @@ def test_rows_of_few_elements_by_pairs_of_columns(depth: int) -> None:
             shift = p.of("shifts", channel)
             assert int32(data, at + 96 + 4 * i) == p.of("multipliers", channel)
             assert int32(data, at + 104 + 4 * i) == shift
-            assert int32(data, at + 112 + 4 * i) == -128 << -shift
+            assert int32(data, at + 112 + 4 * i) == (-255 << -shift - 1)
         at += 120
     assert at == len(data)
 
@@ -218,7 +218,7 @@ def test_windows_by_pairs_of_columns() -> None:
             shift = p.of("shifts", channel)
             assert int32(data, at + 96 + 4 * i) == p.of("multipliers", channel)
             assert int32(data, at + 104 + 4 * i) == shift
-            assert int32(data, at + 112 + 4 * i) == -128 << -shift
+            assert int32(data, at + 112 + 4 * i) == (-255 << -shift - 1)
         at += 120
     assert at == len(data)
     assert (p.fields["before"], p.fields["direct"]) == (1, 11)

@@ -306,7 +306,7 @@ def shallow_stream(weights: npt.NDArray[np.int8], outputs: HilRequantization) ->
         np.broadcast_to(each, (2 * len(weights),)).astype(np.int64).reshape(-1, 2)
         for each in (outputs.bias, outputs.multipliers, outputs.shifts)
     )
-    moved = outputs.output_range.out_zero_point << -shifts
+    moved = (outputs.output_range.out_zero_point << -shifts) + (1 << (-shifts - 1))
     parts = [
         bytes_of(np.repeat(bias, 4, axis=1)),
         weights.reshape(len(weights), -1),
