@@ -353,7 +353,7 @@ outputs = ["int8_t"]
 scratch = "512 * ((columns + 15) // 16) + copied * (96 * chunks + 6 * columns)"
 order = ["pixels 6"]
 reads = "rows"
-code = 2300
+code = 2600
 [cost.counts]
 four = "copied * min(1, (rows - direct) % 6) * (1 - (rows - direct) % 6 // 5)"
 six = "(rows + 5) // 6 - four"
