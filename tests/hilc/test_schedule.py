@@ -792,14 +792,15 @@ def test_programs_take_ever_less_and_are_planned_once(monkeypatch: pytest.Monkey
     assert planned == points
 
 
-def test_affordable_ones_end_where_two_in_a_row_are_too_dear(
+def test_affordable_ones_end_where_those_of_two_memory_bounds_in_a_row_are_too_dear(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    costs = [1, 5, 3, 5, 5, 2]
+    costs = [1, 5, 5, 3, 5, 5, 2]
+    bounds = [9, 8, 8, 7, 6, 5, 4]
     frontier, _ = frontier_of(monkeypatch, [])
     frontier.partitions = lambda objective=FASTEST: (  # type: ignore[method-assign]
-        Point(9, cost)  # type: ignore[misc]
-        for cost in costs
+        Point(bound, cost)  # type: ignore[misc]
+        for bound, cost in zip(bounds, costs, strict=True)
     )
     assert [p.cost for p in frontier.affordable(FASTEST, 3)] == [1, 3]
     assert [p.cost for p in frontier.affordable(FASTEST, 5)] == costs
@@ -850,10 +851,11 @@ def test_goals_are_what_they_say(monkeypatch: pytest.MonkeyPatch, seed: int) -> 
     assert fastest.instructions == next(p.cost for p in listed(FASTEST) if p.workspace is not None)
 
     def saving(objective: Objective, best: Any, most: float) -> Any:
-        over, affordable = 0, []
+        over: set[int] = set()
+        affordable = []
         for p in listed(objective):
-            over = over + 1 if p.cost > most * best.instructions else 0
-            if over == 2:
+            over = over | {p.memory_bound} if p.cost > most * best.instructions else set()
+            if len(over) == 2:
                 break
             affordable += [p] if not over else []
         fit = [p for p in affordable if p.flash <= POLICY.balanced_flash * affordable[0].flash]

@@ -12,14 +12,17 @@ The compiler computes:
 
 * the *schedule*: the order in which stages compute rows. It is demand-driven: a stage computes
   rows when a later stage needs them, at most ``rows`` at a time if it reads rows of a buffer
-  itself;
+  itself. Of one row at a time a skip connection computes rows as soon as that frees more bytes of
+  the tensor that it reads with another stage than its rows take;
 
 * the row buffers: a stage appends its rows to those that are still live, so that each kernel
   finds its rows contiguous. All row buffers share an arena, where dead rows are reused. A kernel
   may overwrite rows that it reads last, as far as its access order permits
   (:mod:`hilc.lowering.access`). Rows are moved where free bytes are not contiguous;
 
-* the scratch: row buffers and the stages' own scratch, allocated by live range;
+* the scratch: row buffers and the stages' own scratch, allocated by live range; or, beside a skip
+  connection and where that is clearly less, each stage's scratch at the beginning and the rows
+  behind it, which move to make room for it;
 
 * the kernel of each stage: the one with the fewest instructions for its bands, by estimate, unless
   the group names another.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import lt
 
-from hilc.fusion.bands import Geometry, NotFusible, RowNodes
+from hilc.fusion.bands import Geometry, NotFusible, RowNodes, Variant
 from hilc.fusion.call import FusedCall
 from hilc.fusion.frame import Frame, LeastCost, Outline, Prices, least_of
 from hilc.fusion.layout import Layout
@@ -115,10 +116,15 @@ class GroupCalls:
                     graph, stages = sliced(graph, nodes, self._consumers, group.sliced)
                 geometry = Geometry(graph, group, nodes, stages, self._consumers, self._row_nodes)
                 schedules: dict[object, Schedule] = {}
+                known: dict[Variant, tuple[int, int]] = {}
                 for variant in geometry.variants():
                     schedule = Schedule(geometry, variant)
-                    # Variants may be equivalent.
-                    schedules.setdefault(schedule.key, schedule)
+                    known[variant] = schedule.memory_bounds
+                    forwards = known[replace(variant, backwards=False)]
+                    # The order of demand hardly matters where it leaves the bounds as they are.
+                    if not variant.backwards or any(map(lt, known[variant], forwards)):
+                        # Variants may be equivalent.
+                        schedules.setdefault(schedule.key, schedule)
                 frames = [Frame(self._stages, schedule) for schedule in schedules.values()]
                 self._frames[group] = frames
             except NotFusible as error:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import add
+from typing import TypeVar
 
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.call import WORD, Entry, FusedCall, Location, Move, Part, Piece, Stage
 from hilc.fusion.frame import Frame, Outline
-from hilc.fusion.row_allocation import NO_MOVES, Operand, RowAllocation
+from hilc.fusion.row_allocation import Operand, RowAllocation
 from hilc.fusion.scratch import ALIGNMENT, Item, Moment, Ranges, aligned, place_items
 from hilc.fusion.stages import StageCalls
 from hilc.lowering.choice import Group
@@ -18,7 +20,13 @@ from hilc.ops import OPS
 
 # Number of arena sizes that are tried between the bounds.
 _ARENAS = 16
+#: Difference in bytes of the sizes of scratch that are tried.
+_STEP = 16
+#: Part of the scratch that is worth more moves of rows.
+_WORTH_MOVES = 32
 
+
+_T = TypeVar("_T")
 
 #: By entry: offsets of the buffers, moves before the entry, and offset of the new rows.
 _Lying = tuple[tuple[int, ...], Sequence[Move], int]
@@ -52,6 +60,18 @@ class _Arena:
     runs: Sequence[_Run]
     #: By entry of the schedule, the moments that it stands for.
     moments: Sequence[Sequence[Moment]]
+
+
+@dataclass
+class _Scratch:
+    """The scratch of a group: rows, and the scratch of the stages."""
+
+    nbytes: int
+    #: Pieces in order, and the offset of their rows.
+    runs: Sequence[_Run]
+    rows: int
+    #: By stage.
+    stages: Sequence[int]
 
 
 class Layout:
@@ -93,29 +113,16 @@ class Layout:
         stages = self._stage_calls
         if self._schedule.alias is not None and not self._may_alias(stages[-1]):
             return None
-        spans = self._frame.spans
         if most is not None and self._memory(max(self._frame.least_used(stages))) > most:
             return None
-        rows = self._lay_out(stages)
-        items = [rows.item] if rows.item.nbytes else []
-        scratch: list[Item | None] = []
-        times = self._schedule.times()
-        for stage, span in zip(stages, spans, strict=True):
-            item = None
-            if nbytes := stage.scratch_bytes:
-                moments = [moment for e in span for moment in rows.moments[e]]
-                live: dict[Moment, Ranges] = dict.fromkeys(moments, ((0, nbytes),))
-                item = Item(nbytes, live, sum(times[e] for e in span))
-                items.append(item)
-            scratch.append(item)
-        total = place_items(items)
-        if most is not None and self._memory(total) > most:
+        scratch = self._lay_out(stages)
+        if most is not None and self._memory(scratch.nbytes) > most:
             return None
         pieces = {
-            id(run.piece): self._made(stages, run.piece, rows.item.offset) for run in rows.runs
+            id(run.piece): self._made(stages, run.piece, scratch.rows) for run in scratch.runs
         }
         shift = () if self._schedule.repeat is None else self._schedule.repeat.shift
-        parts = [Part(pieces[id(r.piece)], r.copies, r.skipped, shift) for r in rows.runs]
+        parts = [Part(pieces[id(r.piece)], r.copies, r.skipped, shift) for r in scratch.runs]
         made = tuple(
             Stage(
                 node.node,
@@ -124,11 +131,11 @@ class Layout:
                 stage.varying,
                 stage.tables,
                 stage.scratch_bytes,
-                item.offset if item else 0,
+                at,
                 node.accumulates,
             )
-            for node, stage, item, own in zip(
-                self._nodes, stages, scratch, geometry.stages, strict=True
+            for node, stage, at, own in zip(
+                self._nodes, stages, scratch.stages, geometry.stages, strict=True
             )
         )
         graph = self._geometry.graph
@@ -141,7 +148,7 @@ class Layout:
             outputs,
             made,
             tuple(parts),
-            total,
+            scratch.nbytes,
             {name: graph.tensors[name].nbytes for name in (*geometry.inputs, *outputs, *fed)},
         )
 
@@ -241,26 +248,115 @@ class Layout:
             for key, call in last.calls.items()
         )
 
-    def _lay_out(self, stages: Sequence[StageCalls]) -> _Arena:
-        """Return the smallest arena found."""
+    def _lay_out(self, stages: Sequence[StageCalls]) -> _Scratch:
+        """Return the smallest scratch found, of those that are hardly larger the one with the
+        fewest moves.
+        """
+        allocations = self._allocations(stages)
+        found = self._beside_rows(stages, allocations)
+        least = max(self._frame.least_used(stages))
+        # Rows that make room for each stage's scratch are moved more often: for the least memory.
+        # In a chain without skip connections free bytes are hardly in pieces.
+        skips = any(len(readers) > 1 for readers in self._geometry.readers.values())
+        most = found.nbytes - least // _WORTH_MOVES
+        if skips and self._group.rows == 1 and least < most:
+            return self._below_rows(stages, allocations, most) or found
+        return found
+
+    def _beside_rows(
+        self, stages: Sequence[StageCalls], allocations: Sequence[RowAllocation]
+    ) -> _Scratch:
+        """Return the smallest arena of the rows that is found, and the stages' scratch beside them
+        and where rows are not live.
+        """
         least, most = self._schedule.arena_bounds
         step = max(ALIGNMENT, aligned(-(-(most - least) // _ARENAS)))
-        allocations = self._allocations(stages)
         surely = max(self._schedule.least, default=0)
-        for nbytes in (*range(least, most, step), most):
-            if nbytes >= surely and (arena := self._simulate(allocations, nbytes)) is not None:
-                return arena
-        raise AssertionError("no layout found in an arena that holds all rows of the schedule")
+        sizes = [n for n in (*range(least, most, step), most) if n >= surely]
 
-    def _allocations(self, stages: Sequence[StageCalls]) -> list[RowAllocation | None]:
-        """Return the allocation problem of each entry that writes rows to a buffer."""
+        def simulated(nbytes: int) -> list[_Run] | None:
+            return self._simulate(allocations, [(0, nbytes)] * len(allocations), adapts=False)
+
+        found = _smallest(simulated, sizes)
+        assert found is not None, "an arena holds all rows of the schedule"
+        return self._placed(stages, self._arena(found))
+
+    def _placed(self, stages: Sequence[StageCalls], rows: _Arena) -> _Scratch:
+        """Return the scratch with these rows."""
+        items = [rows.item] if rows.item.nbytes else []
+        own: list[Item | None] = []
+        times = self._schedule.times()
+        for stage, span in zip(stages, self._frame.spans, strict=True):
+            item = None
+            if nbytes := stage.scratch_bytes:
+                moments = [moment for e in span for moment in rows.moments[e]]
+                live: dict[Moment, Ranges] = dict.fromkeys(moments, ((0, nbytes),))
+                item = Item(nbytes, live, sum(times[e] for e in span))
+                items.append(item)
+            own.append(item)
+        total = place_items(items)
+        offsets = [0 if item is None else item.offset for item in own]
+        return _Scratch(total, rows.runs, rows.item.offset, offsets)
+
+    def _below_rows(
+        self, stages: Sequence[StageCalls], allocations: Sequence[RowAllocation], most: int
+    ) -> _Scratch | None:
+        """Return the smallest scratch found with the rows of an entry between the scratch of its
+        stage and what is left of the inputs, which may lie over the end of the group's scratch;
+        None where it is above ``most``.
+
+        The scratch of a stage that accumulates is at the beginning or at the end.
+        """
+        schedule, frame = self._schedule, self._frame
+        least = frame.least_used(stages)
+        total, live = max(least), aligned(max(map(add, least, schedule.outside)))
+        sizes = [aligned(stage.scratch_bytes) for stage in stages]
+        kept = [n if node.accumulates else 0 for n, node in zip(sizes, self._nodes, strict=True)]
+        base = sum(kept)
+        own = [0 if kept[index] else sizes[index] for index, _ in schedule.bands]
+        span = set[int]().union(*[s for s, n in zip(frame.spans, kept, strict=True) if n])
+
+        def laid_out(more: int) -> _Scratch | None:
+            """Return one that ends ``more`` bytes above the lower bound; None if there is none."""
+            ends = [
+                (min(total, live - outside) + more) // ALIGNMENT * ALIGNMENT
+                for outside in schedule.outside
+            ]
+            behind = min([ends[e] for e in span], default=total) - base
+            tried = [(0, base, [base + n for n in own], ends)]
+            if span:
+                highs = [min(end, behind) if e in span else end for e, end in enumerate(ends)]
+                tried.append((behind, 0, own, highs))
+            for first, others, lows, highs in tried:
+                runs = self._simulate(allocations, list(zip(lows, highs, strict=True)), adapts=True)
+                if runs is not None:
+                    starts = [first if n else others for n in kept]
+                    end = max(self._end(runs), *map(add, starts, sizes))
+                    return _Scratch(aligned(end), runs, 0, starts)
+            return None
+
+        return _smallest(laid_out, range(0, most - total + 1, _STEP))
+
+    def _end(self, runs: Sequence[_Run]) -> int:
+        """Return where the rows end."""
+        end = 0
+        for piece in {id(run.piece): run.piece for run in runs}.values():
+            for e, (first, _, place) in enumerate(piece.lying, piece.start):
+                effect = self._schedule.effects[e]
+                ends = [first[b] + n for b, n in zip(effect.full, effect.sizes, strict=True)]
+                end = max(end, *ends, 0 if effect.grown is None else place + effect.added)
+        return end
+
+    def _allocations(self, stages: Sequence[StageCalls]) -> list[RowAllocation]:
+        """Return the allocation problem of each entry."""
         number = self._numbers
         words = [nbytes % WORD == 0 for nbytes in self._schedule.buffers.values()]
         staying = {effect.grown for effect in self._schedule.effects if effect.held}
-        allocations: list[RowAllocation | None] = []
+        allocations: list[RowAllocation] = []
         for (index, band), effect in zip(self._schedule.bands, self._schedule.effects, strict=True):
             if effect.grown is None:
-                allocations.append(None)
+                allocation = RowAllocation(effect.sizes, effect.kept, None, 0, (), False, ())
+                allocations.append(self._stages.allocation(allocation))
                 continue
             node, stage = self._nodes[index], stages[index]
             call, band_node = stage.calls[band.key], stage.band_nodes[band.key]
@@ -292,9 +388,15 @@ class Layout:
             allocations.append(self._stages.allocation(allocation))
         return allocations
 
-    def _simulate(self, allocations: Sequence[RowAllocation | None], nbytes: int) -> _Arena | None:
-        """Simulate the schedule in an arena of ``nbytes``; return offsets and moves, None if it is
-        too small.
+    def _simulate(
+        self,
+        allocations: Sequence[RowAllocation],
+        spaces: Sequence[tuple[int, int]],
+        *,
+        adapts: bool,
+    ) -> list[_Run] | None:
+        """Simulate the schedule with the rows of each entry in its space; return the pieces in
+        order, None if a space is too small.
         """
         schedule = self._schedule
         count, repeat = len(schedule.effects), schedule.repeat
@@ -308,7 +410,7 @@ class Layout:
         for first, end, copy in spans:
             piece = known.get(now) if copy else None
             if piece is None:
-                piece = self._piece(allocations, nbytes, first, end, now)
+                piece = self._piece(allocations, spaces, first, end, now, adapts=adapts)
                 if piece is None:
                     return None
             if first == start:
@@ -318,38 +420,40 @@ class Layout:
             elif piece.lying:
                 runs.append(_Run(piece, copy, 1))
             now = piece.then
-        return self._arena(runs)
+        return runs
 
     def _piece(
         self,
-        allocations: Sequence[RowAllocation | None],
-        nbytes: int,
+        allocations: Sequence[RowAllocation],
+        spaces: Sequence[tuple[int, int]],
         start: int,
         stop: int,
         then: tuple[int, ...],
+        *,
+        adapts: bool,
     ) -> _Piece | None:
-        """Simulate a part of the schedule from buffer offsets ``then``; None if the arena is too
+        """Simulate a part of the schedule from buffer offsets ``then``; None if a space is too
         small.
         """
         now = list(then)
         lying: list[_Lying] = []
-        effects = self._schedule.effects[start:stop]
-        for effect, allocation in zip(effects, allocations[start:stop], strict=True):
+        for e in range(start, stop):
+            effect, (low, high) = self._schedule.effects[e], spaces[e]
             for buffer, dropped in effect.dropped:
                 now[buffer] += dropped
-            moves, place = NO_MOVES, 0
-            if allocation is not None and effect.grown is not None:
-                starts = tuple([now[buffer] for buffer in effect.full])
-                found = allocation.make(starts, nbytes)
-                if found is None:
-                    return None
-                moves, after, place = found
-                if after is not starts:
-                    for buffer, at in zip(effect.full, after, strict=True):
-                        now[buffer] = at
-                if not effect.held:
-                    now[effect.grown] = place
-            lying.append((tuple(now), moves, place))
+            starts = tuple([now[buffer] - low for buffer in effect.full])
+            found = allocations[e].make(starts, high - low, adapts=adapts)
+            if found is None:
+                return None
+            moves, after, place = found
+            if after is not starts:
+                for buffer, at in zip(effect.full, after, strict=True):
+                    now[buffer] = at + low
+            if effect.grown is not None and not effect.held:
+                now[effect.grown] = place + low
+            if low and moves:
+                moves = [Move(m.target + low, m.source + low, m.nbytes) for m in moves]
+            lying.append((tuple(now), moves, place + low))
         return _Piece(start, lying, tuple(now))
 
     def _arena(self, runs: Sequence[_Run]) -> _Arena:
@@ -376,3 +480,20 @@ class Layout:
                     nbytes = max(nbytes, *(end for _, end in ranges))
         # Part of the arena may have remained unused.
         return _Arena(Item(nbytes, live, duration), runs, moments)
+
+
+def _smallest(make: Callable[[int], _T | None], sizes: Sequence[int]) -> _T | None:
+    """Return what ``make`` makes of the smallest of these sizes with which it makes something, as
+    far as a search by halves finds it; None if it makes nothing of the largest.
+    """
+    if (found := make(sizes[0])) is not None:
+        return found
+    low, high = 0, len(sizes) - 1
+    found = make(sizes[high]) if high else None
+    while found is not None and high - low > 1:
+        middle = (low + high) // 2
+        if (smaller := make(sizes[middle])) is None:
+            low = middle
+        else:
+            found, high = smaller, middle
+    return found

@@ -87,47 +87,49 @@ class RowAllocation:
     #: behind the one that is written next: whether this buffer persists, and those behind it.
     stays: bool
     behind: tuple[int, ...]
-    _known: dict[tuple[int, tuple[int, ...]], _Made | None] = field(
+    _known: dict[tuple[int, tuple[int, ...], bool], _Made | None] = field(
         default_factory=dict, compare=False, repr=False
     )
 
-    def make(self, starts: tuple[int, ...], limit: int) -> _Made | None:
+    def make(self, starts: tuple[int, ...], limit: int, *, adapts: bool) -> _Made | None:
         """Return moves, offsets and the offset of the new rows, all below ``limit``; None if there
         is none.
+
+        With ``adapts`` buffers move no farther than necessary, also where they start outside: in a
+        space that changes from one entry to the next. Where it stays, a few arrangements recur.
         """
-        key = limit, starts
+        key = limit, starts, adapts
         if key not in self._known:
-            made = self._make(starts, limit, in_order=True)
+            made = self._make(starts, limit, in_order=True, adapts=adapts)
             # Breaking the order causes moves later, so it is the last resort.
             if made is None and self.stays and self.grown is None:
-                made = self._make(starts, limit, in_order=False)
+                made = self._make(starts, limit, in_order=False, adapts=adapts)
             self._known[key] = made
         return self._known[key]
 
-    def _make(self, starts: tuple[int, ...], limit: int, in_order: bool) -> _Made | None:
+    def _make(
+        self, starts: tuple[int, ...], limit: int, *, in_order: bool, adapts: bool
+    ) -> _Made | None:
+        if sum(self.sizes) > limit:
+            return None
         place = self._place(starts, limit, in_order)
         if place is not None:
             return NO_MOVES, starts, place
         order = sorted(range(len(starts)), key=starts.__getitem__)
-        best: tuple[int, tuple[int, ...], int] | None = None
-        for targets in self._arrangements(order, starts, limit):
-            moved = 0
+        ranked: dict[tuple[int, ...], int] = {}
+        for found in self._arrangements(order, starts, limit, adapts):
+            moved = [b for b, to in zip(order, found, strict=True) if to != starts[b]]
+            ranked[tuple(found)] = sum([self.sizes[buffer] for buffer in moved])
+        for targets in sorted(ranked, key=ranked.__getitem__):
             tried = list(starts)
             for buffer, target in zip(order, targets, strict=True):
                 tried[buffer] = target
-                if target != starts[buffer]:
-                    moved += self.sizes[buffer]
-            inside = all(t + n <= limit for t, n in zip(tried, self.sizes, strict=True))
-            if inside and (best is None or moved < best[0]):
-                place = self._place(tried, limit, in_order)
-                if place is not None:
-                    best = moved, tuple(tried), place
-        if best is None:
-            return None
-        return self._moves(order, starts, best[1]), best[1], best[2]
+            if (place := self._place(tried, limit, in_order)) is not None:
+                return self._moves(order, starts, tried), tuple(tried), place
+        return None
 
     def _arrangements(
-        self, order: _Lying, starts: Sequence[int], limit: int
+        self, order: _Lying, starts: Sequence[int], limit: int, adapts: bool
     ) -> Iterator[list[int]]:
         """Yield other offsets of the buffers in the same order."""
         now = [starts[buffer] for buffer in order]
@@ -145,17 +147,27 @@ class RowAllocation:
                         yield targets
             positions = range(own + 1, own + 2)
         for split in positions:
+            low, high = range(split), range(split, len(order))
             # Buffers behind the split go to the end, or no farther than necessary.
             yield packed[:split] + [limit - packed[-1] + start for start in packed[split:-1]]
-            end = packed[split] + self.added
-            up = list[int]()
-            for start, nbytes in zip(now[split:], sizes[split:], strict=True):
-                up.append(max(start, end))
-                end = up[-1] + nbytes
-            yield packed[:split] + up
+            yield packed[:split] + _upward(now, sizes, high, packed[split] + self.added)
+            if not adapts:
+                continue
+            # Those before it do not go to the beginning.
+            below = _upward(now, sizes, low, 0)
+            end = below[-1] + sizes[split - 1] if split else 0
+            yield below + _upward(now, sizes, high, end + self.added)
+            above = _downward(now, sizes, high, limit)
+            end = above[0] if split < len(order) else limit
+            yield _downward(now, sizes, low, end - self.added) + above
 
     def _place(self, starts: Sequence[int], limit: int, in_order: bool) -> int | None:
-        """Return an offset for the new rows without moves; None if there is none."""
+        """Return an offset for the new rows without moves; None if there is none, or the others
+        are not below ``limit``.
+        """
+        ends = [start + nbytes for start, nbytes in zip(starts, self.sizes, strict=True)]
+        if min(starts, default=0) < 0 or max(ends, default=0) > limit:
+            return None
         needed = [
             (start + kept, start + nbytes)
             for start, kept, nbytes in zip(starts, self.kept, self.sizes, strict=True)
@@ -215,6 +227,28 @@ class RowAllocation:
         down = [move for move in moves if move.target < move.source]
         up = [move for move in reversed(moves) if move.target > move.source]
         return _joined_moves(down) + _joined_moves(up)
+
+
+def _upward(
+    starts: Sequence[int], sizes: Sequence[int], buffers: Sequence[int], end: int
+) -> list[int]:
+    """Return the starts of buffers that lie from ``end`` on, no farther than necessary."""
+    found = list[int]()
+    for buffer in buffers:
+        found.append(max(starts[buffer], end))
+        end = found[-1] + sizes[buffer]
+    return found
+
+
+def _downward(
+    starts: Sequence[int], sizes: Sequence[int], buffers: Sequence[int], start: int
+) -> list[int]:
+    """Return the starts of buffers that end at ``start`` at most, no farther than necessary."""
+    found = list[int]()
+    for buffer in reversed(buffers):
+        start = min(starts[buffer], start - sizes[buffer])
+        found.insert(0, start)
+    return found
 
 
 def _in_order(sizes: Sequence[int], starts: Sequence[int], limit: int) -> bool:

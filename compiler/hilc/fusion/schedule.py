@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import add
 
 from hilc.fusion.bands import Band, Geometry, RowNode, Variant
 
@@ -123,6 +124,11 @@ class Schedule:
         least = max([max(e.taken, e.held + e.added) for e in self.effects], default=0)
         return least, max([e.taken + e.added for e in self.effects], default=0)
 
+    @cached_property
+    def memory_bounds(self) -> tuple[int, int]:
+        """Lower bounds of the rows in bytes, and of these with the inputs and the output."""
+        return max(self.least), max(map(add, self.least, self.outside))
+
     @property
     def key(self) -> object:
         """Equal for equivalent schedules of a group."""
@@ -161,6 +167,8 @@ class _Walk:
             for node in nodes
         ]
         last = len(nodes) - 1
+        #: Stages whose next rows are being computed.
+        self._computing: set[int] = set()
         #: By stage, the number of rows that it computes at a time.
         self._limits = [
             geometry.group.rows
@@ -201,6 +209,22 @@ class _Walk:
             for producers in self._producers
         ]
         self._written = [self.buffers.get(node.out.name) for node in nodes]
+        #: By stage, those that may compute rows before these are demanded, once it has some:
+        #: they read a tensor of several readers that it reads or writes, as a skip connection does.
+        #: More rows at a time are for few calls.
+        self._early = [
+            sorted(
+                {
+                    stage
+                    for buffer in (*self._read[index], self._written[index])
+                    if geometry.group.rows == 1 and buffer is not None
+                    if not buffer.again and len(buffer.readers) > 1
+                    for stage, _ in buffer.readers
+                    if stage != last
+                }
+            )
+            for index in range(len(nodes))
+        ]
         #: Bytes of a row of each of the group's inputs, with the stages that read it; all of those
         #: stages; and the bytes of the inputs that they still need.
         tensors = [geometry.graph.tensors[name] for name in geometry.inputs]
@@ -254,12 +278,41 @@ class _Walk:
         if not (self._long_start and done[index] == 0 and count < 2 * limit):
             count = min(count, limit)
         band = node.band(done[index], count)
+        self._computing.add(index)
         for producer in self._producers[index]:
             if self._inner[producer].again:
                 done[producer] = band.in_first
             self._demand(producer, band.in_first + band.in_count)
+        self._computing.remove(index)
         self.bands.append((index, band))
         done[index] += band.count
+        for early in self._early[index]:
+            while self._saves(early):
+                self._advance(early, self._nodes[early].height)
+
+    def _saves(self, index: int) -> bool:
+        """Return whether the next rows of a stage can be computed from rows that exist, and free
+        more bytes than they take.
+        """
+        done, node, written = self._done, self._nodes[index], self._written[index]
+        if index in self._computing or written is None or written.again:
+            return False
+        first = max(done[index], written.needed(done))
+        count = self._limits[index]
+        if first + count > node.height:
+            return False
+        band = node.band(first, count)
+        end = band.in_first + band.in_count
+        if any(done[p] < end or self._inner[p].again for p in self._producers[index]):
+            return False
+        needed = [buffer.needed(done) for buffer in self._read[index]]
+        before, done[index] = done[index], first + count
+        freed = sum(
+            (buffer.needed(done) - row) * buffer.row_bytes
+            for buffer, row in zip(self._read[index], needed, strict=True)
+        )
+        done[index] = before
+        return freed > count * written.row_bytes
 
     def _record(self, index: int, band: Band) -> None:
         """Record the effect of an entry on the buffers."""

@@ -123,14 +123,18 @@ class ParetoFrontier:
         return self._planned[partition]
 
     def affordable(self, objective: Objective, ceiling: float) -> Iterator[Partition]:
-        """Yield partitions until two in a row exceed ``ceiling`` instructions."""
-        over = 0
+        """Yield partitions until those of two memory bounds in a row exceed ``ceiling``
+        instructions.
+        """
+        over: set[int] = set()
         for partition in self.partitions(objective):
-            over = over + 1 if partition.cost > ceiling else 0
-            if over > 1:
-                return
-            if not over:
+            if partition.cost <= ceiling:
+                over.clear()
                 yield partition
+                continue
+            over.add(partition.memory_bound)
+            if len(over) > 1:
+                return
 
     def between(self, objective: Objective, ceiling: float, bound: int) -> list[Partition]:
         """Return partitions with at most ``ceiling`` instructions and less than ``bound`` bytes,
