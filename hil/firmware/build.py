@@ -98,6 +98,8 @@ _ERROR_LINE = re.compile(
 _NO_ROOM = re.compile(
     r"No space left on device|Disk quota exceeded|File too large|File size limit exceeded"
 )
+#: Errors of CMake and Ninja themselves.
+_OF_CMAKE = re.compile(r"^\s*(?:CMake Error|ninja: error:)", re.MULTILINE)
 #: A disk that does not take so many bytes counts as full.
 _LEAST_ROOM = 64 * 1024
 _MISSING_HEADER = re.compile(r"fatal error: ([\w./+-]+): No such file")
@@ -484,7 +486,44 @@ def _read_result(folder: Path) -> tuple[str, Sizes] | None:
 def _run_cmake(
     folder: Path, board: Board, definitions: Sequence[str], *, is_cached: bool
 ) -> tuple[fit.Demand, ...]:
-    """Configure and build; return the resources that do not suffice, empty on success."""
+    """Configure and build; return the resources that do not suffice, empty on success.
+
+    Where CMake or Ninja fails, and no compiler, everything is done once more: they go on after a
+    write that failed, and stumble over what is not there, when the disk may have room again.
+    """
+    text, code = _output_of_cmake(folder, board, definitions)
+    if code != 0 and _why_no_room(folder, text) is None and _OF_CMAKE.search(text):
+        before = text
+        for name in _CMAKE_ENTRIES:
+            remove(folder / "build" / name)
+        text, code = _output_of_cmake(folder, board, definitions)
+        if code == 0:
+            _TOLD.warning("CMake failed for %s, and did not the second time", board.name)
+            text = f"{before}\n-- again --\n\n{text}"
+    log = folder / _LOG
+    # A full disk is the reason of the failed build.
+    with suppress(OutputError):
+        write_file(log, text)
+    if code == 0:
+        return ()
+    if place := _why_no_room(folder, text):
+        raise BuildError(
+            f"there is no room to build in {folder}: {place}",
+            f"free some space there, or {_other_place(is_cached)}",
+        )
+    if demands := fit.linker_demands(text, board):
+        return demands
+    lines = [line for line in text.splitlines() if _ERROR_LINE.search(line)]
+    lines = lines[:_FIRST_ERRORS] or text.splitlines()[-_FIRST_ERRORS:]
+    shown = "\n".join(f"  {line}" for line in lines)
+    raise BuildError(
+        f"the firmware for {board.name} does not build:\n{shown or f'  exit code {code}'}",
+        f"{_remedy(text)}see {log}",
+    )
+
+
+def _output_of_cmake(folder: Path, board: Board, definitions: Sequence[str]) -> tuple[str, int]:
+    """Configure and build; return what was printed and the exit code."""
     cmake, environment = build_programs()
     commands = (
         [cmake, "--preset", "firmware", *definitions],
@@ -512,22 +551,7 @@ def _run_cmake(
                 text += f"{Path(cmake).name} was ended: {signal.strsignal(-code)}\n"
             if code != 0:
                 break
-    log = folder / _LOG
-    # A full disk is the reason of the failed build.
-    with suppress(OutputError):
-        write_file(log, text)
-    if code == 0:
-        return ()
-    _check_room(folder, text, is_cached=is_cached)
-    if demands := fit.linker_demands(text, board):
-        return demands
-    lines = [line for line in text.splitlines() if _ERROR_LINE.search(line)]
-    lines = lines[:_FIRST_ERRORS] or text.splitlines()[-_FIRST_ERRORS:]
-    shown = "\n".join(f"  {line}" for line in lines)
-    raise BuildError(
-        f"the firmware for {board.name} does not build:\n{shown or f'  exit code {code}'}",
-        f"{_remedy(text)}see {log}",
-    )
+    return text, code
 
 
 @contextmanager
@@ -549,16 +573,12 @@ def _remedy(log: str) -> str:
     return ""
 
 
-def _check_room(folder: Path, text: str, *, is_cached: bool) -> None:
-    """Raise if the disk is full, which tools report imprecisely or not at all."""
+def _why_no_room(folder: Path, text: str) -> str | None:
+    """Return what says that the disk is full, which tools tell imprecisely or not at all; None if
+    it is not.
+    """
     place = next((line.strip() for line in text.splitlines() if _NO_ROOM.search(line)), None)
-    if place is None:
-        place = _why_unwritable(folder)
-    if place is not None:
-        raise BuildError(
-            f"there is no room to build in {folder}: {place}",
-            f"free some space there, or {_other_place(is_cached)}",
-        )
+    return place or _why_unwritable(folder)
 
 
 def _why_unwritable(folder: Path) -> str | None:

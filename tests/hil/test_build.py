@@ -686,10 +686,44 @@ def test_code_for_another_core_is_refused_from_python_too() -> None:
 def test_a_full_disk_is_told_where_cmake_does_not(tmp_path: Path) -> None:
     """It names what it cannot write, and not why."""
     told = "CMake Error: Unable to open check cache file for write. cmake.check_cache\n"
-    build_module._check_room(tmp_path, told, is_cached=True)
-    with file_size_limit(1000), pytest.raises(BuildError) as refused:
-        build_module._check_room(tmp_path, told, is_cached=True)
-    assert refused.value.fact == f"there is no room to build in {tmp_path}: File too large"
-    assert refused.value.hint is not None
-    assert "free some space there" in refused.value.hint
+    assert build_module._why_no_room(tmp_path, told) is None
+    with file_size_limit(1000):
+        assert build_module._why_no_room(tmp_path, told) == "File too large"
     assert not [*(tmp_path / "build").iterdir()]
+
+
+@pytest.mark.parametrize(
+    "error", ["CMake Error: Unable to open check cache file for write.", "ninja: error: no file"]
+)
+@pytest.mark.parametrize("failures", [1, 2])
+def test_what_cmake_itself_fails_at_is_built_once_more(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: str,
+    failures: int,
+) -> None:
+    """It goes on after a write that failed, and stumbles over it when there is room again."""
+    cmake, environment = toolchain.build_programs()
+    stand_in = tmp_path / "cmake"
+    stand_in.write_text(
+        "#!/bin/sh\n"
+        f"count={tmp_path}/count\n"
+        "echo >> $count\n"
+        f'if [ "$(wc -l < $count)" -le {failures} ]; then echo "{error}"; exit 1; fi\n'
+        f'exec {cmake} "$@"\n'
+    )
+    stand_in.chmod(0o755)
+    monkeypatch.setattr(build_module, "build_programs", lambda: (str(stand_in), environment))
+    library = tiny_library(ADD_ONE)
+    folder = tmp_path / "project"
+    if failures == 1:
+        built = build([library], load_board("native"), folder)
+        assert built.elf.is_file()
+        assert "CMake failed for native, and did not the second time" in caplog.text
+        assert (folder / "build.log").read_text().startswith(error)
+    else:
+        with pytest.raises(BuildError, match=re.escape(error)):
+            build([library], load_board("native"), folder)
+        assert (tmp_path / "count").read_text() == "\n\n"
+        assert not caplog.records
