@@ -359,7 +359,12 @@ HIL_INLINE void hil_dsp_conv2d_row(const struct hil_dsp_conv2d_pairs_s8 *p,
     const int32_t group_w = p->group * p->stride_w;
     const int32_t all = p->out_w * p->stride_w;
     const int32_t fitting = p->pad_left + p->in_w - p->filter_w - group_w + p->stride_w + 1;
-    const int32_t most = p->framed_h > 0 || fitting > all ? all : fitting;
+    const int32_t groups = (fitting + group_w - 1) / group_w * group_w;
+    const int32_t most = p->framed_h > 0 || groups > all ? all : groups;
+    /* Whether none does, of any row. */
+    const struct hil_dsp_window last = {.y = (p->out_h - 1) * p->stride_h, .x = 0};
+    const int whole = p->framed_h > 0 || (p->pad_left == 0 && p->pad_top == 0 && most == all &&
+                                          hil_dsp_windows_fit(p) && hil_dsp_window_inside(p, last));
     /* Whether only the last group of a row does: then its place is known to the compiler. */
     const int beside = p->in_c % 4 != 0 && p->filter_h <= HIL_DSP_BESIDE_ROWS && p->pad_left == 0 &&
                        most < all && all - most <= group_w;
@@ -375,7 +380,7 @@ HIL_INLINE void hil_dsp_conv2d_row(const struct hil_dsp_conv2d_pairs_s8 *p,
                 from[i] = at + i * p->stride_w * p->in_c;
             }
             hil_dsp_windows_inside(p, from, scratch);
-        } else if (at == end) {
+        } else if (whole || at == end) {
             break;
         } else if (beside && safe != begin) {
             hil_dsp_windows_beside(p, row, all - group_w, scratch);

@@ -741,6 +741,10 @@ HIL_INLINE void hil_dsp_plane_fill(const struct hil_dsp_depthwise_plane_s8 *p, c
     const int32_t lead = p->pad_left % 2 != 0 && p->columns > 0;
     const int32_t count = p->columns - lead;
     if (p->columns <= 8) {
+#if HIL_DSP_ASSEMBLY
+        /* With one register to count from, the compiler sees how many turns there are. */
+        __asm__("" : "+r"(in));
+#endif
 #pragma GCC unroll 4
         for (; rows > 0; rows--) {
             if (lead) {
