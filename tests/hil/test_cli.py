@@ -834,6 +834,15 @@ INTERRUPTED = [
 ]
 
 
+def _wait_for_main(pid: int) -> None:
+    """Wait until a command handles SIGTERM, which Python by itself does not."""
+    deadline = time.monotonic() + 60
+    status = Path(f"/proc/{pid}/status")
+    while not int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> signal.SIGTERM - 1 & 1:
+        assert time.monotonic() < deadline, "main has not begun"
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize(("line", "sign"), sampled(INTERRUPTED, keep=INTERRUPTED[:2]))
 def test_ctrl_c_ends_a_command_and_its_children(line: str, sign: str) -> None:
     process = subprocess.Popen(
@@ -848,8 +857,10 @@ def test_ctrl_c_ends_a_command_and_its_children(line: str, sign: str) -> None:
         shown = ""
         while sign and sign not in shown:
             shown += process.stdout.readline() or pytest.fail(f"it ended: {shown}")
-        # Without a sign, amid the imports.
-        time.sleep(0.05 if sign else 0.5)
+        if not sign:
+            _wait_for_main(process.pid)
+        # Without a sign, amid the imports of the command.
+        time.sleep(0.05 if sign else 0.2)
         children = psutil.Process(process.pid).children(recursive=True)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         shown += process.communicate(timeout=60)[0]
