@@ -18,6 +18,7 @@ import psutil
 import pytest
 from campaigns import sampled
 from tflite_builder import ModelBuilder
+from waiting import until
 
 import hilc
 from hil.cli import EXIT_BUG, main
@@ -834,13 +835,11 @@ INTERRUPTED = [
 ]
 
 
-def _wait_for_main(pid: int) -> None:
-    """Wait until a command handles SIGTERM, which Python by itself does not."""
-    deadline = time.monotonic() + 60
-    status = Path(f"/proc/{pid}/status")
-    while not int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> signal.SIGTERM - 1 & 1:
-        assert time.monotonic() < deadline, "main has not begun"
-        time.sleep(0.01)
+def _has_begun(pid: int) -> bool:
+    """Whether a command handles SIGTERM, which Python by itself does not."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = int(status.split("SigCgt:")[1].split()[0], 16)
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
 
 
 @pytest.mark.parametrize(("line", "sign"), sampled(INTERRUPTED, keep=INTERRUPTED[:2]))
@@ -858,7 +857,7 @@ def test_ctrl_c_ends_a_command_and_its_children(line: str, sign: str) -> None:
         while sign and sign not in shown:
             shown += process.stdout.readline() or pytest.fail(f"it ended: {shown}")
         if not sign:
-            _wait_for_main(process.pid)
+            until(lambda: _has_begun(process.pid), "main")
         # Without a sign, amid the imports of the command.
         time.sleep(0.05 if sign else 0.2)
         children = psutil.Process(process.pid).children(recursive=True)
