@@ -1198,7 +1198,10 @@ def _detection(rng: Random, dtype: str) -> Draft:
     if attrs["use_regular_nms"] or (anchors == 1 and attrs["max_detections"] > 1):
         attrs["max_classes_per_detection"] = int(rng.integers(1, 3))
     steps = rng.integers(0, pick(rng, 4, 256), scores.shape)
-    values = {"x": content(rng, x), "scores": (steps / 256).astype(np.float32)}
+    boxes = content(rng, x)
+    # The references stop at a box whose sides are no longer apart as float32: exp(-8) keeps them so.
+    boxes[..., 2:4] = np.maximum(boxes[..., 2:4], -8)
+    values = {"x": boxes, "scores": (steps / 256).astype(np.float32)}
     place = Tensor("anchors", places.shape, dtype, data=places)
     return Draft([x, scores, place], attrs=attrs, outputs=4, values=values)
 
