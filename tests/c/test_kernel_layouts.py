@@ -608,6 +608,31 @@ def check_lines(p: Packed, channel: int, words: list[int]) -> None:
     np.testing.assert_array_equal(result, p.exact(channel, sums))
 
 
+@pytest.mark.parametrize("taps", [3, 1])
+@pytest.mark.parametrize("activation", ["RELU", "NONE"])
+def test_windows_by_partial_sums(taps: int, activation: str) -> None:
+    p = packed(windows(8, 5, activation), DSP, "hil_dsp_conv2d_partial_s8", taps=taps, group=2)
+    data, depth = p.fields["stream"], 8 * taps
+    parts, count = 9 // taps, depth // 4
+    assert (p.fields["parts"], p.fields["units"]) == (parts, count)
+    own = 3 if p.fields["signs"] else 2
+    weights = data[6 : 6 + parts * 3 * 2 * count].astype(np.int32).view(np.int16)
+    assert len(data) == 6 + parts * 3 * 2 * count + 5 * own
+    for pair in range(3):
+        first, second = p.of("bias", 2 * pair), p.of("bias", 2 * pair + 1)
+        assert tuple(data[2 * pair : 2 * pair + 2]) == (first, 256 * second + first)
+        for part in range(parts):
+            at = 4 * count * (3 * part + pair)
+            for unit, word, low in units(depth):
+                for half in (0, 1):
+                    where = at + 4 * unit + 2 * word + half
+                    element = depth * part + low + 2 * half
+                    assert weights[where] == packed_half(p, pair, element)
+    for channel in range(5):
+        at = len(data) - own * (5 - channel)
+        check_lines(p, channel, data[at : at + own].tolist())
+
+
 @pytest.mark.parametrize(("wide", "group"), [(0, 3), (1, 3), (1, 2)])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_rows_by_pairs_of_columns_with_lines(wide: int, group: int, activation: str) -> None:

@@ -20,8 +20,6 @@ from hilc.ops import OPS
 
 # Number of arena sizes that are tried between the bounds.
 _ARENAS = 16
-#: Difference in bytes of the sizes of scratch that are tried.
-_STEP = 16
 #: Part of the scratch that is worth more moves of rows.
 _WORTH_MOVES = 32
 
@@ -335,7 +333,7 @@ class Layout:
                     return _Scratch(aligned(end), runs, 0, starts)
             return None
 
-        return _smallest(laid_out, range(0, most - total + 1, _STEP))
+        return _smallest(laid_out, range(0, most - total + 1, ALIGNMENT))
 
     def _end(self, runs: Sequence[_Run]) -> int:
         """Return where the rows end."""

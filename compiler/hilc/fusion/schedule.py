@@ -103,8 +103,8 @@ class Schedule:
         #: Tensor whose rows share the output's buffer.
         self.alias = None if variant.alias is None else last.inputs[variant.alias]
         walk = _Walk(geometry, variant, self.alias)
-        #: Tensors between the nodes, in the order of computation, and the sizes of their rows in
-        #: bytes.
+        #: Tensors between the nodes, those with fewer layers before them first, and the sizes of
+        #: their rows in bytes.
         self.buffers = {name: buffer.row_bytes for name, buffer in walk.buffers.items()}
         walk.run()
         #: By entry, the stage and band that it computes, and its effect on the buffers.
@@ -188,6 +188,12 @@ class _Walk:
             for index, node in enumerate(nodes[:-1])
         ]
         own = [b for b, n in zip(self._inner, nodes, strict=False) if n.out.name != alias]
+        # Rows of a skip connection's own layer lie beside those that it reads: over these they may
+        # grow.
+        depths: list[int] = []
+        for producers in self._producers:
+            depths.append(1 + max([depths[p] for p in producers], default=0))
+        own.sort(key=lambda buffer: (depths[buffer.producer], -buffer.producer))
         for number, buffer in enumerate(own):
             buffer.number = number
         self.buffers = {nodes[buffer.producer].out.name: buffer for buffer in own}

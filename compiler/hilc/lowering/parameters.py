@@ -1189,6 +1189,34 @@ class HilDspConv2dPairsS8(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilDspConv2dPartialS8(Parameters):
+    """The fields of ``struct hil_dsp_conv2d_partial_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_conv2d_partial_s8"
+
+    images: HilImages
+    #: output channels
+    out_c: int
+    window: HilWindow
+    #: windows at a time, 2 or 3
+    group: int
+    #: pixels of a row of the filter at a time
+    taps: int
+    #: of a window, each of so many
+    parts: int
+    #: of four elements of them
+    units: int
+    #: whether negative sums lack something
+    signs: int
+    #: to the right
+    shift: int
+    #: as drawn above
+    stream: npt.NDArray[np.int32]
+    #: a pixel outside the image
+    border: npt.NDArray[np.int8]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspConv2dS16(Parameters):
     """The fields of ``struct hil_dsp_conv2d_s16``."""
 

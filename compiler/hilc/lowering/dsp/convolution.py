@@ -15,6 +15,7 @@ from hilc.lowering.dsp.packing import (
     UNIT_ORDER,
     packed_columns,
     pair_words,
+    paired_weights,
     streams_of,
     units_of,
 )
@@ -24,6 +25,7 @@ from hilc.lowering.linear import (
 )
 from hilc.lowering.parameters import (
     HilDspConv2dPairsS8,
+    HilDspConv2dPartialS8,
     HilDspConv2dS8,
     HilDspWinograd3x3S8,
     HilDspWinogradPacked3x3S8,
@@ -35,9 +37,10 @@ def conv2d(form: Convolution) -> list[Parameters]:
     outputs = form.requantization
     first, last = _winograd(form)
     direct, framed = _direct(form)
+    partial = _partial(form)
     packed = packed_columns(form.weights, outputs, PAIR)
     if packed is None:
-        return [*first, *direct, *last, *framed]
+        return [*first, *direct, *last, *framed, *partial]
     parameters = HilDspConv2dS8(
         images=form.images,
         out_c=form.channels,
@@ -48,7 +51,7 @@ def conv2d(form: Convolution) -> list[Parameters]:
         weights=packed[1],
         pairs=pair_words(*packed),
     )
-    return [*first, *direct, parameters, *last, *framed]
+    return [*first, *direct, parameters, *last, *framed, *partial]
 
 
 def _direct(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
@@ -87,6 +90,52 @@ def _direct(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
         for call in direct
     ]
     return direct, framed
+
+
+def _partial(form: Convolution) -> list[Parameters]:
+    """Return the convolution in little scratch, from a row of the filter at a time or a pixel of
+    it: its sums wait for the next.
+    """
+    in_c, window = form.images.in_c, form.window
+    pixels = window.filter_h * window.filter_w
+    if in_c % UNIT != 0 or pixels == 1:
+        return []
+    channels = right_channels(form.weights, form.requantization)
+    affine = None if channels is None else affine_of(channels, form.requantization, signs=True)
+    if channels is None or affine is None or not affine.plain:
+        return []
+    pairs = paired_weights(channels.weights, PAIR)
+    if pairs is None:
+        return []
+    first, second = padded(affine.bias, PAIR).reshape(-1, PAIR).T
+    starts = np.stack([first, first + 256 * second], axis=1).reshape(-1)
+    scales = np.stack(affine.scales, axis=1).reshape(-1)
+
+    def stream(taps: int) -> Array:
+        """Return the words that ``conv2d_partial_s8.h`` draws."""
+        columns = pairs.view(np.int32).reshape(-1, pixels // taps, taps * in_c // 2)
+        words = columns.transpose(1, 0, 2).reshape(-1)
+        return np.concatenate([starts, words, scales]).astype(np.int32)
+
+    border = np.full(in_c, form.pad_value, np.int8)
+    streams = {taps: stream(taps) for taps in (window.filter_w, 1)}
+    return [
+        HilDspConv2dPartialS8(
+            images=form.images,
+            out_c=form.channels,
+            window=window,
+            group=group,
+            taps=taps,
+            parts=pixels // taps,
+            units=taps * in_c // UNIT,
+            signs=int(affine.corrections is not None),
+            shift=affine.shift,
+            stream=words,
+            border=border,
+        )
+        for taps, words in streams.items()
+        for group in (3, 2)
+    ]
 
 
 def _framed(form: Convolution) -> list[tuple[int, int]]:
