@@ -1199,7 +1199,7 @@ def _detection(rng: Random, dtype: str) -> Draft:
         attrs["max_classes_per_detection"] = int(rng.integers(1, 3))
     steps = rng.integers(0, pick(rng, 4, 256), scores.shape)
     boxes = content(rng, x)
-    # The references stop at a box whose sides are no longer apart as float32: exp(-8) keeps them so.
+    # The references stop at a box whose sides meet as float32: exp(-8) keeps them apart.
     boxes[..., 2:4] = np.maximum(boxes[..., 2:4], np.float32(-8))
     values = {"x": boxes, "scores": (steps / 256).astype(np.float32)}
     place = Tensor("anchors", places.shape, dtype, data=places)
