@@ -20,6 +20,8 @@ from hilc.ops import OPS
 
 # Number of arena sizes that are tried between the bounds.
 _ARENAS = 16
+#: Difference in bytes of the sizes of scratch that are tried.
+_STEP = 16
 #: Part of the scratch that is worth more moves of rows.
 _WORTH_MOVES = 32
 
@@ -333,7 +335,7 @@ class Layout:
                     return _Scratch(aligned(end), runs, 0, starts)
             return None
 
-        return _smallest(laid_out, range(0, most - total + 1, ALIGNMENT))
+        return _smallest(laid_out, range(0, most - total + 1, _STEP))
 
     def _end(self, runs: Sequence[_Run]) -> int:
         """Return where the rows end."""
