@@ -207,6 +207,17 @@ def test_a_skip_connection_computes_rows_as_soon_as_that_frees_more() -> None:
         np.testing.assert_array_equal(model.get_output(0), run(graph, values)[total])
 
 
+def test_rows_of_a_skip_connection_grow_over_those_that_it_reads() -> None:
+    """Apart from these they would take 256 bytes, half of a row, more."""
+    b = GraphBuilder()
+    x = b.conv(b.input(1, 32, 32, 4), 16)
+    inner = b.conv(b.conv(x, 32, stride=2), 32)
+    graph = b.graph(b.conv(b.add(inner, b.conv(x, 32, size=1, stride=2)), 32))
+    call = fuse(graph, Group(tuple(node.name for node in graph.nodes), 1), get_cpu("host"))
+    check_group(call)
+    assert call.scratch_bytes == 4896
+
+
 @pytest.mark.parametrize("seed", sampled(range(3), keep=[0]))
 def test_rounds_that_repeat_are_what_each_would_be(
     seed: int, monkeypatch: pytest.MonkeyPatch
