@@ -611,7 +611,7 @@ def check_lines(p: Packed, channel: int, words: list[int]) -> None:
 @pytest.mark.parametrize("taps", [3, 1])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_windows_by_partial_sums(taps: int, activation: str) -> None:
-    p = packed(windows(8, 5, activation), DSP, "hil_dsp_conv2d_partial_s8", taps=taps, group=2)
+    p = packed(windows(8, 5, activation), DSP, "hil_dsp_conv2d_partial_s8", taps=taps, group=3)
     data, depth = p.fields["stream"], 8 * taps
     parts, count = 9 // taps, depth // 4
     assert (p.fields["parts"], p.fields["units"]) == (parts, count)
