@@ -8,13 +8,14 @@ import numpy as np
 
 from hilc.ir import Array
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.affine import affine_of, right_channels
+from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, right_channels
 from hilc.lowering.dsp.packing import (
     PAIR,
     UNIT,
     UNIT_ORDER,
     packed_columns,
     pair_words,
+    paired_bias,
     paired_weights,
     streams_of,
     units_of,
@@ -104,15 +105,13 @@ def _partial(form: Convolution) -> list[Parameters]:
     pixels = window.filter_h * window.filter_w
     if in_c % UNIT != 0 or pixels == 1:
         return []
-    channels = right_channels(form.weights, form.requantization)
-    affine = None if channels is None else affine_of(channels, form.requantization, signs=True)
-    if channels is None or affine is None or not affine.plain:
+    if (plain := _plain_lines(form)) is None:
         return []
+    channels, affine = plain
     pairs = paired_weights(channels.weights, PAIR)
     if pairs is None:
         return []
-    first, second = padded(affine.bias, PAIR).reshape(-1, PAIR).T
-    starts = np.stack([first, first + 256 * second], axis=1).reshape(-1)
+    starts = paired_bias(padded(affine.bias, PAIR)).reshape(-1)
     scales = np.stack(affine.scales, axis=1).reshape(-1)
 
     def stream(taps: int) -> Array:
@@ -141,6 +140,15 @@ def _partial(form: Convolution) -> list[Parameters]:
         # Two windows by rows take more of both than three by pixels.
         for taps, group in dict.fromkeys([(row, 3), (1, 3), (1, 2)])
     ]
+
+
+def _plain_lines(form: Convolution) -> tuple[RightChannels, Affine] | None:
+    """Return the channels and their requantization by one shift for all; None where it has none."""
+    channels = right_channels(form.weights, form.requantization)
+    affine = None if channels is None else affine_of(channels, form.requantization, signs=True)
+    if channels is None or affine is None or not affine.plain:
+        return None
+    return channels, affine
 
 
 def _framed(form: Convolution) -> list[tuple[int, int]]:
@@ -184,10 +192,9 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
     ones = [window.stride_h, window.stride_w, window.dilation_h, window.dilation_w]
     if sizes != [3, 3] or ones != [1, 1, 1, 1] or in_c % UNIT != 0:
         return [], []
-    channels = right_channels(form.weights, form.requantization)
-    affine = None if channels is None else affine_of(channels, form.requantization, signs=True)
-    if channels is None or affine is None or not affine.plain:
+    if (plain := _plain_lines(form)) is None:
         return [], []
+    channels, affine = plain
     filters = padded(channels.weights.astype(np.int64), PAIR).reshape(-1, 3, 3, in_c)
     # The kernel has 64 times the sums; lines are for 256 times.
     multipliers, *others = affine.scales

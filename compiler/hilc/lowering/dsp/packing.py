@@ -81,12 +81,12 @@ def column_stream(
     ``within`` puts the second bias of a pair behind the first two words of weights.
     """
     starts = affine.starts if wide else affine.bias
-    first, second = padded(starts, block).reshape(-1, PAIR).T
-    bias = [first, second] if wide else [first, first + 256 * second]
+    whole = padded(starts, block)
+    bias = whole.reshape(-1, PAIR) if wide else paired_bias(whole)
     scales = padded(np.stack(affine.scales, axis=1), block)
     blocks = len(scales) // block
     parts = [
-        np.stack(bias, axis=1).reshape(blocks, -1),
+        bias.reshape(blocks, -1),
         weights.reshape(blocks, -1),
         scales.reshape(blocks, -1),
     ]
@@ -115,8 +115,7 @@ def packed_columns(
     weights = None if channels is None else paired_weights(channels.weights, block)
     if channels is None or weights is None or not channels.plain:
         return None
-    first, second = padded(channels.bias, block).reshape(-1, 2).T
-    return channels, weights, np.stack([first, first + 256 * second], axis=1)
+    return channels, weights, paired_bias(padded(channels.bias, block))
 
 
 def pair_words(channels: RightChannels, weights: Array, bias: Array) -> Array:
@@ -138,6 +137,12 @@ def paired_weights(matrix: Array, block: int) -> npt.NDArray[np.int16] | None:
     return np.ascontiguousarray(units.transpose(0, 2, 1, 3)).reshape(-1).astype(np.int16)
 
 
+def paired_bias(bias: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return what the two sums of each pair of columns start from: b0 and 256 * b1 + b0."""
+    first, second = bias.reshape(-1, PAIR).T
+    return np.stack([first, first + 256 * second], axis=1)
+
+
 def fits_pairs(bound: int, shifts: Sequence[int]) -> bool:
     """Return whether sums below ``bound`` of pairs of columns are requantized as
     ``hil_dsp_requantized`` does it, by shifts to the left (below 0 to the right).
@@ -154,9 +159,8 @@ def paired_blocks(matrix: Array, bias: npt.NDArray[np.int64]) -> npt.NDArray[np.
     pairs = paired_weights(matrix, VECTOR_BLOCK)
     if pairs is None:
         return None
-    first, second = bias.reshape(-1, PAIR).T
     words = pairs.view(np.int32).reshape(len(bias) // VECTOR_BLOCK, -1)
-    return with_bias(np.stack([first, first + 256 * second], axis=1), words)
+    return with_bias(paired_bias(bias), words)
 
 
 def with_bias(bias: npt.NDArray[np.int64], weights: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
