@@ -1382,6 +1382,17 @@ def test_the_least_memory_takes_up_to_14_per_cent_more_than_lean(
         assert point_of(Goals(frontier).least_memory) is points[is_taken]
 
 
+def test_no_price_of_flash_hides_the_least_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of little flash that are too slow, beside a faster one of much."""
+    for cost, is_taken in ((1140, True), (1141, False)):
+        dear = Point(400, cost, 200)
+        points = [Point(1000, 1000, 100), Point(500, 1100, 100), Point(390, 1500, 100), dear]
+        frontier, _ = frontier_of(monkeypatch, points, workspace_worth=0.0)
+        priced = frontier.partitions(Objective(POLICY.balanced_flash_worth))
+        assert min(partition.memory_bound for partition in priced) == 390
+        assert point_of(Goals(frontier).least_memory) is (dear if is_taken else points[1]), cost
+
+
 def test_balanced_is_the_least_memory_where_it_takes_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may unfold weights for speed, and take more instructions."""
     points = [

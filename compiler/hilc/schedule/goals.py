@@ -80,9 +80,15 @@ class Goals:
         takes less.
         """
         ceiling = self._policy.ram_instructions * self.lean.instructions
-        partitions = self._affordable(self._least_memory, ceiling)
-        least = min(map(_memory_bound, partitions), default=0)
-        partitions += self._frontier.between(self._least_memory, ceiling, least)
+        partitions = self._with_least_memory(self._least_memory, ceiling)
+        # The price of flash may rule out the programs in less memory that are fast enough.
+        unpriced = replace(self._least_memory, flash_worth=0.0)
+        limit = None
+        if partitions:
+            limit = min(map(_memory_bound, partitions)) - self._policy.small_step_bytes
+        smaller = self._frontier.partitioner.cheapest(limit, unpriced)
+        if smaller is not None and smaller.cost <= ceiling:
+            partitions += self._with_least_memory(unpriced, ceiling)
         found = self._smallest(partitions) or self.lean
         return min(found, self.balanced, key=lambda program: program.workspace_bytes)
 
@@ -196,6 +202,14 @@ class Goals:
         """Return the partitions of at most ``ceiling`` instructions, the measured ones last."""
         known = [p for p in self._frontier.measured(objective) if p.cost <= ceiling]
         return [*self._frontier.affordable(objective, ceiling), *known]
+
+    def _with_least_memory(self, objective: Objective, ceiling: float) -> list[Partition]:
+        """Return the affordable partitions, and those that the steps of the frontier leave out
+        between the last of them and the next.
+        """
+        partitions = self._affordable(objective, ceiling)
+        least = min(map(_memory_bound, partitions), default=0)
+        return partitions + self._frontier.between(objective, ceiling, least)
 
     def _first(self, partitions: Iterable[Partition]) -> PlannedProgram:
         """Return the first program that can be planned; raise the planner's last error if there is
