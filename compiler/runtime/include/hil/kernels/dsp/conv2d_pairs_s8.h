@@ -4,6 +4,7 @@
 #define HIL_KERNELS_DSP_CONV2D_PAIRS_S8_H
 
 #include "hil/kernels/dsp/pairs_s8.h"
+#include "hil/kernels/dsp/windows.h"
 #include "hil/kernels/generic/patch.h"
 
 /*@kernel
@@ -67,12 +68,6 @@ struct hil_dsp_conv2d_pairs_s8 {
     const int8_t *border; /* a pixel outside the image */
     int32_t framed_h;     /* rows of the image with the padding, if it is put into scratch, or 0 */
     int32_t framed_w;     /* columns of that */
-};
-
-/* Where a window's first tap lies in the image. */
-struct hil_dsp_window {
-    int32_t y;
-    int32_t x;
 };
 
 /* Whether a window lies within the image, its rows without gaps. */
@@ -290,26 +285,6 @@ HIL_INLINE void hil_dsp_windows(const struct hil_dsp_conv2d_pairs_s8 *p, const i
     hil_dsp_windows_outside(p, in, at, to);
 }
 
-/* The windows of the next `group` outputs, of which `left` are left, and where the one after these
- * lies. A window beyond the last is the last once more. */
-HIL_INLINE void hil_dsp_windows_next(const struct hil_dsp_conv2d_pairs_s8 *p, int32_t left,
-                                     struct hil_dsp_window *next, int32_t *out_x,
-                                     struct hil_dsp_window *at) {
-#pragma GCC unroll 3
-    for (int32_t i = 0; i < p->group; i++) {
-        at[i] = *next;
-        if (i + 1 < left) {
-            next->x += p->stride_w;
-            (*out_x)++;
-        }
-        if (*out_x == p->out_w) {
-            *out_x = 0;
-            next->x = -p->pad_left;
-            next->y += p->stride_h;
-        }
-    }
-}
-
 /* Puts an image with its padding into scratch. */
 HIL_INLINE void hil_dsp_conv2d_framed(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
                                       int8_t *to) {
@@ -410,6 +385,7 @@ HIL_INLINE void hil_dsp_conv2d_image(const struct hil_dsp_conv2d_pairs_s8 *p, co
         .shift = p->shift,
         .stream = p->stream,
     };
+    const struct hil_dsp_walk walk = HIL_DSP_WALK_OF(p, p->group);
     const int32_t windows = p->out_h * p->out_w;
     if (p->out_w % p->group == 0) {
         for (int32_t y = 0; y < p->out_h; y++) {
@@ -422,7 +398,7 @@ HIL_INLINE void hil_dsp_conv2d_image(const struct hil_dsp_conv2d_pairs_s8 *p, co
     int32_t out_x = 0;
     for (int32_t left = windows; left > 0; left -= p->group) {
         struct hil_dsp_window at[HIL_DSP_MAX_ROWS];
-        hil_dsp_windows_next(p, left, &next, &out_x, at);
+        hil_dsp_windows_next(&walk, left, &next, &out_x, at);
         hil_dsp_windows(p, in, at, scratch);
         hil_dsp_pairs_s8(&pairs, scratch, hil_dsp_pairs_places(out, p->out_c, left, windows));
         out += (left < p->group ? left : p->group) * p->out_c;

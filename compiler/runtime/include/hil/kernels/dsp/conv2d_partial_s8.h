@@ -19,7 +19,7 @@
  *   +0              of each pair b0 and 256 * b1 + b0: what the sums start from
  *   +8P             of the first taps: of each pair, of each unit, the words of pairs_s8.h, packed
  *   +8P + 8PU       of the next taps, and so on
- *   behind the last multiplier, addend and, with signs, lacking of each column, as in pairs_s8.h
+ *   behind the last requantization parameters of each output channel: the scales of pairs_s8.h
  *
  * Sums of a pair: s0 of each window, then s3 of each.
  *
@@ -45,6 +45,7 @@
 #define HIL_KERNELS_DSP_CONV2D_PARTIAL_S8_H
 
 #include "hil/kernels/dsp/pairs_s8.h"
+#include "hil/kernels/dsp/windows.h"
 
 /*@kernel
 name = "hil_dsp_conv2d_partial_s8"
@@ -183,16 +184,10 @@ HIL_INLINE const int32_t *hil_dsp_partial_sums(const struct hil_dsp_conv2d_parti
 #endif
 }
 
-/* Where a window's first tap lies in the image. */
-struct hil_dsp_partial_window {
-    int32_t y;
-    int32_t x;
-};
-
 /* Widens the taps of a group of windows that lie `down` and `right` of the windows' first ones. */
 HIL_INLINE void hil_dsp_partial_widen(const struct hil_dsp_conv2d_partial_s8 *p, const int8_t *in,
-                                      const struct hil_dsp_partial_window *at, int32_t down,
-                                      int32_t right, uint32_t *to) {
+                                      const struct hil_dsp_window *at, int32_t down, int32_t right,
+                                      uint32_t *to) {
     const int32_t group = hil_dsp_partial_group(p);
     const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
     int inside = p->dilation_w == 1 || p->taps == 1;
@@ -255,7 +250,7 @@ HIL_INLINE void hil_dsp_partial_outputs(const struct hil_dsp_conv2d_partial_s8 *
 
 /* The outputs of a group of windows, of which some are wanted. */
 HIL_INLINE void hil_dsp_partial_windows(const struct hil_dsp_conv2d_partial_s8 *p, const int8_t *in,
-                                        const struct hil_dsp_partial_window *at, int32_t wanted,
+                                        const struct hil_dsp_window *at, int32_t wanted,
                                         int8_t *out, uint32_t *sums) {
     const int32_t group = hil_dsp_partial_group(p);
     uint32_t *to = sums;
@@ -281,25 +276,14 @@ HIL_INLINE void hil_dsp_partial_windows(const struct hil_dsp_conv2d_partial_s8 *
 HIL_INLINE void hil_dsp_conv2d_partial_s8(const struct hil_dsp_conv2d_partial_s8 *p,
                                           const int8_t *in, int8_t *out, void *scratch) {
     const int32_t group = hil_dsp_partial_group(p);
+    const struct hil_dsp_walk walk = HIL_DSP_WALK_OF(p, group);
     for (int32_t images = p->batch; images > 0; images--) {
-        struct hil_dsp_partial_window next = {.y = -p->pad_top, .x = -p->pad_left};
+        struct hil_dsp_window next = {.y = -p->pad_top, .x = -p->pad_left};
         int32_t out_x = 0;
         for (int32_t left = p->out_h * p->out_w; left > 0; left -= group) {
-            struct hil_dsp_partial_window at[HIL_DSP_MAX_ROWS];
+            struct hil_dsp_window at[HIL_DSP_MAX_ROWS];
             const int32_t wanted = left < group ? left : group;
-            for (int32_t i = 0; i < group; i++) {
-                /* A window beyond the last is the last once more. */
-                at[i] = i < wanted ? next : at[i - 1];
-                if (i < wanted) {
-                    next.x += p->stride_w;
-                    out_x++;
-                }
-                if (out_x == p->out_w) {
-                    out_x = 0;
-                    next.x = -p->pad_left;
-                    next.y += p->stride_h;
-                }
-            }
+            hil_dsp_windows_next(&walk, left, &next, &out_x, at);
             hil_dsp_partial_windows(p, in, at, wanted, out, (uint32_t *)scratch);
             out += wanted * p->out_c;
         }
