@@ -866,7 +866,7 @@ def test_goals_are_what_they_say(monkeypatch: pytest.MonkeyPatch, seed: int) -> 
         )
 
     plain = Objective(POLICY.balanced_flash_worth)
-    tried = [plain, *(Objective(w, flash_heavy=True) for w in POLICY.flash_heavy_worths)]
+    tried = [plain, *(Objective(w, flash_heavy=True) for w in POLICY.flash_worths)]
     wanted = next((s for o in tried if (s := saving(o, fastest, 1.28)) is not None), None)
     balanced = goals.balanced
     assert balanced.choice is (fastest.choice if wanted is None else wanted)
@@ -1256,7 +1256,7 @@ def test_the_policy_is_what_the_documents_promise() -> None:
     assert POLICY.frontier_step**POLICY.frontier_programs == pytest.approx(0.4, abs=0.005)
     assert POLICY.small_step_bytes == ALIGNMENT
     assert POLICY.fused_rows == tuple(1 << power for power in range(4))
-    worths = POLICY.flash_heavy_worths
+    worths = POLICY.flash_worths
     assert list(worths) == sorted(worths, reverse=True)
     assert worths[-1] == 0.0
     assert POLICY.balanced_flash_worth in worths
@@ -1276,7 +1276,8 @@ def test_a_change_of_the_policy_is_meant() -> None:
         "priced_instructions": 1.15,
         "balanced_flash_worth": 20.0,
         "least_flash_worth": 1e6,
-        "flash_heavy_worths": (50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.0),
+        "least_memory_flash": 8.0,
+        "flash_worths": (50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.0),
         "decoding_bytes": 8192,
         "frontier_programs": 60,
         "frontier_step": 0.985,
@@ -1383,14 +1384,36 @@ def test_the_least_memory_takes_up_to_14_per_cent_more_than_lean(
 
 
 def test_no_price_of_flash_hides_the_least_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs of little flash that are too slow, beside a faster one of much."""
-    for cost, is_taken in ((1140, True), (1141, False)):
-        dear = Point(400, cost, 200)
-        points = [Point(1000, 1000, 100), Point(500, 1100, 100), Point(390, 1500, 100), dear]
+    """Programs of little flash that are too slow stand before a faster one of more."""
+    for cost, flash, is_taken in (
+        (1140, 180, True),
+        (1141, 180, False),  # more than the goal may take
+        (1140, 900, True),
+        (1140, 901, False),  # more than eight bytes of flash for one of memory
+    ):
+        dear = Point(400, cost, flash)
+        slow = [Point(390, 1500, 100), Point(380, 1600, 100)]
+        points = [Point(1000, 1000, 100), Point(500, 1100, 100), *slow, dear]
         frontier, _ = frontier_of(monkeypatch, points, workspace_worth=0.0)
-        priced = frontier.partitions(Objective(POLICY.balanced_flash_worth))
-        assert min(partition.memory_bound for partition in priced) == 390
-        assert point_of(Goals(frontier).least_memory) is (dear if is_taken else points[1]), cost
+        goals = Goals(frontier)
+        assert point_of(goals.least_memory) is (dear if is_taken else points[1]), (cost, flash)
+
+
+def test_below_a_bound_flash_has_the_highest_price_that_leaves_a_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten instructions a byte make the slow one and the fast one alike."""
+    slow, fast, small = Point(900, 300, 10), Point(850, 100, 30), Point(500, 120, 90)
+    frontier, _ = frontier_of(monkeypatch, [Point(1000, 90, 50), slow, fast, small])
+
+    def below(ceiling: float, bound: int) -> list[Any]:
+        return list(frontier.below(Objective(20.0), ceiling, bound))
+
+    assert below(400, 1000) == [slow, fast, small]
+    assert below(299, 1000) == [fast, small]
+    assert below(119, 1000) == [fast]
+    assert below(99, 1000) == []
+    assert below(400, 500) == []
 
 
 def test_balanced_is_the_least_memory_where_it_takes_less(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1421,12 +1444,12 @@ def test_of_flash_heavy_kernels_balanced_takes_those_with_the_highest_worth(
     # A price of 10 instructions a byte makes them alike; above it the smaller one is taken.
     for worths, expected in (((11.0, 0.0), cheap), ((9.0, 11.0), dear)):
         frontier, _ = frontier_of(
-            monkeypatch, [fast, dear, cheap, slow], flash_heavy_worths=worths, workspace_worth=0.0
+            monkeypatch, [fast, dear, cheap, slow], flash_worths=worths, workspace_worth=0.0
         )
         goals = Goals(frontier)
         goals.__dict__["usual"] = frontier.planned(cast(Any, fast))
         assert point_of(goals.balanced) is expected
-    frontier, _ = frontier_of(monkeypatch, [fast, slow], flash_heavy_worths=(1.0,))
+    frontier, _ = frontier_of(monkeypatch, [fast, slow], flash_worths=(1.0,))
     goals = Goals(frontier)
     goals.__dict__["usual"] = frontier.planned(cast(Any, fast))
     # Where no price finds one, the fastest is all that there is.

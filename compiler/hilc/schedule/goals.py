@@ -57,7 +57,7 @@ class Goals:
         :attr:`usual`, among those with at most 30 % more instructions than it and not much more
         flash than those need.
         """
-        most, worths = self._policy.balanced_instructions, self._policy.flash_heavy_worths
+        most, worths = self._policy.balanced_instructions, self._policy.flash_worths
         for objective in (self._balanced, *(Objective(w, flash_heavy=True) for w in worths)):
             if (found := self._saving(objective, self.usual, most)) is not None:
                 return found
@@ -80,16 +80,11 @@ class Goals:
         takes less.
         """
         ceiling = self._policy.ram_instructions * self.lean.instructions
-        partitions = self._with_least_memory(self._least_memory, ceiling)
-        # The price of flash may rule out the programs in less memory that are fast enough.
-        unpriced = replace(self._least_memory, flash_worth=0.0)
-        limit = None
-        if partitions:
-            limit = min(map(_memory_bound, partitions)) - self._policy.small_step_bytes
-        smaller = self._frontier.partitioner.cheapest(limit, unpriced)
-        if smaller is not None and smaller.cost <= ceiling:
-            partitions += self._with_least_memory(unpriced, ceiling)
+        partitions = self._affordable(self._least_memory, ceiling)
+        least = min(map(_memory_bound, partitions), default=0)
+        partitions += self._frontier.between(self._least_memory, ceiling, least)
         found = self._smallest(partitions) or self.lean
+        found = self._smaller(found, ceiling) or found
         return min(found, self.balanced, key=lambda program: program.workspace_bytes)
 
     def least_flash(self, ram: int | None = None) -> PlannedProgram:
@@ -203,13 +198,28 @@ class Goals:
         known = [p for p in self._frontier.measured(objective) if p.cost <= ceiling]
         return [*self._frontier.affordable(objective, ceiling), *known]
 
-    def _with_least_memory(self, objective: Objective, ceiling: float) -> list[Partition]:
-        """Return the affordable partitions, and those that the steps of the frontier leave out
-        between the last of them and the next.
+    def _smaller(self, program: PlannedProgram, ceiling: float) -> PlannedProgram | None:
+        """Return the program with the least memory of those that save some of that of ``program``
+        and are worth the flash they take for it; None if none is.
+
+        At the price of flash, slow programs of little flash stand before faster ones: a frontier
+        exceeds ``ceiling`` before those with the least memory.
         """
-        partitions = self._affordable(objective, ceiling)
-        least = min(map(_memory_bound, partitions), default=0)
-        return partitions + self._frontier.between(objective, ceiling, least)
+
+        def is_worth(flash: int, workspace: int) -> bool:
+            saved = program.workspace_bytes - workspace
+            return saved > 0 and flash - program.flash_bytes <= most * saved
+
+        most = self._policy.least_memory_flash
+        smaller = self._frontier.below(self._least_memory, ceiling, program.workspace_bytes)
+        worth = [p for p in smaller if is_worth(p.flash, p.memory_bound)]
+        for partition in sorted(worth, key=_memory_bound):
+            found = self._frontier.planned(partition)
+            if isinstance(found, PlannedProgram) and is_worth(
+                found.flash_bytes, found.workspace_bytes
+            ):
+                return found
+        return None
 
     def _first(self, partitions: Iterable[Partition]) -> PlannedProgram:
         """Return the first program that can be planned; raise the planner's last error if there is

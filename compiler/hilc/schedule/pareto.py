@@ -9,7 +9,7 @@ selects among the same programs, and a tighter limit never gives a faster one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hilc.errors import InputError
 from hilc.lowering.choice import Choice, CostEstimate
@@ -153,6 +153,27 @@ class ParetoFrontier:
                 found.append(partition)
         return found
 
+    def below(self, objective: Objective, ceiling: float, bound: int) -> Iterator[Partition]:
+        """Yield partitions with at most ``ceiling`` instructions and ever less than ``bound``
+        bytes: each is the cheapest in as much memory, at the highest price of flash at which that
+        is fast enough.
+        """
+        worths = [w for w in self.policy.flash_worths if w <= objective.flash_worth]
+        # Without a price it is the fastest: where that is too slow, all are.
+        *priced, fastest = [replace(objective, flash_worth=worth) for worth in worths]
+        cheapest = self.partitioner.cheapest
+        while True:
+            for limit in self._limits_below(bound):
+                found = cheapest(limit, fastest)
+                if found is not None and found.cost <= ceiling:
+                    break
+            else:
+                return
+            tried = (cheapest(limit, one) for one in priced)
+            found = next((p for p in tried if p is not None and p.cost <= ceiling), found)
+            yield found
+            bound = found.memory_bound
+
     def _partition(self, objective: Objective, index: int) -> Partition | None:
         known = self._partitions.setdefault(objective, [])
         if objective not in self._walks:
@@ -192,8 +213,12 @@ class ParetoFrontier:
         cheapest = self.partitioner.cheapest
         if bound is None:
             return cheapest(None, objective)
-        policy = self.policy
-        for limit in (int(policy.frontier_step * bound) - 1, bound - policy.small_step_bytes):
+        for limit in self._limits_below(bound):
             if (partition := cheapest(limit, objective)) is not None:
                 return partition
         return None
+
+    def _limits_below(self, bound: int) -> tuple[int, int]:
+        """Return a limit clearly below ``bound`` bytes, and one a little below it."""
+        policy = self.policy
+        return int(policy.frontier_step * bound) - 1, bound - policy.small_step_bytes

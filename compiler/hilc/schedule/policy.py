@@ -47,9 +47,12 @@ class SearchPolicy:
     priced_instructions: float = 1.15
     #: The price for ``size``: more than any instruction count, so that flash alone decides.
     least_flash_worth: float = 1e6
-    #: The price when ``balanced`` needs flash-heavy kernels to keep its promise, in the order of
-    #: trial: kernels that save the most instructions per byte come first.
-    flash_heavy_worths: tuple[float, ...] = (50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.0)
+    #: Prices that are tried one after the other where a goal finds no program at its own: the
+    #: highest first, with which the instructions saved per byte are the most.
+    flash_worths: tuple[float, ...] = (50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.0)
+    #: Bytes of flash that ``ram`` gives for a byte of memory where the price of flash leaves it
+    #: programs in more: microcontrollers have four to eight times as much flash as memory.
+    least_memory_flash: float = 8.0
     #: Ratio by which shared code is slower than estimated, by the goal that determines the sharing;
     #: from the least sharing to the most.
     shared_code: Mapping[str, float] = field(default_factory=lambda: _SHARED_CODE)
