@@ -29,8 +29,8 @@
  * bits.
  *
  * Output: hil_dsp_requantize of 2 * A, the double rounding itself, two instructions longer where
- * values below the zero point remain; clamped by ssat, so the assembly is for outputs over the
- * whole range of int8 and the C code for others. No proof a channel is needed.
+ * values below the zero point remain; saturated by ssat. Kernels clamp all their outputs to a
+ * narrower range at their end (clamp_s8.h). No proof a channel is needed.
  *
  * Scratch: none of its own; rows are 8 bytes a unit each.
  *
@@ -209,7 +209,7 @@ struct hil_dsp_sums {
           [step_b] "m"(step_b), [step_c] "m"(step_c), [last] "m"(last)                             \
         : "r0", "r1", "r2", "cc", "memory")
 
-/* The outputs of three rows for an even number of columns, where saturating is clamping. */
+/* The outputs of three rows for an even number of columns, saturated. */
 HIL_INLINE void hil_dsp_columns_s8_pairs(const struct hil_dsp_columns_s8 *p, const uint32_t *start,
                                          int8_t *out, int32_t step_b, int32_t step_c) {
     const int32_t units = (p->depth + 3) / 4;
@@ -282,14 +282,15 @@ HIL_INLINE struct hil_dsp_sums hil_dsp_columns_s8_pair(const uint32_t *rows, con
 }
 
 /* Three widened rows times all columns; weights in blocks of two columns. The outputs of a row that
- * is not wanted go where those of the row before go, which come after. */
+ * is not wanted go where those of the row before go, which come after. A range within that of int8
+ * is left to the caller: hil_dsp_clamp_s8. */
 HIL_INLINE void hil_dsp_columns_s8_three_rows(const struct hil_dsp_columns_s8 *p,
                                               const uint32_t *rows, int8_t *out_a, int8_t *out_b,
                                               int8_t *out_c) {
     const int32_t units = (p->depth + 3) / 4;
     int32_t column = 0;
 #if HIL_DSP_ASSEMBLY
-    if (p->out_min == INT8_MIN && p->out_max == INT8_MAX && p->count > 1) {
+    if (p->count > 1) {
         hil_dsp_columns_s8_pairs(p, rows, out_a, (int32_t)(out_b - out_a),
                                  (int32_t)(out_c - out_b));
         column = p->count & ~1;

@@ -3,6 +3,7 @@
 #ifndef HIL_KERNELS_DSP_CONV2D_S8_H
 #define HIL_KERNELS_DSP_CONV2D_S8_H
 
+#include "hil/kernels/dsp/clamp_s8.h"
 #include "hil/kernels/dsp/columns_s8.h"
 #include "hil/kernels/generic/patch.h"
 
@@ -20,12 +21,14 @@ window_row = "batch * out_h * out_w * filter_h"
 unit = "batch * out_h * out_w * units"
 block = "((batch * out_h * out_w + 2) // 3) * ((out_c + 1) // 2)"
 block_unit = "block * units"
+clamped = "batch * out_h * out_w * out_c * (out_max - out_min != 255)"
 [cost.on.cortex-m4]
 call = 236.6
 window_row = 25.42
 unit = 7.503
 block = 64.49
 block_unit = 17.77
+clamped = 2
 @*/
 struct hil_dsp_conv2d_s8 {
     HIL_IMAGES_FIELDS;
@@ -52,6 +55,7 @@ HIL_INLINE void hil_dsp_conv2d_s8(const struct hil_dsp_conv2d_s8 *p, const int8_
     };
     const struct hil_patch window = HIL_PATCH_OF(p, 1, p->in_zero_point);
     uint32_t *const rows = (uint32_t *)scratch;
+    int8_t *const outputs = out;
     int8_t *const gathered = (int8_t *)(rows + 6 * p->units);
     /* A gathered row starts at a whole word, so that it is copied in words. */
     const int32_t row_bytes = 4 * p->units;
@@ -81,6 +85,7 @@ HIL_INLINE void hil_dsp_conv2d_s8(const struct hil_dsp_conv2d_s8 *p, const int8_
         }
         in += p->in_h * p->in_w * p->in_c;
     }
+    hil_dsp_clamp_s8(outputs, p->batch * p->out_h * p->out_w * p->out_c, p->out_min, p->out_max);
 }
 
 #endif

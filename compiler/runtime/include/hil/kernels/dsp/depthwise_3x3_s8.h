@@ -29,8 +29,9 @@
  * below 2^24 as |sum| < 2^23 (`plain`); shifts are 1 to 23 and the rounding fits as in
  * columns_s8.h.
  *
- * Output: hil_dsp_requantize of 2 * sum. The assembly is for a zero point of -128 and no upper
- * bound, where saturating is clamping and negatives need no correction; C code for others.
+ * Output: hil_dsp_requantize of 2 * sum. The assembly is for outputs that may not be below the zero
+ * point, where negatives need no correction, and saturates them; clamp_s8.h does the rest of a
+ * narrower range. C code for others.
  *
  * Scratch: 32 bytes a pixel of a line.
  *
@@ -46,6 +47,7 @@
 #define HIL_KERNELS_DSP_DEPTHWISE_3X3_S8_H
 
 #include "hil/dsp.h"
+#include "hil/kernels/dsp/clamp_s8.h"
 #include "hil/kernels/generic/patch.h"
 
 /*@kernel
@@ -63,12 +65,14 @@ four_channels = "batch * ((in_c + 3) // 4)"
 line_pixel = "four_channels * line"
 row = "four_channels * ((out_h + 2 - stride) // (3 - stride))"
 output = "row * out_w"
+clamped = "batch * out_h * out_w * in_c * (out_max - out_min != 255)"
 [cost.on.cortex-m4]
 call = 128.3
 four_channels = 56.4
 line_pixel = 2.381
 row = 346.5
 output = 140.4
+clamped = 2
 @*/
 struct hil_dsp_depthwise_3x3_s8 {
     HIL_IMAGES_FIELDS;
@@ -307,7 +311,7 @@ HIL_INLINE void hil_dsp_depthwise_line(const struct hil_dsp_depthwise_3x3_s8 *p,
     struct hil_dsp_depthwise_place to = {.out = out, .row = row, .pixel = p->in_c};
     int32_t left = p->out_w;
 #if HIL_DSP_ASSEMBLY
-    if (p->out_zero_point == INT8_MIN && p->out_max == INT8_MAX && left > 1) {
+    if (p->out_min >= p->out_zero_point && left > 1) {
         if (p->stride == 1) {
             hil_dsp_depthwise_columns_1(&c, in, left / 2, &to);
         } else {
@@ -419,6 +423,7 @@ HIL_INLINE void hil_dsp_depthwise_3x3_s8(const struct hil_dsp_depthwise_3x3_s8 *
             hil_dsp_depthwise_block(p, channel, p->in_c % 4, in, out, (uint32_t *)scratch);
         }
         in += p->in_h * p->in_w * p->in_c;
+        hil_dsp_clamp_s8(out, p->out_h * p->out_w * p->in_c, p->out_min, p->out_max);
         out += p->out_h * p->out_w * p->in_c;
     }
 }

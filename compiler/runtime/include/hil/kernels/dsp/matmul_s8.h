@@ -3,6 +3,7 @@
 #ifndef HIL_KERNELS_DSP_MATMUL_S8_H
 #define HIL_KERNELS_DSP_MATMUL_S8_H
 
+#include "hil/kernels/dsp/clamp_s8.h"
 #include "hil/kernels/dsp/columns_s8.h"
 
 /*@kernel
@@ -19,12 +20,14 @@ tile = "(rows + 2) // 3"
 unit = "tile * units"
 block = "tile * ((columns + 1) // 2)"
 block_unit = "block * units"
+clamped = "rows * columns * (out_max - out_min != 255)"
 [cost.on.cortex-m4]
 call = 177.7
 tile = 64.13
 unit = 7.212
 block = 54.53
 block_unit = 18.37
+clamped = 2
 @*/
 struct hil_dsp_matmul_s8 {
     int32_t rows;    /* rows of the input, and of the output */
@@ -47,6 +50,7 @@ HIL_INLINE void hil_dsp_matmul_s8(const struct hil_dsp_matmul_s8 *p, const int8_
         .weights = p->weights,
         .pairs = p->pairs,
     };
+    int8_t *const outputs = out;
     for (int32_t left = p->rows; left > 0; left -= 3) {
         const int8_t *const b = left > 1 ? in + p->depth : in;
         const int8_t *const c = left > 2 ? b + p->depth : b;
@@ -57,6 +61,7 @@ HIL_INLINE void hil_dsp_matmul_s8(const struct hil_dsp_matmul_s8 *p, const int8_
         in = c + p->depth;
         out = out_c + p->columns;
     }
+    hil_dsp_clamp_s8(outputs, p->rows * p->columns, p->out_min, p->out_max);
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hil/dsp.h"
+#include "hil/kernels/dsp/clamp_s8.h"
 #include "hil/kernels/generic/pool.h"
 
 /* Writes two words of the largest elements of a window, and returns what follows them; `most` is
@@ -114,14 +115,7 @@ struct hil_dsp_max_pool_s8 {
 /* Four outputs: only a fused activation makes any of them another. */
 HIL_INLINE void hil_dsp_max_pool_s8_four(const struct hil_dsp_max_pool_s8 *p, uint32_t word,
                                          int8_t *out) {
-    const uint32_t ones = 0x01010101U;
-    if (p->low > INT8_MIN) {
-        word = hil_dsp_most_bytes(word, ((uint32_t)p->low & 0xffU) * ones);
-    }
-    if (p->high < INT8_MAX) {
-        /* The least one: what is not the largest of the complements. */
-        word = ~hil_dsp_most_bytes(~word, ~(((uint32_t)p->high & 0xffU) * ones));
-    }
+    word = hil_dsp_clamped_bytes(word, p->low, p->high);
     memcpy(out, &word, sizeof word);
 }
 

@@ -2,6 +2,7 @@
 #ifndef HIL_KERNELS_DSP_TRANSPOSE_CONV2D_S8_H
 #define HIL_KERNELS_DSP_TRANSPOSE_CONV2D_S8_H
 
+#include "hil/kernels/dsp/clamp_s8.h"
 #include "hil/kernels/dsp/columns_s8.h"
 #include "hil/kernels/dsp/widen.h"
 #include "hil/kernels/generic/patch.h"
@@ -88,6 +89,7 @@ HIL_INLINE void hil_dsp_transpose_conv2d_s8(const struct hil_dsp_transpose_conv2
             }
         }
         in += p->in_h * p->in_w * p->in_c;
+        hil_dsp_clamp_s8(out, p->out_h * p->out_w * p->out_c, p->out_min, p->out_max);
         out += p->out_h * p->out_w * p->out_c;
     }
 }
