@@ -77,7 +77,8 @@ class Goals:
     def least_memory(self) -> PlannedProgram:
         """Program with the least memory without flash-heavy kernels, with at most 1.5 times the
         instructions of the fastest program that unfolds no weights; :attr:`balanced` where that
-        takes less.
+        takes less. Flash has the price that it has for :attr:`balanced`; a lower one where that
+        finds a smaller program, which is worth its flash.
         """
         ceiling = self._policy.ram_instructions * self.lean.instructions
         partitions = self._affordable(self._least_memory, ceiling)

@@ -1,5 +1,5 @@
-/* The range of a fused activation, four int8 outputs at a time: for kernels whose assembly saturates
- * outputs to the whole range of int8, which is the larger one. */
+/* The range of a fused activation, four int8 outputs at a time: for kernels whose assembly
+ * saturates outputs to the whole range of int8, which is the larger one. */
 #ifndef HIL_KERNELS_DSP_CLAMP_S8_H
 #define HIL_KERNELS_DSP_CLAMP_S8_H
 
