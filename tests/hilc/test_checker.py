@@ -244,16 +244,18 @@ def test_the_first_late_read_is_named() -> None:
     assert late(NEVER, 9, NEVER, NEVER) == ""
 
 
-def test_inputs_in_the_pool_of_the_scratch_lie_beside_it() -> None:
+def test_tensors_in_the_pool_of_the_scratch_lie_beside_it() -> None:
     program: Any = SimpleNamespace(
         buffers={
             "a": BufferRef("pool", 48),
             "b": BufferRef("pool", 16, 1),
             "c": BufferRef("input", 0),
+            "d": BufferRef("pool", 80),
         }
     )
-    step: Any = SimpleNamespace(scratch=BufferRef("pool", 64), inputs=("a", "b", "c"))
-    assert checker._beside_scratch(program, step) == {"a": -16}
+    scratch = BufferRef("pool", 64)
+    step: Any = SimpleNamespace(scratch=scratch, inputs=("a", "b", "c"), outputs=("d",))
+    assert checker._beside_scratch(program, step) == {"a": -16, "d": 16}
     step.scratch = None
     assert checker._beside_scratch(program, step) == {}
 

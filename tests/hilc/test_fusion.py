@@ -134,6 +134,79 @@ def test_scratch_lies_over_rows_that_have_been_read(seed):
     assert spoiled > 10
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_output_lies_over_scratch_that_is_not_used_any_more(seed):
+    """As near to the scratch as it may, and nowhere else but in an entry whose kernel reads what
+    the output is written over.
+    """
+    cpu = get_cpu("cortex-m4")
+    chains = _fusible(random_chains(60 + seed, 10, largest=12), cpu.name)
+    calls = GroupCalls(chains.graph, cpu)
+    over = spoiled = both = 0
+    for group in chains.choice.groups:
+        call = calls.call(group)
+        if not call.scratch_bytes:
+            continue
+        (output,) = call.outputs
+        forbidden = call.output_differences()
+        for d in range(-call.scratch_bytes, call.output_bytes + 1, 4):
+            if forbidden.allow(d):
+                check_group(call, {output: -d})
+                over += -call.scratch_bytes < d < call.output_bytes
+        low, high = forbidden.low, forbidden.high
+        assert -call.scratch_bytes <= low < high <= call.output_bytes
+        for d in (low + 1, high - 1, (low + high) // 2):
+            if not forbidden.allow(d):
+                try:
+                    check_group(call, {output: -d})
+                    both += 1
+                except PlanError:
+                    spoiled += 1
+    assert over > 10
+    assert spoiled > max(10, 4 * both)
+
+
+def test_a_plan_lays_the_output_over_scratch_that_is_not_used_any_more():
+    """The mean of an image is written when its rows have been read."""
+    builder = GraphBuilder(4)
+    x = given = builder.input(1, 8, 8, 16)
+    names = [x := builder.conv(x, channels) for channels in (16, 16, 16)]
+    names.append(x := builder.pool("AVERAGE_POOL_2D", x, 8, 8, "VALID"))
+    graph = builder.graph(x)
+    choice = Choice(groups=(Group(tuple(names)),))
+    program = plan(graph, get_cpu("cortex-m4"), io_in_pool=True, choice=choice)
+    (step,) = program.steps
+    assert isinstance(step.call, FusedCall)
+    assert step.scratch is not None
+    place, nbytes = step.scratch.value - program.buffers[x].value, graph.tensors[x].nbytes
+    assert -step.call.scratch_bytes < place < nbytes
+    rng = np.random.default_rng(4)
+    inputs = {given: rng.integers(-128, 128, (1, 8, 8, 16), np.int8)}
+    for name, expected in run(graph, inputs).items():
+        np.testing.assert_array_equal(execute_plan(program, inputs)[name], expected)
+    forbidden = step.call.output_differences()
+    size, given_bytes = align(step.call.scratch_bytes), align(graph.tensors[given].nbytes)
+    pool = replace(program.pools[0], nbytes=given_bytes + 3 * size)
+    wrong = 0
+    for difference in range(-size, align(nbytes) + 1, 16):
+        at = {given: 0, x: given_bytes + size, "scratch": given_bytes + size + difference}
+        moved = replace(
+            program,
+            steps=(replace(step, scratch=replace(step.scratch, value=at["scratch"])),),
+            pools=(pool,),
+            buffers={n: replace(program.buffers[n], value=at[n]) for n in (given, x)},
+            workspace_bytes=pool.nbytes,
+        )
+        if forbidden.allow(difference):
+            check_plan(moved)
+            execute_plan(moved, inputs)
+        else:
+            with pytest.raises(PlanError):
+                check_plan(moved)
+            wrong += 1
+    assert wrong > 3
+
+
 def test_a_plan_uses_what_its_input_leaves():
     """The last layers of a chain begin when most of its input has been read."""
     builder = GraphBuilder(4)

@@ -16,18 +16,19 @@ from hilc.schedule.estimate import Segment
 from hilc.schedule.offsets import Offsets, Passage, covers
 from hilc.schedule.partition import _cheapest_together, _fit_together
 
-Case = tuple[int, int, int, ForbiddenInterval | None, ForbiddenInterval | None]
+_Forbidden = ForbiddenInterval | None
+Case = tuple[int, int, int, _Forbidden, _Forbidden, _Forbidden]
 
 
 def some_case(dice: random.Random) -> Case:
     """Return sizes of operand, output and scratch, and their forbidden intervals."""
     sizes = [dice.randrange(1, 90), dice.randrange(1, 90), dice.choice([0, dice.randrange(1, 60)])]
     forbidden: list[ForbiddenInterval | None] = []
-    for size in sizes[1:]:
-        low, high = -dice.randrange(0, size + 1), dice.randrange(0, sizes[0] + 1)
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        low, high = -dice.randrange(0, sizes[second] + 1), dice.randrange(0, sizes[first] + 1)
         gaps = ((0, 0),) if low < 0 < high and dice.random() < 0.3 else ()
         forbidden.append(dice.choice([None, ForbiddenInterval(low, high, gaps)]))
-    return sizes[0], sizes[1], sizes[2], forbidden[0], forbidden[1]
+    return sizes[0], sizes[1], sizes[2], forbidden[0], forbidden[1], forbidden[2]
 
 
 def places(nbytes: int, limit: int) -> range:
@@ -36,10 +37,10 @@ def places(nbytes: int, limit: int) -> range:
 
 def every_output(case: Case, operands: set[int], limit: int) -> set[int]:
     """Return the offsets of the output for which there are one of the operand and the scratch."""
-    operand, output, scratch, over, under = case
+    operand, output, scratch, over, under, beside = case
     over = over or apart(operand, output)
     under = under or apart(operand, scratch)
-    beside = apart(output, scratch)
+    beside = beside or apart(output, scratch)
     return {
         p
         for o, p in product(operands & set(places(operand, limit)), places(output, limit))
@@ -144,7 +145,7 @@ def test_the_cheapest_path_fits_together(seed: int) -> None:
 
 
 def test_where_nothing_is_known_of_offsets_any_will_do() -> None:
-    free = a_segment(0, 0, 1, 100, Passage(16, 16, 0, None, None))
+    free = a_segment(0, 0, 1, 100, Passage(16, 16, 0, None, None, None))
     free = Segment(**{**free.__dict__, "passages": {}, "output": None})
     assert free.after(None, None, 16) is None
     assert _fit_together([free], 16)

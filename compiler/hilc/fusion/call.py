@@ -126,6 +126,9 @@ class Piece:
     #: None where it writes none there.
     stages: Sequence[int]
     writes: Sequence[tuple[int, int] | None]
+    #: By entry, the offsets and sizes of rows in the scratch: all that it reads, and may be some
+    #: that only later entries do.
+    held: Sequence[Sequence[tuple[int, int]]]
     moves: Sequence[Sequence[Move]]
     #: Offset of the arena, to which the offsets of moves are relative.
     offset: int
@@ -142,6 +145,14 @@ class Piece:
             [e.stage for e in entries],
             [
                 (e.write.offset, e.output.nbytes) if e.write.kind == "scratch" else None
+                for e in entries
+            ],
+            [
+                [
+                    (location.offset, tensor.nbytes)
+                    for location, tensor in zip(e.reads, e.inputs, strict=True)
+                    if location.kind == "scratch"
+                ]
                 for e in entries
             ],
             [e.moves for e in entries],
@@ -353,6 +364,52 @@ class FusedCall:
         not needed afterwards: the scratch may lie over rows that all have been read.
         """
         return all_forbidden(self._reading_entries[position], self._writing_entries)
+
+    def output_differences(self) -> ForbiddenInterval:
+        """Return the forbidden interval of ``offset(scratch) - offset(output)``: the output may lie
+        over scratch that no later call uses.
+        """
+        return all_forbidden(self._using_entries, self._output_entries).reversed()
+
+    @cached_property
+    def _using_entries(self) -> Steps:
+        """By byte of the scratch, the number behind that of the entry that uses it last."""
+        last = np.full(self.scratch_bytes, NEVER, np.int32)
+        number = 0
+        for part in self.parts:
+            piece = part.piece
+            number += len(piece.calls) * (part.copies - 1)
+            entries = zip(piece.stages, piece.writes, piece.held, piece.moves, strict=True)
+            for index, write, held, moves in entries:
+                number += 1
+                stage = self.stages[index]
+                used = [(stage.scratch, stage.scratch_bytes), *held]
+                used += [(piece.offset + m.source, m.nbytes) for m in moves]
+                used += [(piece.offset + m.target, m.nbytes) for m in moves]
+                used += [] if write is None else [write]
+                for offset, nbytes in used:
+                    last[offset : offset + nbytes] = number
+        return last
+
+    @cached_property
+    def _output_entries(self) -> Steps:
+        """By byte of the output, the number of the entry that writes it first."""
+        first = np.full(self.output_bytes, np.iinfo(np.int32).max, np.int32)
+        number = 0
+        for part in self.parts:
+            count = len(part.piece.calls)
+            for position in part.piece.borders:
+                entry = part.piece.make(position)
+                if entry.write.kind != "output" or not entry.writes:
+                    continue
+                further = entry.further(*part.shift[entry.stage]) if part.shift else entry
+                step = further.write.offset - entry.write.offset
+                for copy in range(part.copies):
+                    offset = entry.write.offset + (part.skipped + copy) * step
+                    written = first[offset : offset + entry.output.nbytes]
+                    np.minimum(written, number + copy * count + position, out=written)
+            number += count * part.copies
+        return first
 
     @cached_property
     def _writing_entries(self) -> Steps:

@@ -15,7 +15,7 @@ from hilc.fusion.frame import LeastCost, Outline, Prices
 from hilc.fusion.fused import GroupCalls
 from hilc.ir import Graph, Node
 from hilc.lowering import candidates
-from hilc.lowering.access import Access, ForbiddenInterval, access_of, forbidden_interval
+from hilc.lowering.access import Access, ForbiddenInterval, access_of, apart, forbidden_interval
 from hilc.lowering.choice import Group
 from hilc.lowering.compressed import compressed_calls
 from hilc.lowering.kernels import KernelCall
@@ -39,6 +39,7 @@ class Lowering:
         self._accesses: dict[int, tuple[Call, Access | None]] = {}
         self._differences: dict[tuple[int, int, int], ForbiddenInterval] = {}
         self._scratch_differences: dict[tuple[int, int], ForbiddenInterval] = {}
+        self._output_differences: dict[int, ForbiddenInterval] = {}
 
     def calls(self, node: Node) -> tuple[KernelCall | ExternalCall, ...]:
         """Return the calls that can compute ``node``, the fastest first; behind
@@ -148,3 +149,15 @@ class Lowering:
             # Calls of groups are kept, and so is the key.
             self._scratch_differences[key] = call.scratch_differences(input)
         return self._scratch_differences[key]
+
+    def output_differences(self, call: Call) -> ForbiddenInterval | None:
+        """Return the forbidden offset interval of the scratch and the output of ``call``; None
+        where these are apart.
+        """
+        if not isinstance(call, FusedCall) or not call.scratch_bytes:
+            return None
+        key = id(call)
+        if key not in self._output_differences:
+            self._output_differences[key] = call.output_differences()
+        found = self._output_differences[key]
+        return None if found == apart(call.output_bytes, call.scratch_bytes) else found

@@ -173,10 +173,15 @@ class Layout:
             for effect, (_, _, place) in zip(effects, piece.lying, strict=True)
         ]
 
+        held = [
+            [(offset + first[b], n) for b, n in zip(effect.full, effect.sizes, strict=True)]
+            for effect, (first, _, _) in zip(effects, piece.lying, strict=True)
+        ]
+
         def make(position: int) -> Entry:
             return self._entry(stages, piece.start + position, piece.lying[position], offset)
 
-        return Piece(calls, [i for i, _ in bands], writes, moves, offset, borders, make)
+        return Piece(calls, [i for i, _ in bands], writes, held, moves, offset, borders, make)
 
     def _entry(self, stages: Sequence[StageCalls], e: int, lying: _Lying, offset: int) -> Entry:
         """Return the entry at position ``e`` of the schedule."""

@@ -105,7 +105,11 @@ def step_bound(blocks: Sequence[Block], step: int, overlaps: Overlaps) -> int:
     # Blocks that end here are disjoint from each other, and so are blocks that begin here or live
     # for this step alone; a block without permitted overlap is disjoint from all.
     groups = [[blocks[i].nbytes for i in live if blocks[i].first < step or i in apart]]
-    groups.append([blocks[i].nbytes for i in live if blocks[i].first == step or i in apart])
+    # An output that may lie over scratch counts for one of both.
+    begun = {i for i in live if blocks[i].first == step}
+    shared = [pair for pair in pairs if begun.issuperset(pair)]
+    for left in ({first for first, _ in shared}, {second for _, second in shared}):
+        groups.append([blocks[i].nbytes for i in live if i in apart or i in begun - left])
     others = [blocks[i].nbytes for i in apart]
     groups += [[*others, _least_span(blocks, pair, overlaps[pair])] for pair in pairs]
     for (common, first), (same, second) in itertools.combinations(pairs, 2):

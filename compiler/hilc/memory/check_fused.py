@@ -29,7 +29,8 @@ def check_group(call: FusedCall, places: Mapping[str, int] = NOWHERE) -> None:
     """Raise :class:`~hilc.memory.program.PlanError` unless each call of a stage reads the rows that
     were computed for it.
 
-    ``places`` are the offsets of the group's inputs from its scratch, of those in the same pool.
+    ``places`` are the offsets of the group's inputs and output from its scratch, of those in the
+    same pool.
     """
     _Replay(call, places).run()
 
@@ -45,9 +46,19 @@ class _Replay:
             entries = [e for e in call.entries if call.stages[e.stage] is stage]
             self._first_owner[stage.node.name] = count
             count += max((self._begin(e) + e.output.nbytes for e in entries), default=0)
-        self._output = np.full(call.output_bytes, _NO_OWNER, np.int64)
         self._sums = count
-        self._scratch = np.full(call.scratch_bytes, _NO_OWNER, np.int64)
+        # Where the output may share bytes with the scratch both are views of one array.
+        (output,) = call.outputs
+        place = places.get(output, call.scratch_bytes)
+        #: Offset of each in the array.
+        self._offsets = {"scratch": max(0, -place), "output": max(0, place)}
+        ends = (
+            self._offsets["scratch"] + call.scratch_bytes,
+            self._offsets["output"] + call.output_bytes,
+        )
+        memory = np.full(max(ends), _NO_OWNER, np.int64)
+        self._scratch = memory[self._offsets["scratch"] : ends[0]]
+        self._output = memory[self._offsets["output"] : ends[1]]
         #: Whether each byte of the scratch has been written.
         self._used = np.zeros(call.scratch_bytes, np.bool_)
 
@@ -89,7 +100,7 @@ class _Replay:
             return
         written = self._view(entry.write, entry.output.nbytes, entry)
         written[:] = self._owners(stage.node.name, self._begin(entry), written.size)
-        if entry.write.kind == "scratch" and np.shares_memory(written, own):
+        if np.shares_memory(written, own):
             raise PlanError(f"{stage.node.name!r} writes its output rows over its own scratch")
 
     def _require(self, entry: Entry, location: Location, tensor: Tensor) -> None:
@@ -102,9 +113,10 @@ class _Replay:
                 f"{stage.node.name!r} reads rows {entry.in_first} to "
                 f"{entry.in_first + tensor.shape[1] - 1} of {tensor.name!r}, which are overwritten"
             )
-        if not entry.writes or location.kind != entry.write.kind:
+        if not entry.writes:
             return
-        difference = entry.write.offset - location.offset
+        begin, write = (self._offsets[at.kind] + at.offset for at in (location, entry.write))
+        difference = write - begin
         if not -entry.output.nbytes < difference < tensor.nbytes:
             return
         access = access_of(entry.call, entry.inputs, (entry.output,))

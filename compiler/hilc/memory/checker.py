@@ -240,9 +240,6 @@ class _Replay:
             check_group(step.call, _beside_scratch(self._program, step))
         order = _Order.of(step, inputs, outputs)
         self._write(step, order)
-        if isinstance(step.call, FusedCall):
-            # Checked call by call already.
-            self._written.scratch(step)[:] = self._LATER
         for tensor, last_read in zip(inputs, order.last_read, strict=True):
             if not tensor.is_constant:
                 self._require_read_in_time(step, tensor.name, last_read)
@@ -254,14 +251,17 @@ class _Replay:
             self._claim(name)
 
     def _write(self, step: Step, order: _Order) -> None:
-        """Record when the step writes each byte; its scratch counts as written from the start."""
-        scratch_bytes = 0 if step.scratch is None else step.call.scratch_bytes
-        never = np.full(scratch_bytes, NEVER, np.int32)
+        """Record when the step writes each byte; its scratch counts as written from the start, but
+        for that of a fused group, which is checked call by call.
+        """
         writes = [
             (name, self._written.tensor(name), self._writers.tensor(name), times)
             for name, times in zip(step.outputs, order.first_write, strict=True)
         ]
-        writes.append(("scratch", self._written.scratch(step), self._writers.scratch(step), never))
+        if step.scratch is not None and not isinstance(step.call, FusedCall):
+            never = np.full(step.call.scratch_bytes, NEVER, np.int32)
+            scratch = self._written.scratch(step), self._writers.scratch(step)
+            writes.append(("scratch", *scratch, never))
         for index, (name, written, writers, times) in enumerate(writes):
             if (taken := written != self._LATER).any():
                 other = writes[writers[taken][0]][0]
@@ -338,7 +338,10 @@ class _Execution:
             if not tensor.is_constant
         ]
         if isinstance(step.call, FusedCall):
-            self._use_scratch(step, step.call, {name: data for name, data, _ in reads})
+            (output,) = results
+            self._use_scratch(
+                step, step.call, {name: data for name, data, _ in reads}, _contents(output)
+            )
             for name, data, _ in reads:
                 # What follows checks when the output overwrites them.
                 self._memory.tensor(name)[:] = data
@@ -366,12 +369,20 @@ class _Execution:
                 memory[now] = data[now]
         if isinstance(step.call, FusedCall):
             self._memory.scratch(step)[:] = _GARBAGE
+            for memory, data, _ in writes:
+                memory[:] = data
 
     def _use_scratch(
-        self, step: Step, call: FusedCall, given: Mapping[str, npt.NDArray[np.uint8]]
+        self,
+        step: Step,
+        call: FusedCall,
+        given: Mapping[str, npt.NDArray[np.uint8]],
+        result: npt.NDArray[np.uint8],
     ) -> None:
-        """Write over the scratch of a fused group, call by call, and read its inputs meanwhile."""
-        scratch = self._memory.scratch(step)
+        """Write over the scratch of a fused group, call by call, write its output and read its
+        inputs meanwhile.
+        """
+        scratch, output = self._memory.scratch(step), self._memory.tensor(*call.outputs)
         for entry in call.entries:
             stage = call.stages[entry.stage]
             ranges = [(move.target, move.nbytes) for move in entry.moves]
@@ -390,6 +401,11 @@ class _Execution:
                         f"{stage.node.name!r} reads rows of {name!r} after the scratch of its "
                         "fused group was written over them"
                     )
+            if entry.write.kind == "output" and entry.writes:
+                rows = slice(entry.write.offset, entry.write.offset + entry.output.nbytes)
+                output[rows] = result[rows]
+        if (output != result).any():
+            raise PlanError(f"scratch is written over the output {call.outputs[0]!r}")
 
     def _compute(self, step: Step, given: Mapping[str, Array]) -> list[Array]:
         """Return the outputs of the step's last node, computed from the values that the step
@@ -410,10 +426,12 @@ _NO_BYTES = np.empty(0, np.int64)
 
 
 def _beside_scratch(program: Program, step: Step) -> dict[str, int]:
-    """Return the offsets of a step's inputs from its scratch, of those in the same pool."""
+    """Return the offsets of a step's inputs and outputs from its scratch, of those in the same
+    pool.
+    """
     if (scratch := step.scratch) is None:
         return {}
-    refs = {name: program.buffers[name] for name in step.inputs}
+    refs = {name: program.buffers[name] for name in (*step.inputs, *step.outputs)}
     return {
         name: ref.value - scratch.value
         for name, ref in refs.items()

@@ -152,6 +152,12 @@ class Planner:
             )
             if id(operand) in position
         }
+        overlaps |= {
+            (position[id(output)], len(pooled) + index): forbidden
+            for index, step in enumerate(scratch_steps)
+            if (forbidden := self.lowering.output_differences(calls[step])) is not None
+            if id(output := values.by_name[nodes[step].name]) in position
+        }
         _check_apart(pooled, blocks, overlaps)
         refs = _allocate(blocks, accesses, overlaps, self._memory, nodes)
         for value, ref in zip(pooled, refs, strict=False):

@@ -272,15 +272,15 @@ class Estimator:
         scratch = min(outline.scratch_bytes for outline in outlines) - ALIGNMENT + 1
         # Inputs that are needed afterwards are around it, and others may not be in a pool.
         live = min(o.live_bytes - (o.outside_bytes - ending - starting) for o in outlines)
-        return around + max(ending, starting + scratch, live)
+        return around + max(ending, starting, scratch, live)
 
     def group_rooms(self, first: int, last: int, limit: int) -> tuple[int, int]:
         """Return the most scratch, and the most live bytes without those outside, of an outline
         with which a group of these layers keeps the limit of memory.
         """
         around, ending, starting = self._sizes(first, last)
-        room = limit - around - starting
-        return room + ALIGNMENT - 1, room - ending
+        room = limit - around
+        return room + ALIGNMENT - 1, room - starting - ending
 
     def _sizes(self, first: int, last: int) -> tuple[int, int, int]:
         """Return the sizes of :class:`Neighbours`."""
@@ -328,6 +328,12 @@ class Estimator:
                 (index[id(operand)], len(values)): forbidden
                 for operand, forbidden in under_scratch(self._lowering, call, reads, dying)
             }
+            over = self._lowering.output_differences(call)
+            overlaps |= {
+                (index[id(output)], len(values)): over
+                for output in written.values()
+                if over is not None
+            }
         passages: dict[int, Passage] = {}
         output = id(alive.starting[0]) if len(alive.starting) == 1 else None
         if output is not None and self._one_pool and not any(v.pin != _NO_PIN for v in values):
@@ -340,6 +346,7 @@ class Estimator:
                     call.scratch_bytes,
                     overlaps.get((own, place)),
                     overlaps.get((own, len(values))),
+                    overlaps.get((place, len(values))),
                 )
         return _Memory(lower_bound(blocks, overlaps), in_place, passages, output)
 

@@ -36,7 +36,11 @@ class _Order:
 
 
 class Passage:
-    """Offsets of a segment's output by those of one of its operands, which is not read later."""
+    """Offsets of a segment's output by those of one of its operands, which is not read later.
+
+    The intervals are those of the output and the operand, of the scratch and the operand, and of
+    the scratch and the output; None where the two are apart.
+    """
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class Passage:
         scratch_bytes: int,
         output: ForbiddenInterval | None,
         scratch: ForbiddenInterval | None,
+        beside: ForbiddenInterval | None,
     ) -> None:
         self._sizes = operand_bytes, output_bytes
         outputs = _allowed(output or apart(operand_bytes, output_bytes))
@@ -53,12 +58,12 @@ class Passage:
             self._orders = {_Order(difference, unbound, unbound) for difference in outputs}
             return
         scratches = _allowed(scratch or apart(operand_bytes, scratch_bytes))
-        beside = _allowed(apart(output_bytes, scratch_bytes))
+        besides = _allowed(beside or apart(output_bytes, scratch_bytes))
         size = -(-scratch_bytes // ALIGNMENT)
         self._orders = {
             _Order((least, greatest), (-last, -last_too), (first + size, first_too + size))
             for (low, high), (first, last), (first_too, last_too) in product(
-                outputs, scratches, beside
+                outputs, scratches, besides
             )
             if (least := max(low, first - last_too)) <= (greatest := min(high, last - first_too))
         }
