@@ -64,7 +64,10 @@ def test_rows_are_overwritten_only_once_they_were_read(monkeypatch: pytest.Monke
     scratch = np.full(40, -1, np.int64)
     # Row 1 is the first that is read: its bytes are the owners from 100 + 2 on.
     scratch[at : at + nbytes] = 100 + 2 + np.arange(nbytes)
-    made = replay(_call=SimpleNamespace(stages=[stage]), _scratch=scratch, _first_owner={name: 100})
+    made = replay(
+        _call=SimpleNamespace(stages=[stage]), _scratch=scratch, _first_owner={name: 100},
+        _offsets={"scratch": 0, "output": scratch.size},
+    )  # fmt: skip
     location: Any = SimpleNamespace(kind="scratch", offset=at)
 
     def entry(difference: int, writes_at_all: bool = True, kind: str = "scratch") -> Any:
@@ -84,6 +87,14 @@ def test_rows_are_overwritten_only_once_they_were_read(monkeypatch: pytest.Monke
         # Elsewhere, or if nothing is written, it does not matter.
         made._require(entry(difference, writes_at_all=False), location, tensor)
         made._require(entry(difference, kind="output"), location, tensor)
+        # The output may lie over the scratch: the same bytes, by another name.
+        made._offsets = {"scratch": 7, "output": 7}
+        if is_late:
+            with pytest.raises(PlanError, match="'conv' overwrites its input 'rows' before"):
+                made._require(entry(difference, kind="output"), location, tensor)
+        else:
+            made._require(entry(difference, kind="output"), location, tensor)
+        made._offsets = {"scratch": 0, "output": scratch.size}
     order[0] = None  # without an order they share no byte
     for difference in range(-6, 8):
         if -size < difference < nbytes:
