@@ -18,10 +18,12 @@ On several boards the exit code is the largest of all boards.
 # `hil --help` needs these imports, and Ctrl-C is not handled while they load: keep them few.
 from __future__ import annotations
 
+import _thread
 import gc
 import os
 import signal
 import sys
+import time
 
 TYPE_CHECKING = False  # as in hil/__init__.py
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ _ENDED = {
     signal.SIGTERM: "terminated",
     signal.SIGHUP: "hung up",
 }
+#: Seconds after which a signal is raised again of which the main thread shows no sign.
+_AGAIN_S = 0.5
 #: New objects after which Python looks for those that nothing refers to.
 _OBJECTS_PER_COLLECTION = 20_000
 
@@ -49,9 +53,11 @@ class _Terminated(BaseException):
 
 
 class _Signals:
-    """Context that turns the first SIGINT, SIGTERM or SIGHUP into an exception.
+    """Context that turns SIGINT, SIGTERM and SIGHUP into an exception that ends the command.
 
-    Later signals are ignored, so that they do not interrupt the cleanup.
+    While it is on its way, further signals are ignored, so that they do not interrupt the cleanup.
+    Code of a library may swallow the exception (that of Cython does in some places); it is raised
+    again until it reaches :func:`main`.
     """
 
     _RAISED = {
@@ -66,8 +72,13 @@ class _Signals:
         self._previous: dict[int, Any] = {}
         #: Where the command prints; None before there is one.
         self.console: Console | None = None
-        #: The signal that was received; None before.
+        #: The last signal that was raised; None before.
         self.received: int | None = None
+        #: Its exception.
+        self._raised: BaseException | None = None
+        #: Whether signals are left unheeded, since the command ends or its cleanup has been seen.
+        self._is_over = self._is_under_way = False
+        self._lock = _thread.allocate_lock()
 
     def __enter__(self) -> _Signals:
         for number in self._RAISED:
@@ -86,15 +97,47 @@ class _Signals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.end()
         for number, handler in self._previous.items():
             # The program is ending: ignore Ctrl-C from here on.
             is_late = self._is_program and number == signal.SIGINT
             signal.signal(number, signal.SIG_IGN if is_late else handler)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self._is_over:
+            return
+        if self._is_handled():
+            self._is_under_way = True
+            return
         if self.received is None:
-            self.received = number
-            raise self._RAISED[signal.Signals(number)]
+            from contextlib import suppress
+
+            # A thread of `threading` takes a lock that the interrupted code may hold.
+            with suppress(RuntimeError):  # there can be no further thread
+                _thread.start_new_thread(self._repeat, (_thread.get_ident(),))
+        self.received, self._raised = number, self._RAISED[signal.Signals(number)]()
+        raise self._raised
+
+    def end(self) -> None:
+        """Ignore signals from here on."""
+        with self._lock:
+            self._is_over = True
+
+    def _is_handled(self) -> bool:
+        """Whether the interrupted code is a cleanup after the exception, at whatever depth."""
+        error = sys.exc_info()[1]
+        while error is not None and error is not self._raised:
+            error = error.__context__
+        return error is not None
+
+    def _repeat(self, thread: int) -> None:
+        """Send the signal to a thread again until there is no need to."""
+        while True:
+            time.sleep(_AGAIN_S)
+            with self._lock:
+                if self._is_over or self._is_under_way or self.received is None:
+                    return
+                signal.pthread_kill(thread, self.received)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -284,6 +327,7 @@ def _stopped(signals: _Signals, words: Sequence[str]) -> int:
 
     from hil.cli.console import Console
 
+    signals.end()
     number = signals.received or signal.SIGINT
     text, code = _ENDED[signal.Signals(number)], 128 + number
     console = signals.console or Console("--json" in words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -149,12 +149,14 @@ def test_numbers_of_numpy_are_numbers() -> None:
     check("x", np.bool_(True), bool)
 
 
-def test_what_can_be_read_once_is_not_read() -> None:
+def test_what_can_be_read_once_or_is_computed_is_not_read() -> None:
     @typed
     def total(numbers: list[int]) -> int:
         return sum(numbers)
 
     assert total(iter([1, 2])) == 3  # type: ignore[arg-type]
+    # A hundred thousand samples would be computed.
+    check("samples", RandomSamples((), 0, 10**9), Sequence[Mapping[str, int]])
     with pytest.raises(InputError, match=r"numbers=\['x'\]"):
         total(["x"])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="unexpected keyword"):

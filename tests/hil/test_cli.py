@@ -765,9 +765,46 @@ def test_a_second_interrupt_does_not_disturb_the_closing() -> None:
         "    time.sleep(20)\n"
         "finally:\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "    print('closed')\n"
+        "    time.sleep(1.2)\n"  # longer than until a lost one is raised again
+        "    try:\n"
+        "        raise ValueError\n"
+        "    except ValueError:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        print('closed')\n"
     )
     assert (run.returncode, run.stdout, run.stderr) == (130, "closed\n", "interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"), [("SIGINT", "interrupted"), ("SIGTERM", "terminated")]
+)
+def test_a_signal_that_a_library_swallows_is_raised_again(name: str, printed: str) -> None:
+    """As Cython's modules do while they are imported."""
+    began = time.monotonic()
+    run = run_handler(
+        "for _ in range(3):\n"
+        "    try:\n"
+        f"        _ or os.kill(os.getpid(), signal.{name})\n"
+        "        time.sleep(20)\n"
+        "    except BaseException:\n"
+        "        print('swallowed')\n"
+        "time.sleep(20)\n"
+    )
+    assert (run.returncode, run.stderr) == (128 + signal.Signals[name], f"{printed}\n")
+    assert run.stdout == "swallowed\n" * 3
+    assert time.monotonic() - began < 20
+
+
+def test_another_signal_ends_a_command_that_swallowed_the_first() -> None:
+    run = run_handler(
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "except BaseException:\n"
+        "    pass\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "time.sleep(20)\n"
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (143, "", "terminated\n")
 
 
 @pytest.mark.parametrize(

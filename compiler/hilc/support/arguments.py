@@ -12,7 +12,15 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    ItemsView,
+    Iterable,
+    KeysView,
+    Mapping,
+    ValuesView,
+)
 from dataclasses import fields
 from numbers import Integral, Real
 from pathlib import Path
@@ -35,6 +43,7 @@ _SCALARS: Mapping[Any, tuple[Callable[[object], bool], str]] = {
     NoneType: (lambda x: x is None, "None"),
 }
 _LISTS = (Iterable, Collection)
+_IN_MEMORY = (list, tuple, set, frozenset, Mapping, KeysView, ValuesView, ItemsView)
 _MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -135,9 +144,10 @@ def _accepts(accepted: Any, value: object) -> bool:
             for argument, each in zip(arguments, pair, strict=False)
         )
     if issubclass(kind, _LISTS):
-        # Any list serves, and none that can be read once only is read here.
+        # Any list serves; one that can be read once only, or makes its elements as they are read,
+        # is not read here.
         is_list = isinstance(value, Iterable) and not isinstance(value, str | bytes)
-        known = value if is_list and isinstance(value, Collection) else ()
+        known = value if is_list and isinstance(value, _IN_MEMORY) else ()
         return is_list and all(_accepts(a, each) for a in arguments[:1] for each in known)
     return isinstance(value, kind)
 
