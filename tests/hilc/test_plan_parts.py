@@ -342,14 +342,22 @@ class StateOf:
 class Differences:
     """A lowering that permits what is listed, by the positions of operand and output."""
 
-    def __init__(self, found: dict[tuple[int, int], ForbiddenInterval]) -> None:
+    def __init__(
+        self,
+        found: dict[tuple[int, int], ForbiddenInterval],
+        over: ForbiddenInterval | None = None,
+    ) -> None:
         self.found = found
+        self.over = over
 
     def differences(self, call: Any, reads: Any, writes: Any, operand: int, output: int) -> Any:
         return self.found.get((operand, output))
 
     def scratch_differences(self, call: Any, operand: int) -> Any:
         return self.found.get((operand, 0))
+
+    def output_differences(self, call: Any) -> Any:
+        return self.over
 
 
 def test_an_operand_that_is_read_twice_has_both_intervals() -> None:
@@ -368,11 +376,13 @@ def test_an_operand_that_is_read_twice_has_both_intervals() -> None:
     assert pairs({}) == []
     assert liveness.may_overlap(lowering, call, reads, ["y"], {}, {"y": y}) == []
     below: Any = Differences({(0, 0): wide, (2, 0): narrow})
-    found = liveness.under_scratch(below, call, reads, dying)
+    found = liveness.under_scratch(below, call, reads, dying, [y])
     assert [(one.tensor.nbytes, between) for one, between in found] == [
         (8, ForbiddenInterval(-9, 7))
     ]
-    assert liveness.under_scratch(below, call, reads, {"b": b}) == []
+    assert liveness.under_scratch(below, call, reads, {"b": b}, [y]) == []
+    beside: Any = Differences({}, other)
+    assert liveness.under_scratch(beside, call, reads, dying, [y]) == [(y, other)]
 
 
 # -- fused groups ----------------------------------------------------------------------------------

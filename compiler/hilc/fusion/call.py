@@ -375,89 +375,94 @@ class FusedCall:
     def _using_entries(self) -> Steps:
         """By byte of the scratch, the number behind that of the entry that uses it last."""
         last = np.full(self.scratch_bytes, NEVER, np.int32)
-        number = 0
-        for part in self.parts:
-            piece = part.piece
-            number += len(piece.calls) * (part.copies - 1)
-            entries = zip(piece.stages, piece.writes, piece.held, piece.moves, strict=True)
-            for index, write, held, moves in entries:
-                number += 1
-                stage = self.stages[index]
-                used = [(stage.scratch, stage.scratch_bytes), *held]
-                used += [(piece.offset + m.source, m.nbytes) for m in moves]
-                used += [(piece.offset + m.target, m.nbytes) for m in moves]
-                used += [] if write is None else [write]
-                for offset, nbytes in used:
-                    last[offset : offset + nbytes] = number
+        for part, number in self._numbered():
+            ending = number + len(part.piece.calls) * (part.copies - 1)
+            for position, offset, nbytes in self._scratch_uses(part.piece, is_reading=True):
+                last[offset : offset + nbytes] = ending + position + 1
         return last
+
+    @cached_property
+    def _writing_entries(self) -> Steps:
+        """By byte of the scratch, the number of the entry that writes it first."""
+        first = np.full(self.scratch_bytes, np.iinfo(np.int32).max, np.int32)
+        known: set[int] = set()
+        for part, number in self._numbered():
+            # What a piece writes there does not depend on how often it has run.
+            if id(part.piece) not in known:
+                known.add(id(part.piece))
+                for position, offset, nbytes in self._scratch_uses(part.piece, is_reading=False):
+                    written = first[offset : offset + nbytes]
+                    np.minimum(written, number + position, out=written)
+        return first
 
     @cached_property
     def _output_entries(self) -> Steps:
         """By byte of the output, the number of the entry that writes it first."""
         first = np.full(self.output_bytes, np.iinfo(np.int32).max, np.int32)
-        number = 0
-        for part in self.parts:
-            count = len(part.piece.calls)
-            for position in part.piece.borders:
-                entry = part.piece.make(position)
-                if entry.write.kind != "output" or not entry.writes:
-                    continue
-                further = entry.further(*part.shift[entry.stage]) if part.shift else entry
-                step = further.write.offset - entry.write.offset
-                for copy in range(part.copies):
-                    offset = entry.write.offset + (part.skipped + copy) * step
-                    written = first[offset : offset + entry.output.nbytes]
-                    np.minimum(written, number + copy * count + position, out=written)
-            number += count * part.copies
-        return first
-
-    @cached_property
-    def _writing_entries(self) -> Steps:
-        """By byte of the scratch, the number of the entry that writes it first."""
-        written: list[tuple[int, int, int]] = []
-        known: set[int] = set()
-        number = 0
-        for part in self.parts:
-            piece = part.piece
-            # What a piece writes there does not depend on how often it has run.
-            if id(piece) not in known:
-                known.add(id(piece))
-                entries = zip(piece.stages, piece.writes, piece.moves, strict=True)
-                for now, (index, write, moves) in enumerate(entries, number):
-                    for move in moves:
-                        written.append((now, piece.offset + move.target, move.nbytes))
-                    stage = self.stages[index]
-                    written.append((now, stage.scratch, stage.scratch_bytes))
-                    if write is not None:
-                        written.append((now, *write))
-            number += len(piece.calls) * part.copies
-        first = np.full(self.scratch_bytes, np.iinfo(np.int32).max, np.int32)
-        for now, offset, nbytes in reversed(written):
-            first[offset : offset + nbytes] = now
+        for entry, further, copies in self._bordering():
+            if entry.write.kind != "output" or not entry.writes:
+                continue
+            step = further.write.offset - entry.write.offset
+            for shifts, number in copies:
+                offset = entry.write.offset + shifts * step
+                written = first[offset : offset + entry.output.nbytes]
+                np.minimum(written, number, out=written)
         return first
 
     @cached_property
     def _reading_entries(self) -> tuple[Steps, ...]:
         """By byte of each input, the number behind that of the entry that reads it last."""
         last = tuple([np.full(self._nbytes[name], NEVER, np.int32) for name in self.inputs])
+        for entry, further, copies in self._bordering():
+            for location, then, tensor in zip(
+                entry.reads, further.reads, entry.inputs, strict=True
+            ):
+                if location.kind != "input":
+                    continue
+                step = then.offset - location.offset
+                for shifts, number in copies:
+                    offset = location.offset + shifts * step
+                    read = last[location.index][offset : offset + tensor.nbytes]
+                    np.maximum(read, number + 1, out=read)
+        return last
+
+    def _numbered(self) -> Iterator[tuple[Part, int]]:
+        """Yield every part, with the number of its first entry among all."""
         number = 0
         for part in self.parts:
+            yield part, number
+            number += len(part.piece.calls) * part.copies
+
+    def _scratch_uses(self, piece: Piece, *, is_reading: bool) -> Iterator[tuple[int, int, int]]:
+        """Yield the position of an entry, and offset and size of what it writes of the scratch;
+        with ``is_reading`` also of what it reads there.
+        """
+        entries = zip(piece.stages, piece.writes, piece.held, piece.moves, strict=True)
+        for position, (index, write, held, moves) in enumerate(entries):
+            stage = self.stages[index]
+            yield position, stage.scratch, stage.scratch_bytes
+            if write is not None:
+                yield position, *write
+            for move in moves:
+                yield position, piece.offset + move.target, move.nbytes
+            if is_reading:
+                for move in moves:
+                    yield position, piece.offset + move.source, move.nbytes
+                for offset, nbytes in held:
+                    yield position, offset, nbytes
+
+    def _bordering(self) -> Iterator[tuple[Entry, Entry, Sequence[tuple[int, int]]]]:
+        """Yield the entries that read the group's inputs or write its output: each with itself one
+        shift further, and of each of its copies how many shifts further that is, and its number.
+        """
+        for part, number in self._numbered():
             count = len(part.piece.calls)
             for position in part.piece.borders:
                 entry = part.piece.make(position)
                 further = entry.further(*part.shift[entry.stage]) if part.shift else entry
-                for location, then, tensor in zip(
-                    entry.reads, further.reads, entry.inputs, strict=True
-                ):
-                    if location.kind != "input":
-                        continue
-                    step = then.offset - location.offset
-                    for copy in range(part.copies):
-                        offset = location.offset + (part.skipped + copy) * step
-                        read = last[location.index][offset : offset + tensor.nbytes]
-                        np.maximum(read, number + copy * count + position + 1, out=read)
-            number += count * part.copies
-        return last
+                first = number + position
+                copies = [(part.skipped + i, first + i * count) for i in range(part.copies)]
+                yield entry, further, copies
 
     def _borders_of(self, part: Part) -> list[_Borders]:
         """Return the accesses of a part's entries to the group's tensors; all other entries take

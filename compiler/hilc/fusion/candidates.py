@@ -39,7 +39,7 @@ class Lowering:
         self._accesses: dict[int, tuple[Call, Access | None]] = {}
         self._differences: dict[tuple[int, int, int], ForbiddenInterval] = {}
         self._scratch_differences: dict[tuple[int, int], ForbiddenInterval] = {}
-        self._output_differences: dict[int, ForbiddenInterval] = {}
+        self._output_differences: dict[int, ForbiddenInterval | None] = {}
 
     def calls(self, node: Node) -> tuple[KernelCall | ExternalCall, ...]:
         """Return the calls that can compute ``node``, the fastest first; behind
@@ -158,6 +158,7 @@ class Lowering:
             return None
         key = id(call)
         if key not in self._output_differences:
-            self._output_differences[key] = call.output_differences()
-        found = self._output_differences[key]
-        return None if found == apart(call.output_bytes, call.scratch_bytes) else found
+            found = call.output_differences()
+            is_apart = found == apart(call.output_bytes, call.scratch_bytes)
+            self._output_differences[key] = None if is_apart else found
+        return self._output_differences[key]

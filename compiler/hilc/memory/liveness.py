@@ -210,10 +210,14 @@ def may_overlap(
 
 
 def under_scratch(
-    lowering: Lowering, call: Call, reads: Sequence[str], dying: Mapping[str, Value]
+    lowering: Lowering,
+    call: Call,
+    reads: Sequence[str],
+    dying: Mapping[str, Value],
+    outputs: Iterable[Value],
 ) -> list[tuple[Value, ForbiddenInterval]]:
-    """Return the operands that may share bytes with the scratch of ``call``, with the forbidden
-    interval of ``offset(scratch) - offset(operand)``.
+    """Return the operands and outputs that may share bytes with the scratch of ``call``, with the
+    forbidden interval of ``offset(scratch) - offset(value)``.
 
     ``dying`` are the operands that the call reads last.
     """
@@ -226,4 +230,5 @@ def under_scratch(
         if id(value) in found:
             forbidden = forbidden.union(found[id(value)][1])
         found[id(value)] = value, forbidden
-    return list(found.values())
+    over = lowering.output_differences(call)
+    return [*found.values(), *((output, over) for output in outputs if over is not None)]

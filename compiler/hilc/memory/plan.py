@@ -145,18 +145,16 @@ class Planner:
             if id(operand) in position and id(output) in position
         }
         overlaps |= {
-            (position[id(operand)], len(pooled) + index): forbidden
+            (position[id(value)], len(pooled) + index): forbidden
             for index, step in enumerate(scratch_steps)
-            for operand, forbidden in under_scratch(
-                self.lowering, calls[step], reads[step], values.dying(step, reads[step])
+            for value, forbidden in under_scratch(
+                self.lowering,
+                calls[step],
+                reads[step],
+                values.dying(step, reads[step]),
+                [values.by_name[nodes[step].name]],
             )
-            if id(operand) in position
-        }
-        overlaps |= {
-            (position[id(output)], len(pooled) + index): forbidden
-            for index, step in enumerate(scratch_steps)
-            if (forbidden := self.lowering.output_differences(calls[step])) is not None
-            if id(output := values.by_name[nodes[step].name]) in position
+            if id(value) in position
         }
         _check_apart(pooled, blocks, overlaps)
         refs = _allocate(blocks, accesses, overlaps, self._memory, nodes)

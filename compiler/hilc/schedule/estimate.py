@@ -325,14 +325,10 @@ class Estimator:
         in_place = not ending or any(forbidden.allow(0) for forbidden in overlaps.values())
         if call.scratch_bytes:
             overlaps |= {
-                (index[id(operand)], len(values)): forbidden
-                for operand, forbidden in under_scratch(self._lowering, call, reads, dying)
-            }
-            over = self._lowering.output_differences(call)
-            overlaps |= {
-                (index[id(output)], len(values)): over
-                for output in written.values()
-                if over is not None
+                (index[id(value)], len(values)): forbidden
+                for value, forbidden in under_scratch(
+                    self._lowering, call, reads, dying, written.values()
+                )
             }
         passages: dict[int, Passage] = {}
         output = id(alive.starting[0]) if len(alive.starting) == 1 else None
