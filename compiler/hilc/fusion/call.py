@@ -375,10 +375,15 @@ class FusedCall:
     def _using_entries(self) -> Steps:
         """By byte of the scratch, the number behind that of the entry that uses it last."""
         last = np.full(self.scratch_bytes, NEVER, np.int32)
+        # What a piece uses there does not depend on how often it has run: its last copy counts.
+        copies: dict[int, tuple[Piece, int]] = {}
         for part, number in self._numbered():
-            ending = number + len(part.piece.calls) * (part.copies - 1)
-            for position, offset, nbytes in self._scratch_uses(part.piece, is_reading=True):
-                last[offset : offset + nbytes] = ending + position + 1
+            copies.pop(id(part.piece), None)
+            number += len(part.piece.calls) * (part.copies - 1)
+            copies[id(part.piece)] = part.piece, number
+        for piece, number in copies.values():
+            for position, offset, nbytes in self._scratch_uses(piece, is_reading=True):
+                last[offset : offset + nbytes] = number + position + 1
         return last
 
     @cached_property

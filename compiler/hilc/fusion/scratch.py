@@ -5,7 +5,7 @@ entries.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hilc.support.intervals import joined
@@ -23,8 +23,8 @@ Ranges = tuple[tuple[int, int], ...]
 #: A moment with constant offsets: a part of the schedule, and its entry.
 Moment = tuple[int, int]
 
-#: The moments at which an item has the same live ranges, by these.
-_Spans = Mapping[Ranges, Set[Moment]]
+#: The moments at which an item has the same live ranges, by these: a bit for each.
+_Spans = Mapping[Ranges, int]
 
 
 @dataclass
@@ -44,9 +44,8 @@ def place_items(items: Sequence[Item]) -> int:
 
     Two items may share bytes that are never live in both.
     """
-    spans = [_moments_by_ranges(item) for item in items]
-    apart = _forbidden(spans)
-    bound = max([_most_at_once(spans), *(item.nbytes for item in items)], default=0)
+    apart = _forbidden(_moments_by_ranges(items))
+    bound = max([_most_at_once(items), *(item.nbytes for item in items)], default=0)
     orders = [
         sorted(range(len(items)), key=lambda i: (-items[i].nbytes, i)),
         sorted(range(len(items)), key=lambda i: (-items[i].duration, -items[i].nbytes, i)),
@@ -83,23 +82,29 @@ def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-def _moments_by_ranges(item: Item) -> _Spans:
-    """Return the moments of an item at which it has the same live ranges, together."""
-    spans: dict[Ranges, set[Moment]] = {}
-    for moment, ranges in item.live.items():
-        spans.setdefault(ranges, set()).add(moment)
-    return spans
+def _moments_by_ranges(items: Sequence[Item]) -> list[_Spans]:
+    """Return, for each item, the moments at which it has the same live ranges, together."""
+    bits: dict[Moment, int] = {}
+    found: list[_Spans] = []
+    for item in items:
+        spans: dict[Ranges, int] = {}
+        for moment, ranges in item.live.items():
+            bit = bits.setdefault(moment, 1 << len(bits))
+            spans[ranges] = spans.get(ranges, 0) | bit
+        found.append(spans)
+    return found
 
 
-def _most_at_once(items: Sequence[_Spans]) -> int:
+def _most_at_once(items: Sequence[Item]) -> int:
     used: dict[Moment, int] = {}
-    for spans in items:
-        for ranges, moments in spans.items():
-            # Ranges within an item may overlap.
-            begins, ends = joined(ranges)
-            nbytes = sum(ends) - sum(begins)
-            for moment in moments:
-                used[moment] = used.get(moment, 0) + nbytes
+    for item in items:
+        sizes: dict[Ranges, int] = {}
+        for moment, ranges in item.live.items():
+            if ranges not in sizes:
+                # Ranges within an item may overlap.
+                begins, ends = joined(ranges)
+                sizes[ranges] = sum(ends) - sum(begins)
+            used[moment] = used.get(moment, 0) + sizes[ranges]
     return max(used.values(), default=0)
 
 
@@ -114,7 +119,7 @@ def _forbidden(items: Sequence[_Spans]) -> dict[tuple[int, int], list[tuple[int,
                 (begin - other_end, end - other_begin)
                 for own, moments in first.items()
                 for others, other_moments in items[b].items()
-                if not moments.isdisjoint(other_moments)
+                if moments & other_moments
                 for begin, end in own
                 for other_begin, other_end in others
             }
