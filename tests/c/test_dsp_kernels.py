@@ -123,7 +123,7 @@ def test_sums_below_24_bits(depth: int, sign: int, served: set[str]):
     check(layers)
 
 
-def test_what_pairs_cannot_hold_falls_back():
+def test_what_pairs_cannot_hold_takes_wide_weights():
     layer = tamed(
         make_layer(
             np.random.default_rng(16), "CONV_2D", "int8", (1, 3, 3, 8), (6, 1, 1, 8), conv("SAME")
@@ -140,7 +140,9 @@ def test_what_pairs_cannot_hold_falls_back():
     # Not at an end of the range, where rectified outputs are all the same.
     out = replace(layer.out, quant=replace(layer.out.quant, zero_point=(0,)))
     layer = replace(layer, ins=(x, replace(weights, data=data), no_bias), out=out)
-    assert check([layer]) == ["hil_matmul_s8"]
+    served = {call.kernel.name for call in family_calls(layer, DSP)}
+    assert served == {"hil_dsp_matmul_eight_s8", "hil_dsp_matmul_pairs_s8"}
+    check([layer])
 
 
 def test_sums_of_tensors():

@@ -197,6 +197,16 @@ class HilDspPairs(FieldGroup):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilDspRange(FieldGroup):
+    """The fields of ``HIL_DSP_RANGE_FIELDS``."""
+
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilDspColumnsS16(FieldGroup):
     """The fields of ``HIL_DSP_COLUMNS_S16_FIELDS``."""
 
@@ -1186,6 +1196,7 @@ class HilDspConv2dPairsS8(Parameters):
     framed_h: int
     #: columns of that
     framed_w: int
+    dsp_range: HilDspRange
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -1214,6 +1225,7 @@ class HilDspConv2dPartialS8(Parameters):
     stream: npt.NDArray[np.int32]
     #: a pixel outside the image
     border: npt.NDArray[np.int8]
+    dsp_range: HilDspRange
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -1348,6 +1360,7 @@ class HilDspDepthwisePlaneS8(Parameters):
     weights: npt.NDArray[np.int8]
     #: of each channel: 256 times the bias, multiplier, addend, shift
     scales: npt.NDArray[np.int32]
+    dsp_range: HilDspRange
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -1390,6 +1403,7 @@ class HilDspMatmulEightS8(Parameters):
     shift: int
     #: the head draws it
     stream: npt.NDArray[np.int32]
+    dsp_range: HilDspRange
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -1407,6 +1421,7 @@ class HilDspMatmulPairsS8(Parameters):
     #: outputs of a row
     columns: int
     dsp_pairs: HilDspPairs
+    dsp_range: HilDspRange
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -1468,6 +1483,7 @@ class HilDspMatvecPairsS8(Parameters):
     shift: int
     #: the head draws it
     stream: npt.NDArray[np.int32]
+    dsp_range: HilDspRange
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -1648,6 +1664,7 @@ class HilDspWinograd3x3S8(Parameters):
     stream: npt.NDArray[np.int32]
     #: a pixel outside the image
     border: npt.NDArray[np.int8]
+    dsp_range: HilDspRange
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -1677,6 +1694,7 @@ class HilDspWinogradPacked3x3S8(Parameters):
     stream: npt.NDArray[np.int32]
     #: a pixel outside the image
     border: npt.NDArray[np.int8]
+    dsp_range: HilDspRange
 
 
 @record(frozen=True, eq=False, kw_only=True)

@@ -8,11 +8,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import ELEMENT_TYPES, Array, Rounding
+from hilc.ir import Array, Rounding
 from hilc.lowering.channels import Channels, channels_of, once_for_channels
-from hilc.lowering.parameters import (
-    HilRequantization,
-)
+from hilc.lowering.parameters import HilDspRange, HilOutputRange, HilRequantization
 from hilc.numerics.requantize import requantize
 
 _SUM_LIMIT = 2**23
@@ -111,16 +109,29 @@ def affine_of(
     All channels share the least shift if that leaves the others' multipliers bits enough. Rounding
     twice takes halves away from zero, which no one line does for both signs unless one of them is
     clamped: with ``signs`` negative sums may have an addend of their own.
+
+    What is beyond a fused activation's range need not be the same: kernels clamp to
+    :func:`range_of`.
     """
-    if (outputs.output_range.out_min, outputs.output_range.out_max) != ELEMENT_TYPES["int8"].bounds:
-        return None
-    zero_point = outputs.output_range.out_zero_point
-    return _proven(channels, zero_point, signs)
+    return _proven(channels, _levels(outputs.output_range), signs)
+
+
+def range_of(outputs: HilRequantization) -> HilDspRange:
+    """Return the range that kernels clamp to."""
+    return HilDspRange(low=outputs.output_range.out_min, high=outputs.output_range.out_max)
+
+
+def _levels(outputs: HilOutputRange) -> range:
+    """Every output but the least, which is what a sum gives that reaches none of these."""
+    return range(outputs.out_min + 1, outputs.out_max + 1)
 
 
 @once_for_channels
-def _proven(channels: RightChannels, zero_point: int, signs: bool) -> Affine | None:
-    first = _thresholds(channels, _LEVELS - zero_point)
+def _proven(channels: RightChannels, levels: range, signs: bool) -> Affine | None:
+    if not levels:
+        return None
+    outputs = np.array(levels)
+    first = _thresholds(channels, outputs - channels.range.out_zero_point)
     if first is None:
         return None
     large = np.maximum(channels.highest, -channels.lowest) >= _SUM_LIMIT
@@ -151,20 +162,21 @@ def _proven(channels: RightChannels, zero_point: int, signs: bool) -> Affine | N
 
     bias = channels.bias - moved
     for shifts, corrections in tried:
-        found = _lines(first, lowest, highest, shifts, exact(shifts), corrections)
+        found = _lines(outputs, first, lowest, highest, shifts, exact(shifts), corrections)
         if found is not None:
             given = corrections if corrections.any() else None
             return Affine(bias, shifts, *found, none, given, shared=True)
-    finer = _finer_lines(first, lowest, highest, least, exact(least))
+    finer = _finer_lines(outputs, first, lowest, highest, least, exact(least))
     if finer is not None:
         return Affine(bias, least, *finer, None, shared=True)
-    found = _lines(first, lowest, highest, own, exact(own), none)
+    found = _lines(outputs, first, lowest, highest, own, exact(own), none)
     if found is not None:
         return Affine(bias, own, *found, none, None, shared=bool((own == least).all()))
     return None
 
 
 def _finer_lines(
+    levels: npt.NDArray[np.int64],
     first: npt.NDArray[np.int64],
     lowest: npt.NDArray[np.int64],
     highest: npt.NDArray[np.int64],
@@ -176,7 +188,9 @@ def _finer_lines(
     for channel in range(len(exact)):
         part = slice(channel, channel + 1)
         arrays = (first[part], lowest[part], highest[part], shifts[part], exact[part])
-        tried = ((_lines(*arrays, none, fraction=fraction), fraction) for fraction in _FRACTIONS)
+        tried = (
+            (_lines(levels, *arrays, none, fraction=fraction), fraction) for fraction in _FRACTIONS
+        )
         line = next(((*found, fraction) for found, fraction in tried if found is not None), None)
         if line is None:
             return None
@@ -185,11 +199,8 @@ def _finer_lines(
     return multipliers, addends, fractions
 
 
-#: Every output but the least, which is what a sum gives that reaches none of these.
-_LEVELS = np.arange(-127, 128)
-
-
 def _lines(
+    levels: npt.NDArray[np.int64],
     first: npt.NDArray[np.int64],
     lowest: npt.NDArray[np.int64],
     highest: npt.NDArray[np.int64],
@@ -204,8 +215,8 @@ def _lines(
     ``corrections`` are subtracted from the addends for negative sums; ``fraction`` is added to 256
     times the sums.
 
-    Outputs rise with sums, by whichever formula, so two formulas agree for all sums if the same
-    sum is the ``first`` to give each of the 256 values.
+    Outputs rise with sums, by whichever formula, so two formulas agree for all sums, up to outputs
+    below and above the ``levels``, if the same sum is the ``first`` to reach each of these.
     """
     multipliers, addends = exact.copy(), np.zeros_like(exact)
     offsets = np.array(sorted(range(-_TRIED_MULTIPLIERS, _TRIED_MULTIPLIERS + 1), key=abs))
@@ -218,7 +229,7 @@ def _lines(
             return None
         nearest = possible[left].argmax(axis=1)
         tried = candidates[left, nearest, np.newaxis]
-        sums, reached = first[left], _LEVELS << shifts[left, np.newaxis]
+        sums, reached = first[left], levels << shifts[left, np.newaxis]
         low, high = lowest[left, np.newaxis], highest[left, np.newaxis]
         correction = corrections[left, np.newaxis]
         at, before = ((256 * x + fraction) * tried >> 32 for x in (sums, sums - 1))

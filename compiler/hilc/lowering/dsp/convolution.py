@@ -8,7 +8,7 @@ import numpy as np
 
 from hilc.ir import Array
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, right_channels
+from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, range_of, right_channels
 from hilc.lowering.dsp.packing import (
     PAIR,
     UNIT,
@@ -86,6 +86,7 @@ def _direct(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
             border=border,
             framed_h=0,
             framed_w=0,
+            dsp_range=range_of(form.requantization),
         )
         for pairs in streams
     ]
@@ -136,6 +137,7 @@ def _partial(form: Convolution) -> list[Parameters]:
             shift=affine.shift,
             stream=streams[taps],
             border=border,
+            dsp_range=range_of(form.requantization),
         )
         # Two windows by rows take more of both than three by pixels.
         for taps, group in dict.fromkeys([(row, 3), (1, 3), (1, 2)])
@@ -225,6 +227,7 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
         left=left,
         stream=stream(64, np.ascontiguousarray(words).view(np.int32)),
         border=border,
+        dsp_range=range_of(form.requantization),
     )
     packed = HilDspWinogradPacked3x3S8(
         images=form.images,
@@ -239,6 +242,7 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
         bands=1,
         stream=stream(4, np.ascontiguousarray(taps.astype(np.int8)).view(np.int32)),
         border=border,
+        dsp_range=range_of(form.requantization),
     )
     # Rows of the image take the room of two filters while those are not unfolded.
     if 4 * -(-form.images.out_w // 4) + 2 > 4 * in_c or in_c < _FEW_PRODUCTS_CHANNELS:

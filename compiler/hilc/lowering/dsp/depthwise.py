@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hilc.ir import Array
-from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, right_channels
+from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, range_of, right_channels
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     DepthwiseConvolution,
@@ -75,6 +75,7 @@ def _depthwise_planes(
             addend=0,
             weights=packed,
             scales=scales,
+            dsp_range=range_of(form.requantization),
         )
         scratch = KernelCall(parameters).scratch_bytes
         if not planes or scratch < least:

@@ -9,7 +9,7 @@ import numpy as np
 from hilc.ir import Rounding
 from hilc.lowering.armv7m import by_words
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.affine import affine_of, right_channels
+from hilc.lowering.dsp.affine import affine_of, range_of, right_channels
 from hilc.lowering.dsp.convolution import conv2d
 from hilc.lowering.dsp.depthwise import depthwise
 from hilc.lowering.dsp.packing import (
@@ -102,6 +102,7 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
             units=units_of(form),
             columns=form.channels,
             dsp_pairs=pairs,
+            dsp_range=range_of(form.requantization),
         )
     if form.depth == _EIGHT and form.channels <= _MOST_COLUMNS:
         yield from _eight(form)
@@ -135,6 +136,7 @@ def _eight(form: MatrixProduct) -> Iterator[Parameters]:
             group=group,
             shift=affine.shift,
             stream=np.concatenate([weights, lines], axis=1).reshape(-1).astype(np.int32),
+            dsp_range=range_of(form.requantization),
         )
 
 
@@ -166,4 +168,5 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
                 signs=int(affine.corrections is not None),
                 shift=affine.shift,
                 stream=stream,
+                dsp_range=range_of(outputs),
             )

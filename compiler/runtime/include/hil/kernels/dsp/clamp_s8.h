@@ -5,6 +5,11 @@
 
 #include "hil/dsp.h"
 
+/* The range of outputs, for kernels that clamp to it. */
+#define HIL_DSP_RANGE_FIELDS                                                                       \
+    int32_t low; /* the least output */                                                            \
+    int32_t high /* the largest output */
+
 /* Four outputs, each in [low, high]. */
 HIL_INLINE uint32_t hil_dsp_clamped_bytes(uint32_t word, int32_t low, int32_t high) {
     const uint32_t ones = 0x01010101U;

@@ -41,6 +41,7 @@ unit_weights = "column_pair * units * (5 - wide * (7 - 2 * group))"
 unit_row = "column_pair * units * group"
 long_unit = "column_pair * units * (units > 10) * (units != 16) * (1 - straight)"
 odd_unit_row = "tile * (out_c % 2) * units * group"
+clamped = "batch * out_h * out_w * out_c * (high - low != 255)"
 [cost.on.cortex-m4]
 call = 218.3
 whole_tile = 55.8
@@ -57,6 +58,7 @@ signed_pair = 0.7805
 unit_weights = 0.9851
 unit_row = 4.111
 own_pair = 4
+clamped = 2
 @*/
 struct hil_dsp_conv2d_pairs_s8 {
     HIL_IMAGES_FIELDS;
@@ -68,6 +70,7 @@ struct hil_dsp_conv2d_pairs_s8 {
     const int8_t *border; /* a pixel outside the image */
     int32_t framed_h;     /* rows of the image with the padding, if it is put into scratch, or 0 */
     int32_t framed_w;     /* columns of that */
+    HIL_DSP_RANGE_FIELDS;
 };
 
 /* Whether a window lies within the image, its rows without gaps. */
@@ -421,6 +424,7 @@ HIL_INLINE void hil_dsp_conv2d_pairs_s8(const struct hil_dsp_conv2d_pairs_s8 *p,
         } else {
             hil_dsp_conv2d_image(p, in, out, words);
         }
+        hil_dsp_clamp_s8(out, p->out_h * p->out_w * p->out_c, p->low, p->high);
         in += p->in_h * p->in_w * p->in_c;
         out += p->out_h * p->out_w * p->out_c;
     }

@@ -69,6 +69,7 @@ part_output_pair = "part_pair * group"
 unit_weights = "part_pair * units"
 unit_row = "unit_weights * group"
 single_turn = "unit_weights * (units % 4 != 0) * (units % 3 != 0)"
+clamped = "batch * out_h * out_w * out_c * (high - low != 255)"
 [cost.on.cortex-m4]
 part = 49.48
 unit = 4.954
@@ -78,6 +79,7 @@ part_output_pair = 3.037
 unit_weights = 6.129
 unit_row = 3.589
 single_turn = 2.341
+clamped = 2
 @*/
 struct hil_dsp_conv2d_partial_s8 {
     HIL_IMAGES_FIELDS;
@@ -91,6 +93,7 @@ struct hil_dsp_conv2d_partial_s8 {
     int32_t shift;         /* to the right */
     const int32_t *stream; /* as drawn above */
     const int8_t *border;  /* a pixel outside the image */
+    HIL_DSP_RANGE_FIELDS;
 };
 
 /* Windows of a group, in a form that bounds loops over arrays for the compiler. */
@@ -287,6 +290,8 @@ HIL_INLINE void hil_dsp_conv2d_partial_s8(const struct hil_dsp_conv2d_partial_s8
             hil_dsp_partial_windows(p, in, at, wanted, out, (uint32_t *)scratch);
             out += wanted * p->out_c;
         }
+        const int32_t size = p->out_h * p->out_w * p->out_c;
+        hil_dsp_clamp_s8(out - size, size, p->low, p->high);
         in += p->in_h * p->in_w * p->in_c;
     }
 }

@@ -55,6 +55,7 @@
 #define HIL_KERNELS_DSP_DEPTHWISE_PLANE_S8_H
 
 #include "hil/dsp.h"
+#include "hil/kernels/dsp/clamp_s8.h"
 #include "hil/kernels/generic/patch.h"
 
 /*@kernel
@@ -80,6 +81,7 @@ last_row = "dense_channel * (out_h % 2) * out_w"
 strided_output = "(stride - 1) * batch * in_c * out_h * out_w"
 own_shift = "(shift == 0) * batch * in_c * out_h * out_w"
 unpacked = "packed * plane"
+clamped = "batch * out_h * out_w * in_c * (high - low != 255)"
 [cost.on.cortex-m4]
 call = 57.56
 plane = 47.44
@@ -92,6 +94,7 @@ last_row = 9.339
 strided_output = 12.78
 own_shift = 1.25
 unpacked = 17.1
+clamped = 2
 @*/
 struct hil_dsp_depthwise_plane_s8 {
     HIL_IMAGES_FIELDS;
@@ -109,6 +112,7 @@ struct hil_dsp_depthwise_plane_s8 {
     int32_t addend;        /* of all channels, if packed */
     const int8_t *weights; /* [in_c][3 rows][4]: columns 0, 1, 1, 2 of the filter; [in_c][3][3] */
     const int32_t *scales; /* of each channel: 256 times the bias, multiplier, addend, shift */
+    HIL_DSP_RANGE_FIELDS;
 };
 
 /* Channels that are widened together. */
@@ -817,6 +821,7 @@ HIL_INLINE void hil_dsp_depthwise_plane_s8(const struct hil_dsp_depthwise_plane_
                 channel += last;
             }
         }
+        hil_dsp_clamp_s8(out, p->out_h * p->out_w * p->in_c, p->low, p->high);
         in += p->in_h * p->in_w * p->in_c;
         out += p->out_h * p->out_w * p->in_c;
     }

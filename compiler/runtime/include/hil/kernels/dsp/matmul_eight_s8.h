@@ -35,6 +35,7 @@
 #ifndef HIL_KERNELS_DSP_MATMUL_EIGHT_S8_H
 #define HIL_KERNELS_DSP_MATMUL_EIGHT_S8_H
 
+#include "hil/kernels/dsp/clamp_s8.h"
 #include "hil/kernels/dsp/widen.h"
 
 /*@kernel
@@ -51,12 +52,14 @@ row = "rows"
 group_columns = "columns * ((rows + group - 1) // group)"
 output = "rows * columns"
 single = "columns * (rows // group * (group % 8) + rows % group % 8)"
+clamped = "output * (high - low != 255)"
 [cost.on.cortex-m4]
 call = 66.65
 row = 9.925
 group_columns = 23.77
 output = 8.249
 single = 3.068
+clamped = 2
 @*/
 struct hil_dsp_matmul_eight_s8 {
     int32_t rows;          /* rows of the input, and of the output */
@@ -64,6 +67,7 @@ struct hil_dsp_matmul_eight_s8 {
     int32_t group;         /* rows at a time */
     int32_t shift;         /* to the right, of all columns */
     const int32_t *stream; /* the head draws it */
+    HIL_DSP_RANGE_FIELDS;
 };
 
 #define HIL_DSP_EIGHT 8
@@ -148,6 +152,7 @@ HIL_INLINE void hil_dsp_matmul_eight_s8(const struct hil_dsp_matmul_eight_s8 *p,
             }
             stream += HIL_DSP_EIGHT_WORDS;
         }
+        hil_dsp_clamp_s8(out, p->columns * rows, p->low, p->high);
         in += HIL_DSP_EIGHT * rows;
         out += p->columns * rows;
     }

@@ -32,6 +32,7 @@ unit_weights = "column_pair * units * (5 - wide * (7 - 2 * group))"
 unit_row = "column_pair * units * group"
 long_unit = "column_pair * units * (units > 10) * (units != 16) * (1 - straight)"
 odd_unit_row = "tile * (columns % 2) * units * group"
+clamped = "rows * columns * (high - low != 255)"
 [cost.on.cortex-m4]
 tile = 17.43
 unit_widened = 5.759
@@ -46,6 +47,7 @@ unit_row = 3.975
 long_unit = 0.7465
 odd_unit_row = 7.585
 own_pair = 4
+clamped = 2
 @*/
 struct hil_dsp_matmul_pairs_s8 {
     int32_t rows;    /* rows of the input, and of the output */
@@ -53,6 +55,7 @@ struct hil_dsp_matmul_pairs_s8 {
     int32_t units;   /* of four elements of depth */
     int32_t columns; /* outputs of a row */
     HIL_DSP_PAIRS_FIELDS;
+    HIL_DSP_RANGE_FIELDS;
 };
 
 HIL_INLINE void hil_dsp_matmul_pairs_s8(const struct hil_dsp_matmul_pairs_s8 *p, const int8_t *in,
@@ -66,6 +69,7 @@ HIL_INLINE void hil_dsp_matmul_pairs_s8(const struct hil_dsp_matmul_pairs_s8 *p,
         .shift = p->shift,
         .stream = p->stream,
     };
+    int8_t *const first = out;
     for (int32_t left = p->rows; left > 0; left -= p->group) {
         /* A row beyond the last is the last once more. */
         const int8_t *const second = left > 1 ? in + p->depth : in;
@@ -76,6 +80,7 @@ HIL_INLINE void hil_dsp_matmul_pairs_s8(const struct hil_dsp_matmul_pairs_s8 *p,
         in += p->group * p->depth;
         out += p->group * p->columns;
     }
+    hil_dsp_clamp_s8(first, p->rows * p->columns, p->low, p->high);
 }
 
 #endif

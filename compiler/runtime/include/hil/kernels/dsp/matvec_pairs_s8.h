@@ -68,6 +68,7 @@ packed_four = "four * (1 - wide)"
 four_unit = "four * units"
 packed_unit = "four_unit * (1 - wide)"
 bytes_unit = "four_unit * (1 - widened)"
+clamped = "rows * columns * (high - low != 255)"
 [cost.on.cortex-m4]
 row = 29.79
 widened_unit = 4.689
@@ -77,6 +78,7 @@ packed_four = 6.585
 four_unit = 10.7
 packed_unit = 2.931
 bytes_unit = 2.493
+clamped = 2
 @*/
 struct hil_dsp_matvec_pairs_s8 {
     int32_t rows;    /* rows of the input, and of the output */
@@ -89,6 +91,7 @@ struct hil_dsp_matvec_pairs_s8 {
     int32_t signs;   /* whether negative sums lack something */
     int32_t shift;   /* to the right, of all columns */
     const int32_t *stream; /* the head draws it */
+    HIL_DSP_RANGE_FIELDS;
 };
 
 #define HIL_DSP_COLUMNS 4
@@ -356,6 +359,7 @@ HIL_INLINE void hil_dsp_matvec_pairs_s8(const struct hil_dsp_matvec_pairs_s8 *p,
             hil_dsp_widen_row(in, p->depth, (uint32_t *)scratch);
         }
         hil_dsp_matvec_row(p, p->widened ? scratch : (const void *)in, out);
+        hil_dsp_clamp_s8(out, p->columns, p->low, p->high);
         in += p->depth;
         out += p->columns;
     }

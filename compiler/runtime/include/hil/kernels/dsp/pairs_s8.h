@@ -60,9 +60,10 @@
  * Output: saturate8((addend + (256 * A * multiplier >> 32)) >> shift), an smmla and an ssat, where
  * 256 * A has the fraction that `_finer_lines()` found if it needed one.
  * `_lines()` proves for each channel that this line and the reference's double rounding give each
- * of the 256 outputs first for the same sum; both rise with the sum, so they agree for all. With
- * signs negative sums lose `lacking`, one unit of the first rounding. One shift, a constant, serves
- * all channels; two rows of wide weights leave registers for shifts of each.
+ * of the 256 outputs first for the same sum; both rise with the sum, so they agree for all. Of a
+ * fused activation's range that goes for the outputs in it, and kernels clamp to it at their end
+ * (clamp_s8.h). With signs negative sums lose `lacking`, one unit of the first rounding. One shift,
+ * a constant, serves all columns; two rows of wide weights leave registers for shifts of each.
  *
  * Scratch: 8 bytes a unit and row.
  *
@@ -79,6 +80,7 @@
 #ifndef HIL_KERNELS_DSP_PAIRS_S8_H
 #define HIL_KERNELS_DSP_PAIRS_S8_H
 
+#include "hil/kernels/dsp/clamp_s8.h"
 #include "hil/kernels/dsp/widen.h"
 
 #define HIL_DSP_MAX_ROWS 3

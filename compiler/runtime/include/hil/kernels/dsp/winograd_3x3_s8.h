@@ -63,6 +63,7 @@
 #define HIL_KERNELS_DSP_WINOGRAD_3X3_S8_H
 
 #include "hil/dsp.h"
+#include "hil/kernels/dsp/clamp_s8.h"
 #include "hil/kernels/generic/patch.h"
 
 /*@kernel
@@ -83,6 +84,7 @@ pair = "tile * ((out_c + 1) // 2)"
 signed_pair = "pair * signs"
 pair_unit = "pair * units"
 looped_unit = "pair_unit * (units > 8) * (units != 10) * (units != 12) * (units != 16)"
+clamped = "batch * out_h * out_w * out_c * (high - low != 255)"
 [cost.on.cortex-m4]
 call = 60
 unit = 360
@@ -90,6 +92,7 @@ pair = 230
 signed_pair = 52
 pair_unit = 160
 looped_unit = 290
+clamped = 2
 @*/
 struct hil_dsp_winograd_3x3_s8 {
     HIL_IMAGES_FIELDS;
@@ -102,6 +105,7 @@ struct hil_dsp_winograd_3x3_s8 {
     int32_t left;          /* to the left, of all sums, 0 or 2 */
     const int32_t *stream; /* the head draws it */
     const int8_t *border;  /* a pixel outside the image */
+    HIL_DSP_RANGE_FIELDS;
 };
 
 #define HIL_DSP_WINOGRAD_PLACES 16
@@ -612,6 +616,7 @@ HIL_INLINE void hil_dsp_winograd_3x3_s8(const struct hil_dsp_winograd_3x3_s8 *p,
                 hil_dsp_winograd_pair(&layer, channel, stream, u, v, rows, out, sums);
                 stream = u + hil_dsp_winograd_words(&layer);
             }
+            hil_dsp_clamp_s8(out, rows * p->out_w * p->out_c, p->low, p->high);
             out += rows * p->out_w * p->out_c;
         }
         in += p->in_h * p->in_w * p->in_c;

@@ -85,6 +85,7 @@ signed_pair = "pair * signs"
 pair_unit = "pair * units"
 looped_unit = "pair_unit * (units > 8) * (units != 10) * (units != 12) * (units != 16)"
 unfolded = "batch * ((out_h + 2 * bands - 1) // (2 * bands)) * ((out_c + 1) // 2) * units"
+clamped = "batch * out_h * out_w * out_c * (high - low != 255)"
 [cost.on.cortex-m4]
 call = 60
 unit = 385
@@ -94,6 +95,7 @@ signed_pair = 36
 pair_unit = 160
 looped_unit = 290
 unfolded = 205
+clamped = 2
 @*/
 struct hil_dsp_winograd_packed_3x3_s8 {
     HIL_IMAGES_FIELDS;
@@ -107,6 +109,7 @@ struct hil_dsp_winograd_packed_3x3_s8 {
     int32_t bands;         /* rows of tiles that meet a filter while it is unfolded */
     const int32_t *stream; /* the head draws it */
     const int8_t *border;  /* a pixel outside the image */
+    HIL_DSP_RANGE_FIELDS;
 };
 
 #define HIL_DSP_WINOGRAD_TAPS 9
@@ -414,6 +417,8 @@ HIL_INLINE void hil_dsp_winograd_packed_3x3_s8(const struct hil_dsp_winograd_pac
     /* Of p, which functions are given, the compiler knows nothing after their calls. */
     const int32_t *const filters = p->stream;
     const int32_t most = 2 * p->bands;
+    const int32_t low = p->low;
+    const int32_t high = p->high;
     const int32_t words = hil_dsp_winograd_words(&layer);
     const int32_t band = words * ((layer.out_w + 3) / 4);
     uint32_t *const sums = (uint32_t *)scratch;
@@ -439,6 +444,7 @@ HIL_INLINE void hil_dsp_winograd_packed_3x3_s8(const struct hil_dsp_winograd_pac
                 }
                 stream = weights + 2 * HIL_DSP_WINOGRAD_TAPS * layer.units;
             }
+            hil_dsp_clamp_s8(out, rows * layer.out_w * layer.out_c, low, high);
             out += rows * layer.out_w * layer.out_c;
         }
         in += layer.in_h * layer.in_w * layer.in_c;
