@@ -5,8 +5,8 @@ not serve it and the portable kernel must. Kernels of products are of two kinds:
 
 * Those of ``pairs_s8.h``, ``matvec_pairs_s8.h`` and ``depthwise_plane_s8.h`` requantize by a line:
   a multiplication, an addition and a shift, which :mod:`hilc.lowering.dsp.affine` proves to give
-  what the double rounding gives, for each channel and every sum that its weights allow. Outputs
-  take the whole range of int8.
+  what the double rounding gives, for each channel and every sum that its weights allow, where the
+  outputs lie in the range of a fused activation; ``clamp_s8.h`` clamps them to it.
 * The others round twice, for any range. Two columns of weights share half-words,
   ``256 * w1 + w0``, which must fit 16 bits; sums stay below 2**23, so that 256 times a sum comes
   out of 32 bits; every shift is to the right.
