@@ -172,7 +172,7 @@ def test_monitor(capsys: pytest.CaptureFixture[str]) -> None:
 @contextlib.contextmanager
 def long_run() -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
     """A measurement that takes minutes, and the emulator in which it is under way."""
-    words = ("bench", str(models.model_path("vww")), "--board", "mps2-an386", "--runs", "1000")
+    words = ("bench", str(models.model_path("kws")), "--board", "mps2-an386", "--runs", "100000")
     process = subprocess.Popen(
         [sys.executable, "-m", "hil.cli", *words],
         stdout=subprocess.PIPE,

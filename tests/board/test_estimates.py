@@ -56,7 +56,7 @@ def test_estimates_where_activations_narrow_the_outputs() -> None:
     instructions of their estimate.
     """
     network = large_models.mobilenet_v2(32, 0.35)
-    _require_estimates(network, "mobilenet", "balanced", "mps2-an386")
+    _require_estimates(network, "mobilenet", "speed", "mps2-an386")
 
 
 def _require_estimates(model: Path | bytes, title: str, optimize: str, name: str) -> None:

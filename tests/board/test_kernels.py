@@ -175,7 +175,9 @@ def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:
     family = family_of(name, board)
     # A sample may lack a kernel that few layers have.
     missing = family.keys() - count(checks).keys()
-    for operator in operators if missing else ():
+    # Operators of a kind follow each other.
+    spread = [operator for start in range(8) for operator in operators[start::8]]
+    for operator in spread if missing else ():
         calls = candidates(operator.node, operator.ins, operator.outs, board.cpu)
         if missing & {call.kernel.name for call in calls if isinstance(call, KernelCall)}:
             found = checks_of(operator, board.cpu, f"(of seed {SEED})")
@@ -229,7 +231,7 @@ LEVELS = ("-O0", "-Og", "-O1", "-Os", "-O3", "-O1 -fno-omit-frame-pointer")
     ("name", "level"),
     sampled(
         [(name, level) for name in BOARDS for level in LEVELS],
-        keep=[(LARGE_M0, "-Os"), ("mps3-an547", "-O0")],
+        keep=[("mps3-an547", "-O0")],
     ),
 )
 def test_kernels_compute_the_same_at_every_level(name: str, level: str) -> None:

@@ -24,6 +24,8 @@ from hilc.support.resources import data_dir
 BOARD = load_board("mps2-an386")
 #: Of files whose names are no UTF-8.
 ENDS = (b".tflite", b".npz", b"")
+#: A locale whose file names are ASCII.
+IN_ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0"}
 #: Each of them has broken a tool somewhere.
 ODD = "a b,c=d#$e'f%(g)[\N{MICRO SIGN}]&*:<~`"
 
@@ -129,7 +131,7 @@ def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
         assert re.fullmatch(rb"(\\u03bc|\xce\xbc) \\udcff\n", done.stdout), done.stderr
 
 
-@pytest.mark.parametrize("environment", [{}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+@pytest.mark.parametrize("environment", sampled([{}, IN_ASCII], keep=[IN_ASCII]))
 def test_names_that_are_no_text_are_names(tmp_path: Path, environment: dict[str, str]) -> None:
     """Of inputs and of outputs; what is read as JSON or HTML holds them with their bytes named."""
     environment = {**os.environ, "PYTHONCOERCECLOCALE": "0", **environment}

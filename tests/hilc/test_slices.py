@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from campaigns import sampled
 from random_graphs import GraphBuilder
 
 import hilc
@@ -61,7 +62,7 @@ WAYS = [(1, "SAME", 3), (2, "SAME", 3), (1, "VALID", 3), (2, "VALID", 5), (3, "S
 # What they compute ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("stride", "padding", "size"), WAYS)
+@pytest.mark.parametrize(("stride", "padding", "size"), sampled(WAYS, keep=[WAYS[0], WAYS[3]]))
 def test_slices_compute_what_their_layers_do(stride: int, padding: str, size: int) -> None:
     graph = _blocks(stride, padding, size)
     given = _input(graph)

@@ -59,11 +59,20 @@ def _modules() -> tuple[tuple[str, ast.Module], ...]:
     )
 
 
+def _dotted(function: ast.expr) -> str:
+    """Return a function's name as it is written; that of a value's method begins with a dot."""
+    if isinstance(function, ast.Name):
+        return function.id
+    if isinstance(function, ast.Attribute):
+        return f"{_dotted(function.value)}.{function.attr}"
+    return ""
+
+
 @cache
 def _calls() -> tuple[tuple[str, str, ast.Call], ...]:
     """Every call of the program: its module, the name that is called, the call."""
     return tuple(
-        (name, ast.unparse(node.func), node)
+        (name, _dotted(node.func), node)
         for name, module in _modules()
         for node in ast.walk(module)
         if isinstance(node, ast.Call)
