@@ -555,8 +555,12 @@ def test_a_group_takes_the_cheapest_kernels_that_leave_it_within_the_limit() -> 
         *before, found = groups._smaller(Group(("n0", "n1"), 1), limit, None)
         assert set(before) == {least}
         assert (found.group.kernels, found.memory_bound <= limit) == (kernels, True), limit
-    # What the layout loses is taken from the room of the next kernels.
-    assert asked[-2:] == [(205, 1), (190, 1)]
+    # What exceeds the limit is taken from the room of the next kernels.
+    assert asked[-2:] == [(205, 1), (190, -14)]
+    # More where these would be the same, and no more than has to be.
+    *before, found = groups._smaller(Group(("n0", "n1"), 1), 218, None)
+    assert (before, found.group.kernels) == ([least, least], (0, 1))
+    assert asked[-1] == (199, -18)
     assert set(groups._smaller(Group(("n0", "n1"), 1), 99, None)) <= {least}
     groups._policy = replace(POLICY, kernel_exchanges=1)
     assert list(groups._smaller(Group(("n0", "n1"), 1), 205, None)) == [least]

@@ -8,6 +8,7 @@ the cheapest partition, or cheap enough that no longer groups are tried.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -330,15 +331,20 @@ class FusedGroups:
         is laid out, lower bounds of what it costs with these and the next kernels.
         """
         first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
-        room = limit
+        scratch, live = self._estimator.group_rooms(first, last, limit)
+        tried: tuple[int, ...] | None = None
+        excess = limit
         for _ in range(self._policy.kernel_exchanges):
-            rooms = self._estimator.group_rooms(first, last, room)
-            kernels = self._lowering.kernels_within(group, *rooms)
+            kernels = self._lowering.kernels_within(group, scratch, live)
+            if kernels is not None and kernels == tried:
+                less = self._least_exchange(group, kernels, scratch, live)
+                scratch, live = scratch - less, live - less
+                kernels = self._lowering.kernels_within(group, scratch, live)
             if kernels is None:
                 return
             chosen = replace(group, kernels=kernels)
             if chosen not in self._segments:
-                least = self._lowering.least_cost_within(group, *rooms, prices)
+                least = self._lowering.least_cost_within(group, scratch, live, prices)
                 assert least is not None, "there are kernels"
                 yield least
             found = self._segment(chosen)
@@ -347,8 +353,23 @@ class FusedGroups:
             if found.memory_bound <= limit:
                 yield found
                 return
-            # Its rows and scratch do not lie as close as they could.
-            room -= found.memory_bound - limit
+            # Its rows and scratch do not lie as close as they could, or the output not as far over
+            # the scratch, which it may with the next kernels.
+            excess, tried = min(excess, found.memory_bound - limit), kernels
+            scratch, live = scratch - excess, live - excess
+
+    def _least_exchange(
+        self, group: Group, kernels: tuple[int, ...], scratch: int, live: int
+    ) -> int:
+        """Return by how many bytes less of both figures the group has other kernels, or none."""
+
+        def are_others(less: int) -> bool:
+            return self._lowering.kernels_within(group, scratch - less, live - less) != kernels
+
+        most = 1
+        while not are_others(most):
+            most *= 2
+        return bisect_left(range(most), True, key=are_others)
 
     def _foreseen(
         self, group: Group, limit: int, prices: Prices
