@@ -70,6 +70,7 @@ class _Signals:
     def __init__(self, is_program: bool) -> None:
         self._is_program = is_program
         self._previous: dict[int, Any] = {}
+        self._unraisable = sys.unraisablehook
         #: Where the command prints; None before there is one.
         self.console: Console | None = None
         #: The last signal that was raised; None before.
@@ -81,6 +82,7 @@ class _Signals:
         self._lock = _thread.allocate_lock()
 
     def __enter__(self) -> _Signals:
+        self._unraisable, sys.unraisablehook = sys.unraisablehook, self._swallowed
         for number in self._RAISED:
             # Do not replace a handler of main's caller, or a signal that the shell ignores.
             if signal.getsignal(number) not in self._DEFAULTS:
@@ -98,6 +100,7 @@ class _Signals:
         trace: TracebackType | None,
     ) -> None:
         self.end()
+        sys.unraisablehook = self._unraisable
         for number, handler in self._previous.items():
             # The program is ending: ignore Ctrl-C from here on.
             is_late = self._is_program and number == signal.SIGINT
@@ -117,6 +120,11 @@ class _Signals:
                 _thread.start_new_thread(self._repeat, (_thread.get_ident(),))
         self.received, self._raised = number, self._RAISED[signal.Signals(number)]()
         raise self._raised
+
+    def _swallowed(self, unraisable: Any) -> None:
+        """Take an exception that was raised where none can be: in a callback of the interpreter."""
+        if self._raised is None or unraisable.exc_value is not self._raised:
+            self._unraisable(unraisable)
 
     def end(self) -> None:
         """Ignore signals from here on."""
@@ -213,10 +221,7 @@ def _run(words: Sequence[str], console: Console) -> int:
         from hil.cli.commands.parser import usage_error
 
         raise usage_error("-q and -v are both given", "give one of them")
-    if getattr(args, "output", None) == "":
-        from hil.cli.commands.parser import usage_error
-
-        raise usage_error("-o was given an empty name", "give the name of a file or folder")
+    args.parser.check_empty()
     if "help_of" in args:
         return _help(args.help_of, console)
     if args.handler is None:

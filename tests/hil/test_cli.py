@@ -238,7 +238,8 @@ BAD = [
     Bad(f"{RUN} -o out.txt", 2, "a name that ends in .npz"),
     Bad(f"{RUN} -o x.npz", 2, "not a file of outputs written by hil"),
     Bad(f"{RUN} -o folder", 2, "ends in .npz"),
-    Bad(f"{RUN} --output=", 2, "-o was given an empty name"),
+    Bad(f"{RUN} --output=", 2, "-o was given an empty value"),
+    Bad(f"{VERIFY} --expect=", 2, "--expect was given an empty value"),
     Bad("tune tiny.tflite --board mps2-an386 -o /proc/none/x.json", 2, "cannot write /proc/none"),
     Bad("tune tiny.tflite --board mps2-an386 -o mine.json", 2, "not a log of 'tiny'"),
     Bad("bench tiny.tflite --board native", 2, "neither instructions nor cycles"),
@@ -793,6 +794,18 @@ def test_a_signal_that_a_library_swallows_is_raised_again(name: str, printed: st
     assert (run.returncode, run.stderr) == (128 + signal.Signals[name], f"{printed}\n")
     assert run.stdout == "swallowed\n" * 3
     assert time.monotonic() - began < 20
+
+
+def test_a_signal_amid_a_callback_of_the_interpreter_prints_nothing() -> None:
+    run = run_handler(
+        "import weakref\n"
+        "class Gone: pass\n"
+        "gone = Gone()\n"
+        "watch = weakref.ref(gone, lambda _: (os.kill(os.getpid(), signal.SIGTERM), print('on')))\n"
+        "del gone\n"
+        "time.sleep(20)\n"
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (143, "", "terminated\n")
 
 
 def test_another_signal_ends_a_command_that_swallowed_the_first() -> None:

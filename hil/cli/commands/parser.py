@@ -108,6 +108,25 @@ class Parser(argparse.ArgumentParser):
         self._check_options(words)
         raise usage_error(f"unrecognized arguments: {' '.join(words)}", f"see `{self.prog} --help`")
 
+    def check_empty(self) -> None:
+        """Raise for the first option that was given an empty value, as of a variable that is not
+        set.
+        """
+        for position, word in enumerate(self._words):
+            if word == "--":
+                return
+            flag, is_joined, value = word.partition("=")
+            action = self._option_string_actions.get(flag)
+            if action is None or action.nargs in (0, "?") or action.default == "":
+                continue
+            if not is_joined:
+                value = "".join(self._words[position + 1 : position + 2])
+            if value == "":
+                raise usage_error(
+                    f"{action.option_strings[0]} was given an empty value",
+                    "give it a value, or leave the option out",
+                )
+
     def _check_options(self, words: Sequence[str]) -> None:
         """Raise for the first unknown option."""
         # The parser of the subcommand checks its own options.
