@@ -36,6 +36,7 @@ from hilc.schedule.tuning import (
     sharing_of,
 )
 from hilc.source import Source
+from hilc.support.counters import Counter
 from hilc.target import Cpu
 
 #: Compiles the model with a choice, for a goal; opens a device that runs a library.
@@ -60,7 +61,7 @@ def tune(
     goals: Sequence[str] = (),
     programs: int = 0,
     seed: int = 0,
-    counter: str | None = None,
+    counter: Counter | None = None,
     started: Callable[[str], None] = lambda what: None,
 ) -> Tuning:
     """Return the log of ``source`` on ``board``.
@@ -120,7 +121,7 @@ def _layers_log(
     compile_: Compile,
     open_: Open,
     seed: int,
-    wanted: str | None,
+    wanted: Counter | None,
     started: Callable[[str], None],
 ) -> Tuning:
     """Return a log of every kernel of every layer."""
@@ -129,7 +130,7 @@ def _layers_log(
     }
     images = max((len(names) for _, names in layers.values()), default=1)
     counts: dict[str, dict[int, int]] = {name: {} for name in layers}
-    counter = ""
+    counter: Counter = "instructions"
     for image in range(images):
         started(f"layers: image {image + 1} of {images}")
         chosen = {

@@ -299,7 +299,7 @@ def test_counts_and_groups_of_a_log_are_possible_ones(tmp_path: Path) -> None:
     path = tmp_path / "log.json"
 
     def told(**fields: Any) -> str:
-        path.write_bytes(log(**fields).to_json())
+        path.write_bytes(log(**{"layers": layer(1), **fields}).to_json())
         try:
             load_tuning(path)
         except InputError as error:
@@ -313,6 +313,9 @@ def test_counts_and_groups_of_a_log_are_possible_ones(tmp_path: Path) -> None:
         group = TunedGroup(replace(GROUP, **fields), count)
         return (replace(program(), groups=(group,)),)
 
+    assert "it has no layers" in told(layers=())
+    assert "a layer is there twice" in told(layers=2 * layer(1))
+    assert "counter" in told(counter="bananas")
     for count in (0, TOO_LARGE - 1):
         assert told(layers=layer(count), programs=grouped(count)) == ""
         assert told(programs=(replace(program(), count=count, workspace_bytes=count),)) == ""

@@ -13,6 +13,7 @@ from pathlib import Path
 from hilc.errors import InputError
 from hilc.lowering.choice import Choice, Group
 from hilc.source import Source
+from hilc.support.counters import Counter
 from hilc.support.inputs import check_regular
 from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import Cpu
@@ -89,7 +90,7 @@ class Tuning:
     #: Where it was measured; the counts are those of any board of the core.
     board: str
     #: Unit of the counts: ``instructions`` of an emulator, or ``cycles`` of hardware.
-    counter: str
+    counter: Counter
     layers: tuple[TunedLayer, ...]
     programs: tuple[TunedProgram, ...]
 
@@ -168,6 +169,9 @@ def _check(log: Tuning, label: str) -> None:
             raise InputError(f"{label}: {what}", _REMEDY)
 
     counts = [kernel.count for layer in log.layers for kernel in layer.kernels]
+    names = [layer.name for layer in log.layers]
+    require(bool(names), "it has no layers")
+    require(len(set(names)) == len(names), "a layer is there twice")
     for program in log.programs:
         counts += [program.count, *(tuned.count for tuned in program.groups)]
         require(0 <= program.workspace_bytes < _LARGEST, "a program has no such workspace")
