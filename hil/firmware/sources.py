@@ -202,9 +202,19 @@ def load_sources(sources: Sequence[Given], options: ModelOptions) -> list[ModelL
     The compiler keeps a limit of flash by its estimate. For a board the firmware is built, and what
     the linker finds over the limit is compiled anew, for as much less as its estimate was short of.
     """
-    libraries = _load_all(sources, options)
     if options.board is None or options.flash is None:
-        return libraries
+        return _load_all(sources, options)
+    try:
+        libraries = _load_all(sources, options)
+    except LimitError as error:
+        if len(sources) > 1 or error.least_flash <= options.flash:
+            raise
+        # What is least by estimate may keep the limit all the same.
+        try:
+            libraries = _load_all(sources, options, {0: error.least_flash})
+            return _held_in_flash(sources, options, libraries)
+        except InputError:
+            raise error from None
     return _held_in_flash(sources, options, libraries)
 
 

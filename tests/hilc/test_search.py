@@ -306,6 +306,19 @@ def test_both_limits_are_kept():
     assert found.instructions >= goals().within(None, flash).instructions
 
 
+def test_more_flash_is_neither_refused_nor_slower_beside_a_limit_of_memory() -> None:
+    """Partitions whose segments were exchanged, for offsets, once exceeded the flash."""
+    digits = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
+    slowest = 10**9
+    for flash in (9000, 14336, 17000):
+        library = hilc.compile(
+            digits, cpu="cortex-m4", name="digits", io_in_pool=True, ram=1200, flash=flash
+        )
+        chosen = library.reports["digits"].chosen
+        assert (chosen.keeps(1200, flash), chosen.instructions <= slowest) == (True, True), flash
+        slowest = chosen.instructions
+
+
 def test_a_refusal_says_what_each_limit_had_to_be_beside_the_other():
     ram = min(program.workspace_bytes for program in frontier().programs())
     flash = goals().within(ram, None).flash_bytes // 2

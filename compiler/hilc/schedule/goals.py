@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
@@ -18,6 +18,10 @@ class LimitError(InputError):
     def __init__(self, fact: str, hint: str, least_flash: int) -> None:
         super().__init__(fact, hint)
         self.least_flash = least_flash
+
+
+#: What the segments of a program may take of a limit that it has to keep as a whole.
+_SHARES = (1.0, 0.95, 0.9, 0.8)
 
 
 class Goals:
@@ -130,9 +134,33 @@ class Goals:
             found = self._frontier.planned(partition)
             if isinstance(found, PlannedProgram) and found.cost.keeps(ram, None):
                 best = found
+        if flash is not None and (ram is not None or best is None):
+            # Kernels that are not the fastest in their memory may take less flash.
+            kept = [p for own in self._frugal(flash) for p in self._keeping(own, ram)]
+            best = min([*kept, *([] if best is None else [best])], key=_instructions, default=None)
         if best is None:
             raise self._refusal(ram, flash)
         return best
+
+    def _frugal(self, flash: int | None) -> list[Objective]:
+        """Return the objectives that give flash a price, for programs within a limit of it."""
+        priced = (self._balanced, self._least_memory, self._least_flash)
+        return [replace(objective, flash_limit=flash) for objective in priced]
+
+    def _keeping(self, objective: Objective, ram: int | None) -> Iterator[PlannedProgram]:
+        """Yield the fastest programs for an objective in a workspace of ``ram`` bytes: of those in
+        ever less memory, and of the cheapest in as much or a little less.
+        """
+        frontier = self._frontier
+        known = [p for p in frontier.partitions(objective) if ram is None or p.memory_bound <= ram]
+        limits = [] if ram is None else [int(share * ram) for share in _SHARES]
+        tried = (frontier.partitioner.cheapest(limit, objective) for limit in limits)
+        for partitions in (sorted(known, key=_cost), tried):
+            for partition in partitions:
+                found = None if partition is None else frontier.planned(partition)
+                if isinstance(found, PlannedProgram) and found.cost.keeps(ram, None):
+                    yield found
+                    break
 
     def _saving(
         self, objective: Objective, fastest: PlannedProgram, most: float
@@ -259,12 +287,15 @@ class Goals:
         """
         parts = []
         partitioner = self._frontier.partitioner
-        least = partitioner.cheapest(ram, self._least_flash) or partitioner.cheapest(
-            None, self._least_flash
-        )
-        assert least is not None, "without a limit there is a program"
+        tried = [partitioner.cheapest(ram, objective) for objective in self._frugal(None)]
+        within = [partition for partition in tried if partition is not None]
+        within = within or [p for p in [partitioner.cheapest(None, self._least_flash)] if p]
+        assert within, "without a limit there is a program"
+        least = min(within, key=_flash)
         if ram is not None:
-            both = self._frontier.partitions(replace(FASTEST, flash_limit=flash))
+            fast = replace(FASTEST, flash_limit=flash)
+            objectives = [fast, *(self._frugal(flash) if flash is not None else [])]
+            both = [p for one in objectives for p in self._frontier.partitions(one)]
             found = self._smallest(both) or self._smallest(self._frontier.partitions())
             smallest = None if found is None else found.workspace_bytes
             parts.append(f"a workspace of {ram} B (the smallest is {smallest} B)")
@@ -279,6 +310,14 @@ class Goals:
 
 def _flash(partition: Partition) -> int:
     return partition.flash
+
+
+def _cost(partition: Partition) -> int:
+    return partition.cost
+
+
+def _instructions(program: PlannedProgram) -> int:
+    return program.instructions
 
 
 def _memory_bound(partition: Partition) -> int:

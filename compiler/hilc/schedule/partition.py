@@ -113,8 +113,8 @@ class Partitioner:
 
     def cheapest_together(self, partition: Partition, objective: Objective) -> Partition | None:
         """Return the cheapest partition whose segments keep the memory lower bound of ``partition``
-        one after the other, as far as offsets are known; None if that is ``partition``, or if there
-        is none.
+        one after the other, as far as offsets are known; None if that is ``partition``, exceeds the
+        limit of flash, or if there is none.
         """
         limit = align(partition.memory_bound)
         if _fit_together(partition.segments, limit):
@@ -126,7 +126,10 @@ class Partitioner:
             return _cheapest_together(options, objective.flash_worth, limit)
 
         segments = _laid_out(singles, groups, cheapest)
-        return None if segments is None else self._partition(segments)
+        flash = objective.flash_limit
+        if segments is None or (flash is not None and self.estimator.flash_bytes(segments) > flash):
+            return None
+        return self._partition(segments)
 
     def _options(
         self,
