@@ -113,11 +113,12 @@ class _Signals:
             self._is_under_way = True
             return
         if self.received is None:
-            from contextlib import suppress
-
-            # A thread of `threading` takes a lock that the interrupted code may hold.
-            with suppress(RuntimeError):  # there can be no further thread
+            # A thread of `threading` takes a lock that the interrupted code may hold, and an import
+            # may be what is interrupted.
+            try:  # noqa: SIM105
                 _thread.start_new_thread(self._repeat, (_thread.get_ident(),))
+            except RuntimeError:  # there can be no further thread
+                pass
         self.received, self._raised = number, self._RAISED[signal.Signals(number)]()
         raise self._raised
 

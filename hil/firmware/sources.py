@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import hilc
 from hil.board import Board
+from hil.errors import BuildError
 from hil.firmware.build import build
 from hil.firmware.compiled import compile_model
 from hil.firmware.fit import region_rooms, workspace_regions
@@ -213,7 +214,7 @@ def load_sources(sources: Sequence[Given], options: ModelOptions) -> list[ModelL
         try:
             libraries = _load_all(sources, options, {0: error.least_flash})
             return _held_in_flash(sources, options, libraries)
-        except InputError:
+        except (InputError, BuildError):  # over the limit, or beyond the board
             raise error from None
     return _held_in_flash(sources, options, libraries)
 

@@ -288,10 +288,9 @@ class Goals:
         parts = []
         partitioner = self._frontier.partitioner
         tried = [partitioner.cheapest(ram, objective) for objective in self._frugal(None)]
-        within = [partition for partition in tried if partition is not None]
-        within = within or [p for p in [partitioner.cheapest(None, self._least_flash)] if p]
-        assert within, "without a limit there is a program"
-        least = min(within, key=_flash)
+        if not any(tried):
+            tried = [partitioner.cheapest(None, self._least_flash)]
+        least = min((p for p in tried if p is not None), key=_flash)
         if ram is not None:
             fast = replace(FASTEST, flash_limit=flash)
             objectives = [fast, *(self._frugal(flash) if flash is not None else [])]
