@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -28,6 +29,27 @@ CCACHE = {
     "CCACHE_DEPEND": "1",
     "CCACHE_MAXSIZE": "1G",
 }
+
+
+#: Folders of the checkout that a test may find absent: they are made by builds.
+MADE = ("build", ".cache", ".venv")
+
+
+def _require_folder(event: str, arguments: tuple[object, ...]) -> None:
+    """Raise if a folder of the checkout in which files are sought does not exist.
+
+    A search in a folder that was moved finds nothing, and a test over its files passes empty.
+    """
+    if event not in ("pathlib.Path.glob", "pathlib.Path.rglob"):
+        return
+    folder = arguments[0]
+    if not isinstance(folder, Path) or ROOT not in folder.parents or folder.exists():
+        return
+    if folder.relative_to(ROOT).parts[0] not in MADE:
+        raise FileNotFoundError(f"files are sought in {folder}, which does not exist")
+
+
+sys.addaudithook(_require_folder)
 
 
 def pytest_configure(config: pytest.Config) -> None:

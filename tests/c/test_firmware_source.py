@@ -12,9 +12,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 #: Tables of the protocol are generated, and documented where they are made.
 GENERATED = {"hil_protocol.h"}
+#: The C runtime of microTVM's interface, and its connection to the ports.
+CRT = ("compiler/hilc/compat/tvm/runtime/crt", "hil/compat/tvm/crt")
 SOURCES = sorted(
     path
-    for folder in ("firmware_template", "compiler/runtime/crt")
+    for folder in ("firmware_template", *CRT)
     for path in (ROOT / folder).rglob("*.[ch]")
     if path.name not in GENERATED
 )
