@@ -3,10 +3,10 @@
 
     ci/compare.py REVISION [--model kws] [--core cortex-m4] [--optimize speed]
 
-Every model is compiled for every core, goal and interface by both. Where the generated files are
-the same byte for byte, so is everything else. Where they differ, both programs are built, run on an
-emulated board with the same inputs and counted. The exit code is 1 when a program got worse: more
-than 0.5 % more instructions, more workspace, more flash, or other outputs.
+Every model is compiled for every core, goal, interface and feed mode by both. Where the generated
+files are the same byte for byte, so is everything else. Where they differ, both programs are built,
+run on an emulated board with the same inputs and counted. The exit code is 1 when a program got
+worse: more than 0.5 % more instructions, more workspace, more flash, or other outputs.
 
 Counts are instructions under QEMU, not cycles; seconds are CPU time of ``hilc.compile``.
 """
@@ -28,14 +28,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ("digits", "ad", "kws", "ic", "vww")
 GOALS = ("balanced", "speed", "size", "ram")
-#: What is asked of each core: the C interface with each goal, the packed one with the usual goal.
-INTERFACES = ("c", "packed")
+#: For each core and goal: interface, and how the input arrives.
+FORMS = (("c", "whole"), ("c", "rows"))
+#: The packed interface differs in its glue alone, so one goal suffices.
+FORMS_OF_DEFAULT_GOAL = (*FORMS, ("packed", "whole"))
 #: An emulated board of each core. The largest of the models do not fit one with a Cortex-M0.
 BOARDS = {
     "cortex-m0": str(ROOT / "ci" / "boards" / "large-m0.toml"),
     "cortex-m3": "mps2-an385",
     "cortex-m4": "mps2-an386",
+    "cortex-m7": "mps2-an500",
+    "cortex-m33": "mps2-an505",
     "cortex-m55": "mps3-an547",
+    "rv32imac": "riscv-virt",
     "host": "native",
 }
 #: By how much instructions may grow.
@@ -52,20 +57,23 @@ class Case:
     core: str
     goal: str
     interface: str
+    feed: str
 
     def __str__(self) -> str:
-        return f"{self.model} {self.core} {self.goal} {self.interface}"
+        return " ".join((self.model, self.core, self.goal, self.interface, self.feed))
 
 
 @dataclass(frozen=True)
 class Made:
     """What the compiler made of a case."""
 
+    #: Of the generated files; the reason if the compiler refused the case.
     digest: str
-    workspace_bytes: int
-    constants_bytes: int
-    seconds: float
-    archive: str
+    workspace_bytes: int = 0
+    constants_bytes: int = 0
+    seconds: float = 0.0
+    #: Empty if the compiler refused the case.
+    archive: str = ""
 
 
 def cases(args: argparse.Namespace) -> Iterator[Case]:
@@ -73,23 +81,29 @@ def cases(args: argparse.Namespace) -> Iterator[Case]:
     for model in args.model or MODELS:
         for core in args.core or BOARDS:
             for goal in args.optimize or GOALS:
-                for interface in INTERFACES if goal == "balanced" else INTERFACES[:1]:
-                    yield Case(model, core, goal, interface)
+                for form in FORMS_OF_DEFAULT_GOAL if goal == "balanced" else FORMS:
+                    yield Case(model, core, goal, *form)
 
 
 def compile_cases(wanted: Sequence[Case], folder: Path) -> None:
     """Print a line of JSON for each case; this runs with either revision's compiler."""
     import hilc
+    from hilc.errors import HilError
 
     for case in wanted:
         start = time.process_time()
-        library = hilc.compile(
-            _model_path(case.model),
-            cpu=case.core,
-            name=case.model,
-            optimize=case.goal,
-            interface=case.interface,
-        )
+        try:
+            library = hilc.compile(
+                _model_path(case.model),
+                cpu=case.core,
+                name=case.model,
+                optimize=case.goal,
+                interface=case.interface,
+                feed=case.feed,
+            )
+        except HilError as error:
+            print(json.dumps(asdict(Made(f"refused: {error.fact}"))), flush=True)
+            continue
         seconds = time.process_time() - start
         digest = hashlib.sha256()
         for path, data in sorted(library.files.items()):
@@ -98,7 +112,7 @@ def compile_cases(wanted: Sequence[Case], folder: Path) -> None:
             described = path == "metadata.json" or path.startswith("hil/")
             if not (path.startswith(_NOT_GENERATED) or described or "/include/hil/" in path):
                 digest.update(path.encode() + data)
-        archive = folder / f"{case.model}-{case.core}-{case.goal}-{case.interface}.tar"
+        archive = folder / f"{str(case).replace(' ', '-')}.tar"
         library.save(archive)
         (module,) = library.modules
         made = Made(
@@ -192,6 +206,11 @@ def compared(case: Case, before: Made, now: Made) -> tuple[str, bool]:
     """Return a line that shows both, and whether ``now`` is no worse."""
     seconds = f"{before.seconds:.2f} -> {now.seconds:.2f} s"
     workspace = f"{before.workspace_bytes:,} -> {now.workspace_bytes:,}"
+    if not (before.archive and now.archive):
+        if before.digest == now.digest:
+            return f"{case}: {now.digest}", True
+        steps = ("compiled" if made.archive else made.digest for made in (before, now))
+        return f"{case}: {' -> '.join(steps)}", bool(now.archive)
     if before.digest == now.digest:
         return f"{case}: the same files; workspace {now.workspace_bytes:,} B; {seconds}", True
     was, found = run(case, before.archive), run(case, now.archive)

@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 import pytest
 import small_models
+import transcripts
 from documents import (
     ROOT,
     SHOWN_ONLY,
@@ -210,6 +211,8 @@ def workplace(path: Path, tmp_path: Path, text: str) -> Path:
 
 def run(block: Block, command: Command) -> None:
     """Runs a command to its end, and looks for what the document says that it prints."""
+    name = str(block.path.relative_to(ROOT)).replace("/", "-")
+    transcripts.write_json(name, command.line, Path.cwd())
     done = subprocess.run(
         ["bash", "-c", command.line],
         stdin=subprocess.DEVNULL,
@@ -219,6 +222,7 @@ def run(block: Block, command: Command) -> None:
         check=False,
     )
     told = done.stdout + done.stderr
+    transcripts.write(name, command.line, Path.cwd(), done.returncode, done.stdout, done.stderr)
     assert (done.returncode != 0) == command.fails, f"{block}: $ {command.line}\n{told}"
     assert done.returncode != 70, f"{block}: $ {command.line}\n{told}"
     compare(block, command, told)

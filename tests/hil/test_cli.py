@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+import transcripts
 from campaigns import sampled
 from tflite_builder import ModelBuilder
 from waiting import until
@@ -306,6 +307,7 @@ BAD = [
 def test_bad_usage(bad: Bad, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(bad.line.split()) == bad.code
     out, err = capsys.readouterr()
+    transcripts.write("test_cli.py", f"hil {bad.line}", Path.cwd(), bad.code, out, err)
     assert out == ""
     assert bad.message in err
     assert err.startswith("error: ")
