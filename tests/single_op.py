@@ -1672,7 +1672,7 @@ def _lookup(rng: Random, dtype: str) -> Draft:
 
 _ONNX_DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "LOOKUP": _lookup,
-    **dict.fromkeys(integers.OPERATORS, _integers),
+    **dict.fromkeys(integers.NAMES, _integers),
     **dict.fromkeys((*real_functions.FUNCTIONS, *real_functions.CLASSES), _reals),
     **{f"{doubles.PREFIX}{kind}": _of_two_doubles for kind in doubles.BINARY},
     **{f"{doubles.PREFIX}{kind}": _compared_doubles for kind in doubles.COMPARISONS},
@@ -1687,7 +1687,7 @@ ONNX_KINDS: Sequence[tuple[str, str]] = [
     for op in _ONNX_DRAFTS
     for dtype in (
         integers.DTYPES
-        if op in integers.OPERATORS
+        if op in integers.NAMES
         else (*MOVABLE, "float64")
         if op == f"{doubles.PREFIX}CAST"
         else ("int8", "int16")

@@ -22,8 +22,8 @@ from hilc.ops.cast import CASTABLE
 from hilc.ops.doubles import (
     BINARY,
     COMPARISONS,
-    DOUBLES,
     FUNCTIONS,
+    OPERATORS,
     REDUCTIONS,
     DoubleCastAttributes,
 )
@@ -76,7 +76,7 @@ def all_operators() -> tuple[Graph, dict[str, Array]]:
         add("DOUBLE_CAST", (dtype,), DoubleCastAttributes(dtype="float64"))
         add("DOUBLE_CAST", ("a",), DoubleCastAttributes(dtype=dtype))
     outputs = tuple(node.outputs[0] for node in nodes)
-    assert {node.op for node in nodes} == set(DOUBLES)
+    assert {node.op for node in nodes} == set(OPERATORS)
     return Graph("doubles", tensors, tuple(nodes), tuple(values), outputs), values
 
 

@@ -1,47 +1,23 @@
 """Which kernels can compute a layer, with which parameters and at what cost.
 
-Importing the families registers their builders (:mod:`hilc.lowering.registry`), in the order in
-which they are asked.
+Importing a module of a family registers its builders (:mod:`hilc.lowering.registry`). Builders of
+one rank are asked in the order in which they are registered: those for cores with certain features
+in the order of the imports, then those of :mod:`hilc.lowering.generic` by the names of its modules.
 """
 
-from hilc.lowering import armv6m, armv7m, armv7m_words, dsp, fpu, helium, small, word_sums
-from hilc.lowering.generic import (
-    accumulate,
-    arithmetic,
-    bucketize,
-    cast,
-    complex_numbers,
-    concat_split,
-    data_movement,
-    detection,
-    doubles,
-    elementwise,
-    external,
-    functions,
-    gather,
-    integers,
-    linear,
-    lstm,
-    mean,
-    normalization,
-    pooling,
-    prelu,
-    products,
-    quantize,
-    real_functions,
-    recurrent,
-    reduce,
-    resize,
-    scatter,
-    signal,
-    softmax,
-    streams,
-    svdf,
-    trees,
-    unary,
-    views,
-    volumes,
-    wide,
+from importlib import import_module
+from pkgutil import iter_modules
+
+from hilc.lowering import (
+    armv6m,
+    armv7m,
+    armv7m_words,
+    dsp,
+    fpu,
+    generic,
+    helium,
+    small,
+    word_sums,
 )
 from hilc.lowering.kernels import KernelCall, register_kernels
 from hilc.lowering.registry import Layer, Rank, candidates, lowers
@@ -50,51 +26,18 @@ __all__ = [
     "KernelCall",
     "Layer",
     "Rank",
-    "accumulate",
-    "arithmetic",
     "armv6m",
     "armv7m",
     "armv7m_words",
-    "bucketize",
     "candidates",
-    "cast",
-    "complex_numbers",
-    "concat_split",
-    "data_movement",
-    "detection",
     "dsp",
-    "doubles",
-    "elementwise",
-    "external",
     "fpu",
-    "functions",
-    "gather",
-    "integers",
     "helium",
-    "linear",
     "lowers",
-    "lstm",
-    "mean",
-    "normalization",
-    "pooling",
-    "prelu",
-    "products",
-    "quantize",
-    "recurrent",
-    "real_functions",
-    "reduce",
-    "resize",
-    "scatter",
     "register_kernels",
-    "signal",
     "small",
     "word_sums",
-    "softmax",
-    "streams",
-    "svdf",
-    "trees",
-    "unary",
-    "views",
-    "volumes",
-    "wide",
 ]
+
+for _module in iter_modules(generic.__path__, f"{generic.__name__}."):
+    import_module(_module.name)

@@ -7,7 +7,7 @@ more than 16 values at one end, wraps around.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,3 +163,8 @@ ADD_N = OpDef(
     links=broadcast_links,
 )
 CUMSUM = OpDef(_infer_cumsum, _cumsum, _check, attributes=CumsumAttributes)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "ADD_N": ADD_N,
+    "CUMSUM": CUMSUM,
+}

@@ -254,3 +254,15 @@ BINARY = OpDef(
 )
 CHOICE = replace(BINARY, bounds=ascending, moves=True)
 DIV = replace(BINARY, attributes=ActivationAttributes)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "DIV": DIV,
+    "FLOOR_DIV": BINARY,
+    "FLOOR_MOD": BINARY,
+    "LOGICAL_AND": BINARY,
+    "LOGICAL_OR": BINARY,
+    "MAXIMUM": CHOICE,
+    "MINIMUM": CHOICE,
+    "POW": BINARY,
+    "SQUARED_DIFFERENCE": BINARY,
+}

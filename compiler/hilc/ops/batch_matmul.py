@@ -6,7 +6,7 @@ int16 have 64 bits and are rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,3 +163,7 @@ BATCH_MATMUL = OpDef(
     roundings=frozenset(Rounding),
     by_numerics=_by_numerics,
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "BATCH_MATMUL": BATCH_MATMUL,
+}

@@ -5,7 +5,7 @@ A number at a boundary counts to the interval above it. Integers are compared as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,3 +60,7 @@ BUCKETIZE = OpDef(
     permuted=permuting.first_operand,
     links=channelwise,
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "BUCKETIZE": BUCKETIZE,
+}

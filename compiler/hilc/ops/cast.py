@@ -7,7 +7,7 @@ float16 is cast from float32, rounded to the nearest with ties to even, and to i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,3 +73,7 @@ CAST = OpDef(
     permuted=permuting.first_operand,
     links=channelwise,
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "CAST": CAST,
+}

@@ -91,3 +91,12 @@ def _reference(
 COMPARISON = OpDef(
     _infer, _reference, rows=BroadcastRows(), permuted=permuting.elements, links=broadcast_links
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "EQUAL": COMPARISON,
+    "GREATER": COMPARISON,
+    "GREATER_EQUAL": COMPARISON,
+    "LESS": COMPARISON,
+    "LESS_EQUAL": COMPARISON,
+    "NOT_EQUAL": COMPARISON,
+}

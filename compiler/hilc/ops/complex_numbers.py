@@ -9,7 +9,7 @@ both powers of two; what lacks is zero. It computes in double precision, as the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -90,3 +90,10 @@ def _abs(
 RFFT2D = OpDef(_infer, _rfft2d)
 COMPLEX_PART = moving(part)
 COMPLEX_ABS = OpDef(_infer_abs, _abs)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "RFFT2D": RFFT2D,
+    "REAL": COMPLEX_PART,
+    "IMAG": COMPLEX_PART,
+    "COMPLEX_ABS": COMPLEX_ABS,
+}

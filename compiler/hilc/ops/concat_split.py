@@ -6,7 +6,7 @@ then the constant axis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -284,3 +284,11 @@ SPLIT_V = OpDef(
 UNPACK = OpDef(
     _infer_unpack, _unpack, _check_cut, attributes=UnpackAttributes, bounds=ascending, moves=True
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "CONCATENATION": CONCATENATION,
+    "PACK": PACK,
+    "UNPACK": UNPACK,
+    "SPLIT": SPLIT,
+    "SPLIT_V": SPLIT_V,
+}

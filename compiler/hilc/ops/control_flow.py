@@ -13,7 +13,7 @@ the node (:mod:`hilc.transforms.carried_states`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hilc.errors import HilError
@@ -152,3 +152,8 @@ IF = OpDef(
 WHILE = OpDef(
     _infer_while, _reference, _check, attributes=WhileAttributes, control=Control(parts, _run_while)
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "IF": IF,
+    "WHILE": WHILE,
+}

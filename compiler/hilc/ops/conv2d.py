@@ -6,7 +6,7 @@ output channels is made of its own group of input channels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -129,3 +129,7 @@ CONV_2D = OpDef(
     # one, and smaller; up to a multiple of 4 is not.
     weights=Weights(channel_axis=0, sums=True, block=2, padded=_is_padded),
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "CONV_2D": CONV_2D,
+}

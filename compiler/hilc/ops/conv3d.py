@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal
@@ -102,3 +102,7 @@ def _reference(
 
 
 CONV_3D = OpDef(_infer, _reference, attributes=Conv3DAttributes)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "CONV_3D": CONV_3D,
+}

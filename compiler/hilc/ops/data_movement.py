@@ -6,7 +6,7 @@ PADV2, what it fills with. PAD fills with the real value zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -286,3 +286,10 @@ PAD = OpDef(
     moves=True,
 )
 PADV2 = replace(PAD, added_around=None, links=None)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "PAD": PAD,
+    "PADV2": PADV2,
+    "TRANSPOSE": TRANSPOSE,
+    "STRIDED_SLICE": STRIDED_SLICE,
+}

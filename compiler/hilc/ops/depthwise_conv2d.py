@@ -5,7 +5,7 @@ Each input channel gives M output channels, next to each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,3 +142,7 @@ DEPTHWISE_CONV_2D = OpDef(
     links=_links,
     weights=Weights(CHANNEL_AXIS, sums=False),
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "DEPTHWISE_CONV_2D": DEPTHWISE_CONV_2D,
+}

@@ -19,7 +19,7 @@ ends of their outputs: that is refused where it could happen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -264,3 +264,7 @@ def _fill_unwritten(node: Node, values: Sequence[Array]) -> list[Array]:
 DETECTION_POSTPROCESS = OpDef(
     _infer, _reference, attributes=DetectionAttributes, fill_unwritten=_fill_unwritten
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "DETECTION_POSTPROCESS": DETECTION_POSTPROCESS,
+}

@@ -180,8 +180,7 @@ def _cast(
 _TWO = OpDef(_infer_two, _two, rows=BroadcastRows(), links=broadcast_links)
 _ONE = OpDef(_infer_one, _one, rows=SameRows(), links=channelwise)
 
-#: All operators here, by name.
-DOUBLES: Mapping[str, OpDef] = {
+OPERATORS: Mapping[str, OpDef] = {
     **{f"{PREFIX}{kind}": _TWO for kind in (*BINARY, *COMPARISONS)},
     **{f"{PREFIX}{kind}": _ONE for kind in FUNCTIONS},
     **{

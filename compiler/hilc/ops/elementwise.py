@@ -8,7 +8,7 @@ products with real factors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -210,3 +210,9 @@ SUB = MUL = OpDef(
     links=broadcast_links,
 )
 ADD = replace(SUB, bounds=ascending)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "ADD": ADD,
+    "SUB": SUB,
+    "MUL": MUL,
+}

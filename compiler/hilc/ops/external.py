@@ -5,10 +5,10 @@ Inputs and outputs are those of the subgraph, by position.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hilc.external import ExternalModule
+from hilc.external import EXTERNAL, ExternalModule
 from hilc.ir import Array, Attributes, Graph, Node, Tensor
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, require_counts
@@ -63,3 +63,7 @@ def _reference(
 
 
 EXTERNAL_NODE = OpDef(_infer, _reference, _check, attributes=ExternalAttributes, subgraph=subgraph)
+
+OPERATORS: Mapping[str, OpDef] = {
+    EXTERNAL: EXTERNAL_NODE,
+}

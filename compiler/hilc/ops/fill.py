@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -58,3 +58,8 @@ def _reference(
 
 
 FILL = BROADCAST_TO = OpDef(_infer, _reference, _check)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "BROADCAST_TO": BROADCAST_TO,
+    "FILL": FILL,
+}

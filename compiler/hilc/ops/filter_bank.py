@@ -7,7 +7,7 @@ SIGNAL_FILTER_BANK_LOG takes the logarithms of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -251,3 +251,10 @@ SIGNAL_FILTER_BANK = OpDef(_infer_bank, _bank, attributes=FilterBankAttributes)
 SIGNAL_FILTER_BANK_SQUARE_ROOT = OpDef(_infer_square_root, _square_root)
 SIGNAL_FILTER_BANK_LOG = OpDef(_infer_log, _log, attributes=LogAttributes)
 SIGNAL_PCAN = OpDef(_infer_pcan, _pcan, attributes=PcanAttributes)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "SIGNAL_FILTER_BANK": SIGNAL_FILTER_BANK,
+    "SIGNAL_FILTER_BANK_SQUARE_ROOT": SIGNAL_FILTER_BANK_SQUARE_ROOT,
+    "SIGNAL_FILTER_BANK_LOG": SIGNAL_FILTER_BANK_LOG,
+    "SIGNAL_PCAN": SIGNAL_PCAN,
+}

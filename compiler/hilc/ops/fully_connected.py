@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -156,3 +156,7 @@ FULLY_CONNECTED = OpDef(
     bounds=_bounds,
     weights=Weights(channel_axis=0, sums=True, one_scale_differs=True),
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "FULLY_CONNECTED": FULLY_CONNECTED,
+}

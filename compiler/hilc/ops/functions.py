@@ -322,3 +322,23 @@ FUNCTION = OpDef(
     links=channelwise,
 )
 GELU = replace(FUNCTION, attributes=GeluAttributes)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "ABS": FUNCTION,
+    "CEIL": FUNCTION,
+    "COS": FUNCTION,
+    "ELU": FUNCTION,
+    "EXP": FUNCTION,
+    "FLOOR": FUNCTION,
+    "GELU": GELU,
+    "LOG": FUNCTION,
+    "LOGICAL_NOT": FUNCTION,
+    "NEG": FUNCTION,
+    "ROUND": FUNCTION,
+    "RSQRT": FUNCTION,
+    "SIGN": FUNCTION,
+    "SIN": FUNCTION,
+    "SQRT": FUNCTION,
+    "SQUARE": FUNCTION,
+    "ZEROS_LIKE": FUNCTION,
+}

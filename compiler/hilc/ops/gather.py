@@ -13,7 +13,7 @@ outside; both are no error, as in the references.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import NoReturn
@@ -303,3 +303,11 @@ DYNAMIC_UPDATE_SLICE = OpDef(_infer_update, _update, _check_update, bounds=ascen
 # Converters state other scales for its numbers than for its output; the references do not look at
 # them.
 ONE_HOT = OpDef(_infer_one_hot, _one_hot, attributes=OneHotAttributes)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "GATHER": GATHER,
+    "GATHER_ND": GATHER_ND,
+    "EMBEDDING_LOOKUP": EMBEDDING_LOOKUP,
+    "DYNAMIC_UPDATE_SLICE": DYNAMIC_UPDATE_SLICE,
+    "ONE_HOT": ONE_HOT,
+}

@@ -99,7 +99,7 @@ _COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
     "INTEGER_LESS_EQUAL": np.less_equal,
 }
 #: All operators, in the order of ``enum hil_integer_operation``.
-OPERATORS = (*_FUNCTIONS, *_COMPARISONS)
+NAMES = (*_FUNCTIONS, *_COMPARISONS)
 
 
 def is_comparison(op: str) -> bool:
@@ -133,3 +133,5 @@ def _reference(
 INTEGER = OpDef(
     _infer, _reference, rows=BroadcastRows(), permuted=permuting.elements, links=broadcast_links
 )
+
+OPERATORS: Mapping[str, OpDef] = dict.fromkeys(NAMES, INTEGER)

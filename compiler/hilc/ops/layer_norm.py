@@ -12,7 +12,7 @@ scale.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -167,3 +167,7 @@ LAYER_NORMALIZATION = OpDef(
     roundings=frozenset({Rounding.DOUBLE, Rounding.NEAREST_EVEN}),
     rows=SameRows(),
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "LAYER_NORMALIZATION": LAYER_NORMALIZATION,
+}

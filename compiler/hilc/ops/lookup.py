@@ -7,7 +7,7 @@ elements; a conversion between int8 and uint8 is one too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -85,3 +85,7 @@ LOOKUP = OpDef(
     permuted=permuting.first_operand,
     links=channelwise,
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "LOOKUP": LOOKUP,
+}

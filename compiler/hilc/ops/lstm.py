@@ -20,7 +20,7 @@ int16 with int16 and int64.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 
@@ -323,3 +323,7 @@ LSTM = OpDef(
     attributes=LstmAttributes,
     by_numerics=one_definition(_check),
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": LSTM,
+}

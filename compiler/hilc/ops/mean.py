@@ -11,7 +11,7 @@ supported.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -180,3 +180,8 @@ MEAN = OpDef(
     links=_links,
     by_numerics=one_definition(_check),
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "MEAN": MEAN,
+    "SUM": MEAN,
+}

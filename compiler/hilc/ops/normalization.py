@@ -7,7 +7,7 @@ squares.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -151,3 +151,8 @@ def _l2_normalization(
 
 LOG_SOFTMAX = OpDef(_infer, _log_softmax, _check, rows=SameRows())
 L2_NORMALIZATION = OpDef(_infer, _l2_normalization, _check, rows=SameRows())
+
+OPERATORS: Mapping[str, OpDef] = {
+    "L2_NORMALIZATION": L2_NORMALIZATION,
+    "LOG_SOFTMAX": LOG_SOFTMAX,
+}

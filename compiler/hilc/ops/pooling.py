@@ -7,7 +7,7 @@ average goes to the quantization of the output, and is rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -173,3 +173,9 @@ AVERAGE_POOL_2D = replace(
     vector_floats=lambda node, ins: True,
     whole_height=whole_height,
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "AVERAGE_POOL_2D": AVERAGE_POOL_2D,
+    "MAX_POOL_2D": MAX_POOL_2D,
+    "L2_POOL_2D": L2_POOL_2D,
+}

@@ -4,7 +4,7 @@ or any that are broadcast to the input's shape.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -97,3 +97,7 @@ PRELU = OpDef(
     permuted=permuting.elements,
     links=broadcast_links,
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "PRELU": PRELU,
+}

@@ -191,3 +191,8 @@ DEQUANTIZE = OpDef(
     permuted=permuting.first_operand,
     links=channelwise,
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "QUANTIZE": QUANTIZE,
+    "DEQUANTIZE": DEQUANTIZE,
+}

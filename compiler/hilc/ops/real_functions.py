@@ -71,3 +71,5 @@ def _reference(
 REAL_FUNCTION = OpDef(
     _infer, _reference, rows=SameRows(), permuted=permuting.elements, links=channelwise
 )
+
+OPERATORS: Mapping[str, OpDef] = dict.fromkeys((*FUNCTIONS, *CLASSES), REAL_FUNCTION)

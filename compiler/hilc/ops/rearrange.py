@@ -340,3 +340,14 @@ SPACE_TO_BATCH_ND = OpDef(
     bounds=ascending,
     left_to_chance=_left_to_chance,
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "MIRROR_PAD": MIRROR_PAD,
+    "SLICE": SLICE,
+    "REVERSE_V2": REVERSE_V2,
+    "TILE": TILE,
+    "SPACE_TO_DEPTH": SPACE_TO_DEPTH,
+    "DEPTH_TO_SPACE": DEPTH_TO_SPACE,
+    "SPACE_TO_BATCH_ND": SPACE_TO_BATCH_ND,
+    "BATCH_TO_SPACE_ND": BATCH_TO_SPACE_ND,
+}

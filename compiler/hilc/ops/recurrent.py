@@ -169,3 +169,8 @@ def _rnn_step(node: Node, weights: Array, bias: Array) -> _Step:
 
 GRU = OpDef(_infer(GRU_GATES), _reference(_gru_step), attributes=GruAttributes)
 RNN = OpDef(_infer(RNN_GATES), _reference(_rnn_step), attributes=RnnAttributes)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "GRU": GRU,
+    "RNN": RNN,
+}

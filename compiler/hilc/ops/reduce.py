@@ -143,3 +143,13 @@ REDUCE_PROD = OpDef(
     _infer, _reference, _check, attributes=ReductionAttributes, permuted=permuting.reduced
 )
 ARG = OpDef(_infer_arg, _arg, _check_arg, attributes=ArgAttributes)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "REDUCE_MAX": REDUCE,
+    "REDUCE_MIN": REDUCE,
+    "REDUCE_PROD": REDUCE_PROD,
+    "REDUCE_ANY": REDUCE,
+    "REDUCE_ALL": REDUCE,
+    "ARG_MAX": ARG,
+    "ARG_MIN": ARG,
+}

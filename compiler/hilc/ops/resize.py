@@ -10,7 +10,7 @@ rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -302,3 +302,8 @@ RESIZE_BILINEAR = OpDef(
     rows=SampledRows(_bilinear_row_places, _part),
     links=_links,
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "RESIZE_BILINEAR": RESIZE_BILINEAR,
+    "RESIZE_NEAREST_NEIGHBOR": RESIZE_NEAREST_NEIGHBOR,
+}

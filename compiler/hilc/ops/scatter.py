@@ -101,3 +101,7 @@ def _reference(
 
 
 SCATTER = OpDef(_infer, _reference, _check, attributes=ScatterAttributes)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "SCATTER": SCATTER,
+}

@@ -6,7 +6,7 @@ each entry of their first axis. SELECT_V2 broadcasts all three.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -81,3 +81,8 @@ SELECT_V2 = OpDef(
 )
 #: Its condition may be one for each element of the first axis, whose place matters then.
 SELECT = replace(SELECT_V2, permuted=None)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "SELECT": SELECT,
+    "SELECT_V2": SELECT_V2,
+}

@@ -11,7 +11,7 @@ of all: the exponential is the product of two, of the distance's upper and lower
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -256,3 +256,7 @@ SOFTMAX = OpDef(
     vector_floats=lambda node, ins: True,
     by_numerics=_by_numerics,
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "SOFTMAX": SOFTMAX,
+}

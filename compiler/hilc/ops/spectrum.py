@@ -7,7 +7,7 @@ allow and says by how many bits, SIGNAL_RFFT and SIGNAL_IRFFT go from frames to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -181,3 +181,11 @@ SIGNAL_RFFT = OpDef(_infer_rfft, _rfft, attributes=FourierAttributes)
 SIGNAL_IRFFT = OpDef(_infer_irfft, _irfft, attributes=FourierAttributes)
 SIGNAL_FFT_AUTO_SCALE = OpDef(_infer_auto_scale, _auto_scale)
 SIGNAL_ENERGY = OpDef(_infer_energy, _energy, attributes=EnergyAttributes)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "SIGNAL_WINDOW": SIGNAL_WINDOW,
+    "SIGNAL_RFFT": SIGNAL_RFFT,
+    "SIGNAL_IRFFT": SIGNAL_IRFFT,
+    "SIGNAL_FFT_AUTO_SCALE": SIGNAL_FFT_AUTO_SCALE,
+    "SIGNAL_ENERGY": SIGNAL_ENERGY,
+}

@@ -12,7 +12,7 @@ spectral subtraction and of the circular buffer this is an output of the model's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -430,3 +430,12 @@ SIGNAL_STACKER = OpDef(_infer_stacker, _stacker, attributes=StackerAttributes)
 SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION = OpDef(
     _infer_subtraction, _subtraction, attributes=SubtractionAttributes
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION": SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION,
+    "SIGNAL_FRAMER": SIGNAL_FRAMER,
+    "SIGNAL_OVERLAP_ADD": SIGNAL_OVERLAP_ADD,
+    "SIGNAL_DELAY": SIGNAL_DELAY,
+    "SIGNAL_STACKER": SIGNAL_STACKER,
+    "CIRCULAR_BUFFER": CIRCULAR_BUFFER,
+}

@@ -14,7 +14,7 @@ output's type, a state of int16 or int8.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -234,3 +234,7 @@ SVDF = OpDef(
     attributes=SvdfAttributes,
     by_numerics=one_definition(_check),
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "SVDF": SVDF,
+}

@@ -7,7 +7,7 @@ to all that lies under its window.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -157,3 +157,7 @@ TRANSPOSE_CONV = OpDef(
         _row_places, _part, lambda node: (WindowAttributes.of(node).stride_h, 1), IMAGE
     ),
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "TRANSPOSE_CONV": TRANSPOSE_CONV,
+}

@@ -16,7 +16,7 @@ Output: float32 ``[rows, targets]``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -139,3 +139,7 @@ TREE_ENSEMBLE = OpDef(
     attributes=TreeEnsembleAttributes,
     rows=SameRows(),
 )
+
+OPERATORS: Mapping[str, OpDef] = {
+    "TREE_ENSEMBLE": TREE_ENSEMBLE,
+}

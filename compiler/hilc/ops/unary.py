@@ -470,3 +470,14 @@ RELU = replace(UNARY, as_activation="RELU")
 RELU6 = replace(UNARY, as_activation="RELU6")
 RELU_N1_TO_1 = replace(UNARY, as_activation="RELU_N1_TO_1")
 LEAKY_RELU = replace(UNARY, attributes=LeakyReluAttributes)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "RELU": RELU,
+    "RELU6": RELU6,
+    "RELU_0_TO_1": UNARY,
+    "RELU_N1_TO_1": RELU_N1_TO_1,
+    "LOGISTIC": UNARY,
+    "TANH": UNARY,
+    "HARD_SWISH": UNARY,
+    "LEAKY_RELU": LEAKY_RELU,
+}

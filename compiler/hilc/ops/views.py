@@ -6,7 +6,7 @@ Inputs: the tensor and, constant, the shape (RESHAPE) or axis (EXPAND_DIMS).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -194,3 +194,12 @@ COPY = OpDef(_infer_copy, _reference, check=_check_copy, bounds=ascending)
 
 #: The rows of an input that the caller brings a few at a time (:mod:`hilc.transforms.feed`).
 FEED = OpDef(_infer_copy, _reference, check=_check_copy, rows=SameRows(), moves=True, fed=True)
+
+OPERATORS: Mapping[str, OpDef] = {
+    "RESHAPE": RESHAPE,
+    "BIT_CAST": BIT_CAST,
+    "SQUEEZE": SQUEEZE,
+    "EXPAND_DIMS": EXPAND_DIMS,
+    "COPY": COPY,
+    "FEED": FEED,
+}

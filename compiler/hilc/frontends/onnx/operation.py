@@ -26,11 +26,11 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.onnx.builder import Builder, array_of, dtype_name
 from hilc.frontends.onnx.storage import FLOAT32_BIAS, STORED, StoredFloat, StoredInteger
 from hilc.ir import Array, Attributes, Node, Quant, Rounding, Tensor
-from hilc.ops import OPS
+from hilc.ops import OPS, doubles
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.cast import CastAttributes
-from hilc.ops.doubles import DOUBLES, DoubleCastAttributes
 from hilc.ops.doubles import PREFIX as DOUBLE
+from hilc.ops.doubles import DoubleCastAttributes
 from hilc.ops.gather import GatherAttributes
 from hilc.ops.verify import check_tensor
 from hilc.ops.views import BitCastAttributes, ReshapeAttributes
@@ -297,10 +297,10 @@ class Operation:
         take unless they move elements only.
         """
         twin = f"{DOUBLE}{op}"
-        if twin in DOUBLES:
+        if twin in doubles.OPERATORS:
             # Nothing here states an activation beside ONNX's own operators.
             return twin, None if isinstance(attrs, ActivationAttributes) else attrs
-        if op in DOUBLES or OPS[op].moves or OPS[op].view or op in _MOVING:
+        if op in doubles.OPERATORS or OPS[op].moves or OPS[op].view or op in _MOVING:
             return op, attrs
         self.refuse("computes in double precision", "export the model in float32")
 
