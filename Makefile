@@ -125,6 +125,7 @@ evidence: setup
 	$(BIN)/python ci/evidence.py $(ARGS)
 
 bench: setup
+	$(BIN)/python ci/start.py
 	$(BIN)/python ci/bench.py $(ARGS)
 
 costs: setup
