@@ -125,7 +125,7 @@ evidence: setup
 	$(BIN)/python ci/evidence.py $(ARGS)
 
 bench: setup
-	$(BIN)/python ci/start.py
+	$(BIN)/python ci/budgets.py
 	$(BIN)/python ci/bench.py $(ARGS)
 
 costs: setup

@@ -34,7 +34,7 @@ def programs(name: str) -> Path:
     wanted, installed = lock_path(name).read_text("utf-8"), folder / "lock.txt"
     if not installed.is_file() or installed.read_text("utf-8") != wanted:
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        pip = [folder / "bin" / "python", "-m", "pip", "install", "-q"]
-        subprocess.run([*pip, *FROM_LOCK, lock_path(name)], check=True, timeout=_LIMIT_S)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q"]
+        subprocess.run([*pip, *FROM_LOCK, str(lock_path(name))], check=True, timeout=_LIMIT_S)
         installed.write_text(wanted, "utf-8")
     return folder / "bin"
