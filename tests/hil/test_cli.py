@@ -644,7 +644,7 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert process.stderr is not None
     with process.stderr as stderr:
         assert stderr.read() == b""
-    assert process.wait(30) == 141
+    assert process.wait(PATIENCE_S) == 141
 
 
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:

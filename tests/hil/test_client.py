@@ -863,9 +863,9 @@ def test_firmware_that_stops_answering(board: BoardProcess) -> None:
 
 
 def test_a_long_run_is_not_cut_by_the_short_deadline(board: BoardProcess) -> None:
-    with connected(board.url, timeout_s=0.3, run_timeout_s=5, busy_retry_s=0.2) as client:
-        act(client, ACT_SLEEP, 1000)
-        assert client.run(2) >= 1e9
+    with connected(board.url, timeout_s=1.5, run_timeout_s=60, busy_retry_s=0.2) as client:
+        act(client, ACT_SLEEP, 3000)
+        assert client.run(2) >= 3e9
         assert runs(client) == 1
 
 

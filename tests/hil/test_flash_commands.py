@@ -178,7 +178,7 @@ def test_gdb_debugs_what_the_command_says(probe: str) -> None:
         finally:
             process.send_signal(signal.SIGINT)
             try:
-                process.wait(20)
+                process.wait(120)
             finally:
                 process.kill()
         assert process.returncode == 130

@@ -26,8 +26,20 @@ ALLOWED = {
 _CLOCKS = re.compile(r"(monotonic|perf_counter|process_time|thread_time)(_ns)?|time|getrusage")
 _TIMES = re.compile(r"(\w+_)?(seconds|elapsed|took|spent|duration|cpu_s|deadline)")
 #: What a module has that is worth a closer look.
-_MENTIONED = re.compile(rf"(time|resource)\.({_CLOCKS.pattern})\b|\b{_TIMES.pattern}\b|timeout=")
-_WAITS = {"run", "check_call", "check_output", "communicate", "wait", "wait_procs", "urlopen"}
+_MENTIONED = re.compile(
+    rf"(time|resource)\.({_CLOCKS.pattern})\b|\b{_TIMES.pattern}\b|timeout=|\.join\(\d|\bwait"
+)
+_WAITS = {
+    "run",
+    "check_call",
+    "check_output",
+    "communicate",
+    "wait",
+    "wait_procs",
+    "urlopen",
+    "join",
+}
+_SECONDS = ast.Name("seconds")
 
 
 class Function:
@@ -69,13 +81,18 @@ class Function:
                 is_deadline = self._is_clock(node.left) and number is not None
                 limits = [(node.left, node.right)] if is_deadline else []
             elif isinstance(node, ast.Call) and _name(node.func) in _WAITS:
-                clock = ast.Name("seconds")
-                limits = [(clock, word.value) for word in node.keywords if word.arg == "timeout"]
+                limits = [(_SECONDS, word.value) for word in node.keywords if word.arg == "timeout"]
+                limits += [(_SECONDS, word) for word in node.args[-1:] if self._is_wait(node, word)]
             else:
                 continue
             for time, limit in limits:
                 if self.is_time(time) and not self.is_time(limit) and not self._is_long(limit):
                     yield node.lineno
+
+    def _is_wait(self, call: ast.Call, argument: ast.expr) -> bool:
+        """Whether a call waits for so long; less than a second is meant to pass."""
+        number = _number(argument, self._numbers)
+        return _name(call.func) in ("wait", "join", "wait_procs") and (number or 0) >= 1
 
     def _is_long(self, node: ast.expr) -> bool:
         number = _number(node, self._numbers)
@@ -157,6 +174,7 @@ def test_no_limit_is_shorter_than_what_hangs() -> None:
         "end = time.monotonic() + LIMIT_S",
         "subprocess.run(command, timeout=LIMIT_S)",
         "child.wait(timeout=30)",
+        "thread.join(5); assert not thread.is_alive()",
     ],
 )
 def test_short_limits_are_found(body: str) -> None:
@@ -174,6 +192,7 @@ def test_short_limits_are_found(body: str) -> None:
         "spent = times(); assert spent[1] < spent[0] / 2",
         "clock = Clock(); assert clock.monotonic() - start < 2",
         "assert peak < 5",
+        "thread.join(0.1); assert thread.is_alive()",
     ],
 )
 def test_counts_yardsticks_and_generous_limits_are_not(body: str) -> None:
