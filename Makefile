@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks transformers architectures exports evidence frontends bench costs noise faults torture audit report-look figures format clean distclean
+.PHONY: help setup demo test test-full check docs prove sweep conformance keras graphs networks transformers architectures exports evidence frontends bench costs noise faults torture audit lock report-look figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -42,6 +42,7 @@ help:
 	@echo '                TORTURE=hours with the counts of docs/reliability.md (ARGS=NAME for one)'
 	@echo 'make audit      known vulnerabilities of the Python packages, where a service can be asked; bills'
 	@echo '                of materials of the environment and of an image (CycloneDX) in build/bom'
+	@echo 'make lock       write the lock files in ci/locks anew (ARGS=--upgrade for the newest versions)'
 	@echo 'make figures    write what make prove and make bench found into README.md and docs'
 	@echo 'make format     format Python and C'
 	@echo 'make setup      install what is missing, make .venv'
@@ -124,6 +125,7 @@ evidence: setup
 	$(BIN)/python ci/evidence.py $(ARGS)
 
 bench: setup
+	$(BIN)/python ci/budgets.py
 	$(BIN)/python ci/bench.py $(ARGS)
 
 costs: setup
@@ -141,11 +143,15 @@ faults: setup
 	$(BIN)/python ci/faults.py $(ARGS)
 
 torture: setup
-	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[torture]'
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install -q \
+	    --require-hashes --only-binary :all: -r ci/locks/torture.txt
 	$(BIN)/python ci/torture.py $(ARGS)
 
 audit: setup
 	$(BIN)/python ci/audit.py $(ARGS)
+
+lock: setup
+	$(BIN)/python ci/lock.py $(ARGS)
 
 figures: setup
 	$(BIN)/python ci/figures.py

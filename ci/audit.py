@@ -6,7 +6,7 @@
 CycloneDX, all checked by its schema. Exit: 1 for a known
 vulnerability or a bill that is not valid. Where no service answers, or the tools cannot be
 installed, nothing is known: that is told, and fails only with ``--require-service``. They live in
-an environment of their own, build/audit, so that nothing of them is in the one that is audited.
+an environment of their own, so that nothing of them is in the one that is audited.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from environments import programs
+
 import hil
 import hilc
 from hil.board import Board, load_board
@@ -30,10 +32,8 @@ from hil.build import build
 from hil.export.bill import BILL
 from hil.firmware.linkmap import LinkMap, read_map
 from hil.firmware.toolchain import program_version
-from hilc.support.toml import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
-_TOOLS = ROOT / "build" / "audit"
 _BILLS = ROOT / "build" / "bom"
 _SERVICES = ("pypi", "osv")
 _LIMIT_S = 600
@@ -49,26 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--require-service", action="store_true", help="fail if none answers")
     args = parser.parse_args(argv)
     try:
-        tools = _tools()
+        tools = programs("audit")
     except subprocess.SubprocessError as error:
         print(f"nothing was audited: the tools could not be installed ({error})")
         return _UNKNOWN if args.require_service else 0
     _BILLS.mkdir(parents=True, exist_ok=True)
     codes = [_environment(tools), _image(tools, load_board(args.board)), _library(tools)]
     return max(*codes, _vulnerabilities(tools, args.require_service))
-
-
-def _tools() -> Path:
-    """Return the programs of the environment of the tools, made where it is missing."""
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    packages = wanted["project"]["optional-dependencies"]["audit"]
-    stamp = _TOOLS / "packages.json"
-    if not stamp.is_file() or json.loads(stamp.read_text()) != packages:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(_TOOLS)], check=True)
-        pip = [str(_TOOLS / "bin" / "python"), "-m", "pip", "install", "-q", *packages]
-        subprocess.run(pip, check=True, timeout=_LIMIT_S)
-        stamp.write_text(json.dumps(packages))
-    return _TOOLS / "bin"
 
 
 # -- bills of materials ------------------------------------------------------------------------

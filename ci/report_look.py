@@ -3,7 +3,7 @@
 
 ``make report-look`` runs it: it makes the page of kws and vww on three boards, and the same page
 with names that try to run a script, in ``build/report_look``; then ``ci/browser_look.py`` opens
-them in an environment of its own, which it makes there (playwright, axe-core), with the Chromium of
+them in an environment of its own (playwright, axe-core), with the Chromium of
 the system (``apt install chromium``; elsewhere name one in ``HIL_CHROMIUM``). The pictures are for
 a person to look at.
 """
@@ -19,6 +19,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from environments import programs
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 import models  # noqa: E402 - the finder of the models, which the tests share
@@ -27,7 +29,6 @@ FOLDER = ROOT / "build" / "report_look"
 MODELS = ("kws", "vww")
 BOARDS = ("mps2-an386", "mps2-an500", "mps3-an547")
 MOST_BYTES = 1_000_000
-PACKAGES = ("playwright==1.65.2", "axe-playwright-python==0.1.8")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 HOSTILE = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>'
 
@@ -72,22 +73,13 @@ def browser() -> str:
     return found
 
 
-def environment() -> Path:
-    """Return the Python of the environment with the browser's driver, made at the first time."""
-    python = FOLDER / "venv" / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", FOLDER / "venv"], check=True)
-    subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
-    return python
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=10, help="samples to verify (default: 10)")
     parser.add_argument("pages", nargs="*", type=Path, help="look at these pages instead")
     args = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    chromium, python = browser(), environment()
+    chromium, python = browser(), programs("pages") / "python"
     pages = args.pages or make_pages(args.samples)
     looked = [python, Path(__file__).with_name("browser_look.py"), chromium, FOLDER, *pages]
     return subprocess.run(looked, check=False).returncode

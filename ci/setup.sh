@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly VENV=.venv
 readonly STAMP=$VENV/hil-setup.json       # what .venv was made from and holds
 readonly TRIED=$VENV/hil-apt-tried        # optional packages that apt could not bring
-readonly EXTRAS=test,dev,docs
+readonly LOCK=ci/locks/development.txt     # each package's version and hashes; `make lock` writes it
 readonly ATTEMPTS=3
 export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONNOUSERSITE=1
 unset PYTHONHOME PYTHONPATH
@@ -147,10 +147,10 @@ install_packages() {
 
 # Prints what .venv is made from and holds; equal text means that nothing has to be done.
 venv_state() {
-    "$VENV/bin/python" - "$python_version" <<'PY'
+    "$VENV/bin/python" - "$python_version" pyproject.toml ci/setup.sh "$LOCK" <<'PY'
 import hashlib, json, pathlib, sys, sysconfig
 root = pathlib.Path.cwd()
-inputs = b"".join((root / name).read_bytes() for name in ("pyproject.toml", "ci/setup.sh"))
+inputs = b"".join((root / name).read_bytes() for name in sys.argv[2:])
 site = pathlib.Path(sysconfig.get_path("purelib"))
 print(json.dumps({
     "inputs": hashlib.sha256(inputs).hexdigest(),
@@ -177,15 +177,33 @@ make_venv() {
     venv_is_usable
 }
 
+readonly NETWORK='connection|timed? ?out|resolution|network|incomplete'
 pip_install() { "$VENV/bin/python" -m pip install -q --retries 5 --timeout 60 "$@" >"$pip_log" 2>&1; }
 
+# The locked packages, then the project with what they hold: nothing else comes from an index.
 install_project() {
-    # Editable installs need a pip that is newer than the one some Pythons bring.
-    pip_install 'pip>=22.3' && pip_install -e ".[$EXTRAS]" && return 0
+    pip_install --require-hashes --only-binary :all: -r "$LOCK" &&
+        pip_install --no-index --no-deps --no-build-isolation -e . && return 0
+    # A file that differs from its hash is another file, however often it is fetched.
+    ! grep -q 'DO NOT MATCH THE HASHES' "$pip_log" || return "$PERMANENT"
     # Another attempt helps against a bad network only.
-    grep -qiE 'connection|timed? ?out|resolution|network|incomplete|matching distribution' "$pip_log" ||
-        return "$PERMANENT"
+    grep -qiE "$NETWORK|matching distribution" "$pip_log" || return "$PERMANENT"
     return 1
+}
+
+explain_failure() {
+    tail -n 40 "$pip_log" >&2
+    if grep -q 'DO NOT MATCH THE HASHES' "$pip_log"; then
+        fail "a package differs from its hash in $LOCK: it was not installed" \
+            "pip's message above names it; the index serves another file than the one that was locked"
+    fi
+    if grep -qi 'matching distribution' "$pip_log" && ! grep -qiE "$NETWORK" "$pip_log"; then
+        fail "$LOCK has no package for Python $python_version on $(uname -s) $(uname -m) that pip can install" \
+            "pip's message above names it; take Python 3.10 to 3.13 on Linux ('make PYTHON=python3.12 ...')," \
+            "or an index that has the version; 'make lock ARGS=--upgrade' locks the newest versions"
+    fi
+    fail "pip could not install the project into $VENV" \
+        "its message is above; without a network, point PIP_INDEX_URL or PIP_FIND_LINKS to a mirror"
 }
 
 update_venv() {
@@ -208,11 +226,7 @@ update_venv() {
             "3.14 only: comparisons use another one" ;;
     esac
     # A damaged environment fails for ever: start once from nothing before giving up.
-    try "$ATTEMPTS" install_project || { make_venv && install_project; } || {
-        tail -n 40 "$pip_log" >&2
-        fail "pip could not install the project into $VENV" \
-            "its message is above; without a network, point PIP_INDEX_URL or PIP_FIND_LINKS to a mirror"
-    }
+    try "$ATTEMPTS" install_project || { make_venv && install_project; } || explain_failure
     rm -f "$pip_log"
     venv_state >"$STAMP.new" && mv "$STAMP.new" "$STAMP"
 }

@@ -118,6 +118,7 @@ def main() -> None:
     parser.add_argument("format")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=0.0, help="at most (0: no limit)")
+    parser.add_argument("--file-seconds", type=float, help="processor time that a file may take")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, required=True, help="for the figures and breaches")
     parser.add_argument("--atheris", action="store_true")
@@ -126,6 +127,10 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)
     warnings.simplefilter("ignore")
+    if options.file_seconds:
+        import guarded
+
+        guarded.LIMIT_S = options.file_seconds
     if options.atheris:
         _with_atheris(options, folder)
     else:

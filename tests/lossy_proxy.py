@@ -298,7 +298,7 @@ def proxy_process(url: str, weather: Weather) -> Iterator[ProxyProcess]:
         ours.send(None)
         assert ours.poll(_START_LIMIT_S), "the proxy did not end"
         running.runs = ours.recv()
-        process.join(30)
+        process.join(120)
     finally:
         process.kill()
         process.join()

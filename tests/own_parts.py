@@ -24,7 +24,7 @@ from hil.verify.bench import BenchReport
 from hilc.frontends import Reader, register_reader
 from hilc.ir import Graph, Node, Tensor
 
-_START_LIMIT_S = 10.0
+_START_LIMIT_S = 120.0
 
 
 class TerminalBoard:

@@ -23,7 +23,7 @@ from hilc.interpreter import run
 
 APPLICATION = Path(__file__).parent / "c_caller"
 MODELS = ("kws", "ad")
-PATIENCE_S = 60
+PATIENCE_S = 120
 WARNINGS = (
     "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wstrict-prototypes", "-Wdouble-promotion",
     "-Werror",

@@ -278,8 +278,8 @@ def interrupt(block: Block, command: Command) -> None:
                 break
             time.sleep(0.1)
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(20)
-        reader.join(20)
+        process.wait(LIMIT_S)
+        reader.join(LIMIT_S)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -345,4 +345,4 @@ class Background:
             assert process.poll() is None, "what runs in the background has ended by itself"
             os.killpg(process.pid, signal.SIGINT)
         for process in self._processes:
-            process.wait(20)
+            process.wait(LIMIT_S)

@@ -126,7 +126,7 @@ def test_a_compiled_archive(api, pools, constants, tmp_path):
         given += b"".join(inputs[name].tobytes() for name in graph.inputs)
         expected += b"".join(outputs[name].tobytes() for name in graph.outputs)
     done = subprocess.run(
-        [tmp_path / "firmware"], input=given, capture_output=True, timeout=20, cwd=tmp_path
+        [tmp_path / "firmware"], input=given, capture_output=True, timeout=120, cwd=tmp_path
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == expected

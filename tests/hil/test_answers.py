@@ -20,9 +20,6 @@ from hil.cli.commands.command_line import build_parser
 from hil.support.cache import cache_folder
 from hilc.errors import InputError
 
-#: The budget of docs/explanation/design.md in seconds of CPU time, twice: machines differ.
-BUDGET_S = 2 * 0.3
-
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -80,7 +77,8 @@ def files(path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
-def test_the_second_time_keeps_its_budget(model: Path, tmp_path: Path) -> None:
+def test_the_second_time_takes_a_part_of_the_first(model: Path, tmp_path: Path) -> None:
+    """In processor time: about a tenth."""
     words = ["-m", "hil", "compile", str(model), "--cpu", "cortex-m4", "-o", str(tmp_path / "a/")]
     spent: list[float] = []
     for _ in range(3):
@@ -88,7 +86,7 @@ def test_the_second_time_keeps_its_budget(model: Path, tmp_path: Path) -> None:
         subprocess.run([sys.executable, *words], check=True, capture_output=True, timeout=120)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-    assert min(spent[1:]) < BUDGET_S, spent
+    assert min(spent[1:]) < spent[0] / 2, spent
 
 
 def test_whatever_goes_in_is_in_the_key(

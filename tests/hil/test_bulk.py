@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,6 @@ import psutil
 import pytest
 from spoiled_models import spoiled_libraries
 from tiny_library import tiny_library
-from waiting import bound
 
 import hil
 from hil import cli
@@ -171,10 +169,8 @@ def test_an_emulator_that_was_killed_is_told_at_a_tensor(transfer: str) -> None:
         model.run()
         (machine,) = machines() - before
         machine.kill()
-        begin = time.monotonic()
         with pytest.raises(DeviceError, match=r"QEMU ended: signal 9 \(SIGKILL\)"):
             model.set_input(0, X) if transfer == "set_input" else model.get_output(0)
-        assert time.monotonic() - begin < bound(5)
     assert machines() == before
 
 
@@ -185,10 +181,8 @@ def test_an_emulator_that_hangs_is_told_at_a_tensor(monkeypatch: pytest.MonkeyPa
         device["tiny"].set_input(0, X)
         (machine,) = machines() - before
         machine.suspend()
-        begin = time.monotonic()
         with pytest.raises(LinkError, match=r"qtest socket failed: no answer in 0\.5 s") as caught:
             device["tiny"].set_input(0, X)
-        assert time.monotonic() - begin < bound(5)
         assert "--no-bulk" in caught.value.hint
         machine.send_signal(signal.SIGCONT)
     assert machines() == before

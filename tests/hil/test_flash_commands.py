@@ -178,7 +178,7 @@ def test_gdb_debugs_what_the_command_says(probe: str) -> None:
         finally:
             process.send_signal(signal.SIGINT)
             try:
-                process.wait(20)
+                process.wait(120)
             finally:
                 process.kill()
         assert process.returncode == 130
@@ -298,7 +298,7 @@ def test_probes_without_permission_are_found(tmp_path: Path) -> None:
         for number in ("001", "002"):
             (nodes / "001" / number).chmod(0o600)
         command = [sys.executable, "-c", code, str(tmp_path / "sys"), str(nodes)]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
         assert "A probe (0d28:0204)" in result.stdout
         assert "0483" not in result.stdout, "a serial port of the same vendor is no probe"
     else:

@@ -20,6 +20,7 @@ import numpy as np
 import psutil
 import pytest
 from tflite_builder import ModelBuilder
+from waiting import PATIENCE_S
 
 from hil.cli import main
 from hil.cli.commands.command_line import build_parser
@@ -168,11 +169,13 @@ def test_one_combination_prints_what_it_always_did(
     assert "absent.tflite" in str(case.find("error").get("message"))  # type: ignore[union-attr]
 
 
-def test_files_that_cannot_be_written_are_told_before(models: Path, tmp_path: Path) -> None:
+def test_files_that_cannot_be_written_are_told_before(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a program is started: a compiler, an emulator, a process of the matrix."""
+    monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a program was started"))
     words = ["verify", str(models / "one.tflite"), "--board=native", f"--junit={tmp_path}"]
-    start = time.monotonic()
     assert main(words) == 2
-    assert time.monotonic() - start < 2
 
 
 def test_text_names_the_goals(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -358,7 +361,7 @@ def test_an_end_ends_the_processes(models: Path, number: signal.Signals) -> None
     command = [sys.executable, "-m", "hil", *words, "--jobs=2", "--samples=1000000"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     parent = psutil.Process(process.pid)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
 
     def names() -> list[str]:
         found = []
@@ -374,10 +377,10 @@ def test_an_end_ends_the_processes(models: Path, number: signal.Signals) -> None
         children = parent.children(recursive=True)
         process.send_signal(number)
         is_killed = number == signal.SIGKILL
-        assert process.wait(timeout=30) == (-number if is_killed else 128 + number)
+        assert process.wait(timeout=PATIENCE_S) == (-number if is_killed else 128 + number)
     finally:
         process.kill()
-    gone, alive = psutil.wait_procs(children, timeout=10)
+    gone, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
     assert (len(gone), alive) == (len(children), [])
 
 

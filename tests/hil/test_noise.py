@@ -8,7 +8,6 @@ import pytest
 from campaigns import sampled
 from lossy_proxy import Weather
 from noise_campaign import digits_over_noise
-from waiting import bound
 
 from hil.errors import LinkError
 from hil.link import protocol
@@ -33,7 +32,6 @@ def test_every_inference_is_right_on_a_noisy_line(
     assert (tally.right, tally.wrong) == (inferences, 0)
     assert tally.runs == inferences
     assert tally.repeated > 0  # else the line was clean, and nothing is shown
-    assert tally.seconds < bound(30)
 
 
 @pytest.mark.full  # It changes rarely, and takes long.

@@ -20,7 +20,7 @@ from hil.verify.provenance import Provenance, call_text, checked_out, commit_nam
 def git(folder: Path, *words: str) -> str:
     own = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
     done = subprocess.run(
-        ["git", *own, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=30
+        ["git", *own, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=120
     )
     return done.stdout.strip()
 

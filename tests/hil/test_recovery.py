@@ -29,7 +29,7 @@ from lossy_proxy import proxy
 from rpc_board import running_board
 from spoiled_models import PORTABLE, SPOILS, once_spoiled, spoiled_libraries
 from tiny_library import tiny_library
-from waiting import bound, is_under_way, until
+from waiting import is_under_way, until
 
 import hil
 from hil import virtual_probe
@@ -86,8 +86,6 @@ class Case:
     hint: str
     #: The step that brings the board back; "" where the failure must be raised.
     by: str
-    #: From the failure being possible to notice until the job is done, or given up.
-    within_s: float
 
 
 @contextmanager
@@ -283,21 +281,21 @@ KILLED = r"ended: signal 9 \(SIGKILL\)"
 CLOSED = "the link to socket://.* failed"
 GONE = "nothing listens at socket://"
 CASES = [
-    Case("hang, QEMU", on(CORTEX_M, "hang", RUNS), "device", HANGS, "run_timeout_s", RESET, 3),
-    Case("hang, virtual probe", PROBED_HANG, "device", HANGS, "run_timeout_s", RESET, 4),
-    Case("hang, over RTT", OVER_RTT, "device", HANGS, "run_timeout_s", MACHINE, 5),
-    Case("hang, process", on("native", "hang"), "device", HANGS, "run_timeout_s", MACHINE, 3),
-    Case("hard fault, QEMU", on(CORTEX_M, "fault", RUNS), "device", BUS, MEND, RESET, 3),
-    Case("hard fault, over RTT", RTT_FAULT, "device", BUS, MEND, LINE, 4),
-    Case("hard fault, virtual probe", PROBED_TRAP, "device", "hard fault", MEND, RESET, 4),
-    Case("brown-out amid a run", brown_out, "device", AGAIN, "power supply", RESET, 3),
-    Case("watchdog reset", on(CORTEX_M, "dog", RUNS), "device", AGAIN, "watchdog", RESET, 3),
-    Case("flash erased under it", flash_lost, "link", "no answer to", "supply", PROGRAM, 8),
-    Case("lock-up", on(CORTEX_M, "lockup", RUNS), "device", "SIGABRT.*Lockup", "", MACHINE, 3),
-    Case("emulator killed", killed, "device", KILLED, "open the board again", "", 3),
-    Case("cable pulled and plugged", cable_replugged, "link", CLOSED, "cable", LINE, 3),
-    Case("cable pulled", cable_pulled, "link", GONE, "start the program", "", 5),
-    Case("dead until switched", power_switch, "link", "no answer to", "supply", SWITCH, 5),
+    Case("hang, QEMU", on(CORTEX_M, "hang", RUNS), "device", HANGS, "run_timeout_s", RESET),
+    Case("hang, virtual probe", PROBED_HANG, "device", HANGS, "run_timeout_s", RESET),
+    Case("hang, over RTT", OVER_RTT, "device", HANGS, "run_timeout_s", MACHINE),
+    Case("hang, process", on("native", "hang"), "device", HANGS, "run_timeout_s", MACHINE),
+    Case("hard fault, QEMU", on(CORTEX_M, "fault", RUNS), "device", BUS, MEND, RESET),
+    Case("hard fault, over RTT", RTT_FAULT, "device", BUS, MEND, LINE),
+    Case("hard fault, virtual probe", PROBED_TRAP, "device", "hard fault", MEND, RESET),
+    Case("brown-out amid a run", brown_out, "device", AGAIN, "power supply", RESET),
+    Case("watchdog reset", on(CORTEX_M, "dog", RUNS), "device", AGAIN, "watchdog", RESET),
+    Case("flash erased under it", flash_lost, "link", "no answer to", "supply", PROGRAM),
+    Case("lock-up", on(CORTEX_M, "lockup", RUNS), "device", "SIGABRT.*Lockup", "", MACHINE),
+    Case("emulator killed", killed, "device", KILLED, "open the board again", ""),
+    Case("cable pulled and plugged", cable_replugged, "link", CLOSED, "cable", LINE),
+    Case("cable pulled", cable_pulled, "link", GONE, "start the program", ""),
+    Case("dead until switched", power_switch, "link", "no answer to", "supply", SWITCH),
 ]
 #: One of each step that helps.
 USUAL = [
@@ -331,8 +329,9 @@ def own_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
 
 
-def row(table: list[str], name: str, kind: str, by: str, seconds: float, within_s: float) -> None:
-    table.append(f"{name:34} {kind:7} {by or 'raised':28} {seconds:6.2f} s  (bound {within_s:g} s)")
+def row(table: list[str], name: str, kind: str, by: str, seconds: float) -> None:
+    """Adds what happened to the table, with the seconds until the job was done, or given up."""
+    table.append(f"{name:34} {kind:7} {by or 'raised':28} {seconds:6.2f} s")
 
 
 @pytest.mark.parametrize("case", sampled(CASES, keep=USUAL), ids=[case.name for case in CASES])
@@ -358,11 +357,10 @@ def test_failure_amid_a_job(
                 device.repeated(observed)
             error = caught.value
         seconds = time.monotonic() - start
-        row(table, case.name, error.kind, case.by, seconds, case.within_s)
+        row(table, case.name, error.kind, case.by, seconds)
         assert error.kind == case.kind
         assert re.search(case.message, error.fact, re.DOTALL), error.fact
         assert case.hint in error.hint
-        assert seconds < bound(case.within_s)
         assert device.recovery is not None
         if case.by:
             assert device.recovery.attempts[-1].name == case.by
@@ -383,8 +381,7 @@ def test_what_happens_again_after_a_restart_is_raised(model: str, table: list[st
         assert "it comes back after a restart" in caught.value.hint
         assert device.recovery is not None
         assert [attempt.name for attempt in device.recovery.attempts] == [RESET]
-    row(table, f"{model} in every attempt", caught.value.kind, "", time.monotonic() - start, 4)
-    assert time.monotonic() - start < bound(4)
+    row(table, f"{model} in every attempt", caught.value.kind, "", time.monotonic() - start)
 
 
 def test_without_recovery_the_first_failure_is_raised() -> None:
@@ -397,16 +394,12 @@ def test_without_recovery_the_first_failure_is_raised() -> None:
 # -- failures before there is a device ------------------------------------------------------
 
 
-def refused(
-    table: list[str], name: str, within_s: float, open_it: Callable[[], object]
-) -> HilError:
-    """The error of ``open_it``, raised within the bound."""
+def refused(table: list[str], name: str, open_it: Callable[[], object]) -> HilError:
+    """The error of ``open_it``."""
     start = time.monotonic()
     with pytest.raises(HilError) as caught:
         open_it()
-    seconds = time.monotonic() - start
-    row(table, name, caught.value.kind, "", seconds, within_s)
-    assert seconds < bound(within_s)
+    row(table, name, caught.value.kind, "", time.monotonic() - start)
     return caught.value
 
 
@@ -424,9 +417,7 @@ def test_probe_busy(table: list[str]) -> None:
     board = load_board("microbit")
     with virtual_probe.start(board) as (virtual, _):
         with flash.connected(board, virtual.uid):
-            error = refused(
-                table, "probe busy", 3, opened_once(board="microbit", probe=virtual.uid)
-            )
+            error = refused(table, "probe busy", opened_once(board="microbit", probe=virtual.uid))
         assert (error.kind, error.exit_code) == ("link", 4)
         assert "is busy: another session uses it" in error.fact
         assert (
@@ -438,7 +429,7 @@ def test_probe_busy(table: list[str]) -> None:
 
 def test_port_busy(table: list[str]) -> None:
     with running_board() as board, closing(Link(board.url)):
-        error = refused(table, "port busy", 2, opened_once(board="native", port=board.url))
+        error = refused(table, "port busy", opened_once(board="native", port=board.url))
     assert error.kind == "link"
     assert "is in use by another program" in error.fact
     assert "close it, or give another port" in error.hint
@@ -449,7 +440,7 @@ def test_wrong_firmware(table: list[str]) -> None:
         library = tiny_library("y[0] = x[0];", cpu="host")
         build([library], load_board("native"))
         open_it = opened_once(library, board="native", port=board.url)
-        error = refused(table, "wrong firmware at a port", 2, open_it)
+        error = refused(table, "wrong firmware at a port", open_it)
     assert error.kind == "link"
     assert "runs firmware 0123456789abcdef" in error.fact
     assert "flash the firmware that was built from these models" in error.hint
@@ -459,7 +450,7 @@ def test_old_protocol(monkeypatch: pytest.MonkeyPatch, table: list[str]) -> None
     with running_board() as board:
         monkeypatch.setattr(protocol, "VERSION", 4)
         monkeypatch.setattr(protocol, "OLDEST", 3)
-        error = refused(table, "old protocol", 2, opened_once(board="native", port=board.url))
+        error = refused(table, "old protocol", opened_once(board="native", port=board.url))
     assert error.kind == "link"
     assert "speaks protocol version 2, this program speaks 3 to 4" in error.fact
     assert "flash it" in error.hint
@@ -504,8 +495,7 @@ def test_half_programmed_flash(table: list[str]) -> None:
                 device["hang"].run()
                 np.testing.assert_array_equal(device["hang"].get_output(0), x + 1)
         seconds = time.monotonic() - start
-        row(table, "half-programmed flash", "flash", "read back, programmed", seconds, 8)
-        assert seconds < bound(8)
+        row(table, "half-programmed flash", "flash", "read back, programmed", seconds)
     assert [once.programmed for once in flashed] == [True, False]
 
 
@@ -518,7 +508,7 @@ def test_flash_that_does_not_take(tmp_path: Path, table: list[str]) -> None:
         + '\n[pyocd]\ntarget = "cortex_m"\n'
     )
     error = refused(
-        table, "flash that does not take", 15, opened_once(board=str(path), probe="virtual")
+        table, "flash that does not take", opened_once(board=str(path), probe="virtual")
     )
     assert (error.kind, error.exit_code) == ("flash", 4)
     assert re.search("0x[0-9a-f]+ reads 0x00 after 0x[0-9a-f]+ was programmed", error.fact)
@@ -741,14 +731,14 @@ def test_the_commands_run_in_order_and_are_kept(
     said = tmp_path / "said"
     say = [sys.executable, "-c", f"import sys; open({str(said)!r}, 'a').write(sys.argv[1])"]
     off, on = (shlex.join([*say, word]) for word in ("off ", "on "))
-    write_config(monkeypatch, tmp_path, on=on, off=off, off_s=0.01, timeout_s=20)
+    write_config(monkeypatch, tmp_path, on=on, off=off, off_s=0.01, timeout_s=60)
     remember("native", port="/dev/ttyACM1")
     assert remembered("native") == {"port": "/dev/ttyACM1"}
     power = power_of("native")
     assert power is not None
     power.cycle()
     assert said.read_text() == "off on "
-    assert (power.off_s, power.timeout_s) == (0.01, 20)
+    assert (power.off_s, power.timeout_s) == (0.01, 60)
     assert power_of("microbit") is None
 
 
@@ -757,13 +747,14 @@ def test_the_commands_run_in_order_and_are_kept(
     [
         ("sh -c 'echo no such relay; exit 3'", "failed with 3: .*saying 'no such relay'"),
         ("/no/such/program", "cannot be run: /no/such/program: No such file"),
-        ("sleep 60", "did not end within 0.2 s: sleep 60"),
+        ("sleep 600", "did not end within 0.2 s: sleep 600"),
     ],
 )
 def test_a_power_command_that_fails_is_told(
     command: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    write_config(monkeypatch, tmp_path, cycle=command, timeout_s=0.2)
+    timeout_s = 0.2 if "sleep" in command else 60
+    write_config(monkeypatch, tmp_path, cycle=command, timeout_s=timeout_s)
     power = power_of("native")
     assert power is not None
     with pytest.raises(DeviceError, match=message) as caught:
@@ -775,8 +766,8 @@ def test_what_a_power_command_started_ends_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     started = tmp_path / "pid"
-    command = f"sh -c 'sleep 60 & echo $! >{started}; wait'"
-    write_config(monkeypatch, tmp_path, cycle=command, timeout_s=0.5)
+    command = f"sh -c 'sleep 600 & echo $! >{started}; wait'"
+    write_config(monkeypatch, tmp_path, cycle=command, timeout_s=2)
     power = power_of("native")
     assert power is not None
     with pytest.raises(DeviceError, match="did not end"):

@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 import pytest
 from processes import children
-from waiting import PATIENCE_S, bound
+from waiting import PATIENCE_S
 
 import hilc
 from hil.board import load_board
@@ -81,17 +81,9 @@ def test_nothing_is_left_behind(board: str) -> None:
 def test_a_killed_process_is_noticed_amid_a_run(board: str) -> None:
     with client_of(firmware_of(board)) as (client, pid):
         first_input(client)
-        killed_s: list[float] = []
-
-        def kill() -> None:
-            killed_s.append(time.monotonic())
-            os.kill(pid, signal.SIGKILL)
-
-        timer = threading.Timer(1.0, kill)
-        timer.start()
+        threading.Timer(1.0, os.kill, (pid, signal.SIGKILL)).start()
         with pytest.raises(DeviceError, match=r"ended: signal 9 \(SIGKILL\)(?!, saying)"):
             client.run(0, repeat=10_000_000)
-        assert time.monotonic() - killed_s[0] < bound(5)
     assert not psutil.pid_exists(pid)
 
 
@@ -170,10 +162,10 @@ def test_an_idle_board_takes_no_processor_time(board: str) -> None:
     """So that boards may stay open while others work."""
     with client_of(firmware_of(board)) as (client, pid):
         client.echo(b"x")
-        before = psutil.Process(pid).cpu_times()
+        begin, before = time.monotonic(), psutil.Process(pid).cpu_times()
         time.sleep(0.5)
-        after = psutil.Process(pid).cpu_times()
-        assert after.user + after.system - before.user - before.system < 0.1
+        after, seconds = psutil.Process(pid).cpu_times(), time.monotonic() - begin
+        assert after.user + after.system - before.user - before.system < seconds / 5
         assert client.echo(b"awake") == b"awake"
 
 
@@ -219,7 +211,7 @@ def test_a_reset_returns_when_it_is_done() -> None:
         assert thread.is_alive()
         qemus.send(b'{"event": "RESET", "data": {"reason": "host-qmp-')
         qemus.send(b'system-reset"}}\r\n')
-        thread.join(5)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
 
 
@@ -287,13 +279,14 @@ def script(path: Path, text: str) -> Path:
     [
         ("echo no terminal >&2; exit 7", "ended: exit code 7, saying 'no terminal'"),
         ("kill -SEGV $$", r"ended: signal 11 \(SIGSEGV\)"),
-        ("sleep 60", "did not print its terminal within 0.5 s"),
+        ("sleep 600", "did not print its terminal within 0.5 s"),
     ],
 )
 def test_native_firmware_that_does_not_start(
     text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "_START_TIMEOUT_S", 0.5)
+    # The others end by themselves, however long it takes.
+    monkeypatch.setattr(native, "_START_TIMEOUT_S", 0.5 if "sleep" in text else PATIENCE_S)
     firmware = fake_firmware(script(tmp_path / "firmware", text))
     before = children()
     with (
@@ -308,15 +301,16 @@ def test_a_process_that_ignores_the_polite_signal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "_TERM_TIMEOUT_S", 0.3)
-    program = script(tmp_path / "stubborn", "trap '' TERM\necho ready\nsleep 60 & wait\nsleep 60")
+    program = script(tmp_path / "stubborn", "trap '' TERM\necho ready\nsleep 600 & wait\nsleep 600")
     child = ChildProcess("it", [str(program)], install_hint="", stdout=subprocess.PIPE)
     assert child.process.stdout is not None
     assert child.process.stdout.readline() == b"ready\n"
     family = [child.process.pid, *(p.pid for p in psutil.Process(child.process.pid).children())]
     begin = time.monotonic()
     child.stop()
-    assert time.monotonic() - begin < bound(2)
-    _, alive = psutil.wait_procs([psutil.Process(p) for p in family if psutil.pid_exists(p)], 2)
+    assert 0.3 <= time.monotonic() - begin < PATIENCE_S
+    left = [psutil.Process(pid) for pid in family if psutil.pid_exists(pid)]
+    _, alive = psutil.wait_procs(left, PATIENCE_S)
     assert not alive
 
 

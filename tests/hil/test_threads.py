@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 import pytest
 from tiny_library import tiny_library
-from waiting import PATIENCE_S, bound, is_under_way, until
+from waiting import PATIENCE_S, is_under_way, until
 
 import hil
 import hilc.host
@@ -138,7 +138,7 @@ def test_a_model_of_this_process_refuses_another_thread() -> None:
 # -- closed --------------------------------------------------------------------------------------
 
 
-def test_a_closed_device_says_so_at_once() -> None:
+def test_a_closed_device_says_so() -> None:
     with hil.open("native", tiny_library("y[0] = x[0];", cpu="host")) as device:
         model = device["tiny"]
         model.run()
@@ -156,10 +156,8 @@ def test_a_closed_device_says_so_at_once() -> None:
         lambda: device.repeated(model.run),
     )
     for action in actions:
-        start = time.monotonic()
         with pytest.raises(InputError, match="is closed"):
             action()
-        assert time.monotonic() - start < bound(0.5)
     device.close()  # once more
 
 
@@ -168,7 +166,7 @@ def test_closing_ends_what_another_thread_waits_for(device: Device) -> None:
     run = running(device)
     start = time.monotonic()
     device.close()
-    assert time.monotonic() - start < bound(2)
+    assert time.monotonic() - start < PATIENCE_S  # and not when the run of 600 s ends
     error = run.end()
     assert isinstance(error, InputError)
     assert "is closed" in str(error)
@@ -208,7 +206,8 @@ def test_a_device_is_usable_after_ctrl_c(device: Device) -> None:
         start = time.monotonic()
         device["adder"].run()  # with the inputs that were set before
         assert device["adder"].get_output("sum").tolist() == [[20] * 4]
-        assert time.monotonic() - start < bound(3)
+        # The run of 200 s was not waited for, where its board can end it.
+        assert time.monotonic() - start < PATIENCE_S
         device["adder"].run()
         assert device["adder"].get_output("sum").tolist() == [[20] * 4]
 

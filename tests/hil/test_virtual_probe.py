@@ -218,7 +218,7 @@ def test_a_board_that_ended_is_no_probe_any_more() -> None:
         assert virtual.uid in listed.stdout
         [announced] = (cache_folder() / "probes").glob(f"{virtual.uid}.json")
         process.process.kill()
-        process.process.wait(5)
+        process.process.wait(60)
         assert virtual not in virtual_probe.running_boards()
         assert not announced.exists()
         # Another process of this user has got its number.
@@ -306,7 +306,7 @@ def test_a_machine_without_control_sockets_is_a_failure_of_the_board(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "qemu-system-arm"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr("hil.virtual_probe.machine._START_LIMIT_S", 0.3)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from waiting import PATIENCE_S
 
 from hilc.lowering.access import ForbiddenInterval, apart
 from hilc.memory import allocate as allocate_module
@@ -108,7 +109,7 @@ def test_only_the_top_block_may_end_unaligned() -> None:
     assert lower_bound(blocks) == pool_bytes(blocks, allocate(blocks)) == 32 + 1 == 33
 
 
-def test_layers_side_by_side_are_placed_quickly() -> None:
+def test_layers_side_by_side_are_placed() -> None:
     """All inputs are there at first and all outputs in the end, so that nearly all blocks meet."""
     rng = np.random.default_rng(5)
     count = 100
@@ -122,8 +123,8 @@ def test_layers_side_by_side_are_placed_quickly() -> None:
     }
     start = time.process_time()
     offsets = allocate(blocks, overlaps=overlaps)
-    # It takes a small part of that.
-    assert time.process_time() - start < 40
+    # It takes a small part of that; without limits of the search it would not end.
+    assert time.process_time() - start < PATIENCE_S
     assert pool_bytes(blocks, offsets) < 1.1 * lower_bound(blocks, overlaps)
     for a, b in itertools.combinations(range(len(blocks)), 2):
         if blocks[a].meets(blocks[b]):

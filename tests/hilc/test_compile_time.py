@@ -1,7 +1,8 @@
 """What a compilation works out, and how often: the work of a large network grows with its layers.
 
-Seconds depend on the machine, so most of these count; the budgets of docs/explanation/design.md are
-held in processor time, with a margin. ``ci/bench.py`` prints the seconds.
+Seconds depend on the machine, so most of these count. Some hold the budgets of
+docs/explanation/design.md with a wide margin, by the speed that the machine has at that time;
+``ci/bench.py`` prints the seconds.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ from hilc.memory.plan import Planner
 from hilc.ops import OPS
 from hilc.transforms import run_passes
 
-#: By how much a compilation may exceed its budget on the machine of the budgets.
-_MARGIN = 2
+#: By how much a compilation may exceed its budget on the machine of the budgets: much, since the
+#: yardstick is short, and other programs that come and pass slow a core and its caches.
+_MARGIN = 6
 #: Processor time of :func:`_work` on that machine.
 _WORK_S = 0.03
 #: Outputs of int8 but the least.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +24,7 @@ from hilc.memory.checker import execute_plan
 from hilc.memory.plan import (
     BufferRef,
     PlanError,
+    Planner,
     PoolSpec,
     Program,
     _extend_buffers,
@@ -132,9 +132,7 @@ def test_overlapping_outputs_are_where_they_may_just_be() -> None:
 )
 def test_benchmark_models_reach_the_optimum(model: str, tensors_bytes: int) -> None:
     graph = run_passes(load_model(models.model_path(model)))
-    began = time.process_time()
     program = plan(graph, HOST, io_in_pool=True)
-    assert time.process_time() - began < 2.0
     scratch = max(step.call.scratch_bytes for step in program.steps)
     assert program.workspace_bound_bytes <= program.workspace_bytes <= tensors_bytes + scratch
 
@@ -146,13 +144,20 @@ def test_benchmark_models_reach_the_optimum(model: str, tensors_bytes: int) -> N
         keep=[("ad", "cortex-m4"), ("kws", "cortex-m55")],
     ),
 )
-def test_a_program_of_little_memory_is_found_quickly(model: str, cpu: str) -> None:
+def test_a_program_of_little_memory_is_found_by_few_plans(
+    model: str, cpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of a thousand groups that may run row by row, on the core for which most are laid out."""
-    path = models.model_path(model)
-    began = time.process_time()
-    hilc.compile(path, cpu=cpu, optimize="ram", io_in_pool=True)
-    # Less than ten where nothing else runs.
-    assert time.process_time() - began < 40.0
+    planned: list[object] = []
+    plan_one = Planner.plan
+
+    def counted(self: Planner, choice):
+        planned.append(choice)
+        return plan_one(self, choice)
+
+    monkeypatch.setattr(Planner, "plan", counted)
+    hilc.compile(models.model_path(model), cpu=cpu, optimize="ram", io_in_pool=True)
+    assert 1 < len(planned) < 20
 
 
 # Inputs and outputs -----------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def ask(server: BoardServer, method: str, path: str, body: bytes | None = None) 
     request = urllib.request.Request(url, data=body, method=method)
     request.add_header("X-Hil-User", "ada")
     try:
-        with urllib.request.urlopen(request, timeout=20) as response:
+        with urllib.request.urlopen(request, timeout=120) as response:
             data = response.read()
             return response.status, json.loads(data)
     except urllib.error.HTTPError as error:
@@ -58,7 +58,7 @@ def test_pages_in_a_browser_are_refused(method: str, path: str, server: BoardSer
     headers = {"Origin": "http://rebound.example"}
     request = urllib.request.Request(url, b"\x7fELF", headers, method=method)
     with pytest.raises(urllib.error.HTTPError, match="403") as caught:
-        urllib.request.urlopen(request, timeout=20)
+        urllib.request.urlopen(request, timeout=120)
     with caught.value as error:
         assert "not pages in a browser" in json.load(error)["error"]["message"]
     assert server.status()["starts"] == 0

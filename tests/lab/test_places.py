@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import pytest
 from spoiled_models import PORTABLE, once_spoiled, spoiled_libraries
-from waiting import PATIENCE_S, bound
+from waiting import PATIENCE_S, until
 
 import hil
 from hil.board import load_board
@@ -129,7 +129,7 @@ def test_boards_of_a_kind_are_all_given(keeper: Keeper) -> None:
     with pytest.raises(DeviceError, match=r"became free in time; users: .*hil\.tester"):
         acquire(keeper, selector("board=mps2-an386"), 0.5)
     boards[0].release()
-    assert acquire(keeper, selector("board=mps2-an386"), 5).place == boards[0].place
+    assert acquire(keeper, selector("board=mps2-an386"), PATIENCE_S).place == boards[0].place
 
 
 def test_a_place_that_failed_is_avoided(keeper: Keeper) -> None:
@@ -147,14 +147,12 @@ def test_a_place_that_failed_is_avoided(keeper: Keeper) -> None:
         assert only.place == "mps2-an385-1"
 
 
-def test_a_killed_users_board_is_free_within_two_seconds(keeper: Keeper) -> None:
+def test_a_killed_users_board_is_free(keeper: Keeper) -> None:
+    """Its keeper gives it back: nobody waits for it, so no lease of it ends."""
     with holding("lab:mps2-an385-1") as (process, place):
         assert user_of(keeper, place)
-        begin = time.monotonic()
         process.send_signal(signal.SIGKILL)
-        while user_of(keeper, place):
-            assert time.monotonic() - begin < bound(2.0)
-            time.sleep(0.01)
+        until(lambda: not user_of(keeper, place), "the release")
 
 
 def test_a_cancelled_wait_leaves_no_reservation(keeper: Keeper) -> None:
@@ -180,7 +178,7 @@ def test_a_board_whose_users_machine_is_gone_is_given_to_who_waits(
     with holding("lab:mps2-an386-2") as (process, place):
         owner = user_of(keeper, place)
 
-        async def wait_for_it() -> float:
+        async def wait_for_it() -> None:
             async with coordinator.connect(lab.address, "here/somebody") as session:
                 # As long as the user lives, its board is not taken.
                 with pytest.raises(DeviceError, match="became free"):
@@ -189,12 +187,10 @@ def test_a_board_whose_users_machine_is_gone_is_given_to_who_waits(
                     if owner in (found.info["cmdline"] or ()):
                         found.kill()
                 process.kill()
-                begin = time.monotonic()
-                await session.acquire(selector(f"lab:{place}"), 20.0)
+                await session.acquire(selector(f"lab:{place}"), PATIENCE_S)
                 await session.release(place)
-                return time.monotonic() - begin
 
-        assert asyncio.run(wait_for_it()) < coordinator.LEASE_S + 3
+        asyncio.run(wait_for_it())
 
 
 def test_a_board_that_is_taken_away_is_told(lab: Served, keeper: Keeper) -> None:

@@ -5,20 +5,23 @@ What a runner does besides (checking out, installing Python, collecting artifact
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 import venv
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from environments import FROM_LOCK, programs
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
@@ -27,7 +30,8 @@ NIGHTLY = ROOT / "ci" / "nightly" / "nightly.yml"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS = {step.get("name", step.get("uses")): step for step in ACTION["runs"]["steps"]}
 _INPUT = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
-_SCHEMAS = "check-jsonschema==0.39.0"
+#: Inputs of the template that say what it installs.
+SOURCE = {"repository": str(ROOT), "revision": "0" * 40}
 
 
 def gitlab(**inputs: str) -> tuple[str, str]:
@@ -127,6 +131,7 @@ def test_what_differs_fails_the_step(tmp_path: Path, program: Path) -> None:
 @pytest.mark.full  # It changes rarely, and takes long.
 def test_the_template_runs_the_matrix(tmp_path: Path, program: Path) -> None:
     given = {"models": str(DIGITS), "boards": "native", "optimize": "ram size"}
+    given |= SOURCE
     job = yaml.safe_load(gitlab(**given, arguments="--samples 1")[1])["hil"]
     (script,) = job["script"]
     done = run(script, tmp_path, SH, job["variables"], program)
@@ -156,44 +161,146 @@ def test_the_nightly_workflow_calls_the_action() -> None:
         assert keep["with"]["path"] == call["with"]["output"]
 
 
-@pytest.mark.full
-def test_the_steps_install_and_run_in_a_fresh_environment(tmp_path: Path) -> None:
-    """As the runner does it, but for the index of packages: the dependencies are those of the
-    running environment.
+def fresh_environment(folder: Path) -> tuple[Path, dict[str, str]]:
+    """The programs of a new environment, where pip finds the dependencies of the running one
+    already installed, and the variables that keep it from an index of packages.
     """
-    venv.create(tmp_path / "env", with_pip=True, symlinks=True)
-    site = sysconfig.get_path("purelib", vars={"base": str(tmp_path / "env")})
+    venv.create(folder, with_pip=True, symlinks=True)
+    site = sysconfig.get_path("purelib", vars={"base": str(folder)})
     paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     Path(site, "dependencies.pth").write_text("\n".join(paths))
-    programs = tmp_path / "env" / "bin"
-    (programs / "ninja").symlink_to(Path(sysconfig.get_path("scripts")) / "ninja")
-    offline = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0"}
-    package = {"HIL_PACKAGE": f"{ROOT}[tflm,onnx]"}
-    done = run(STEPS["Install hil"]["run"], tmp_path, BASH, offline | package, programs)
+    (folder / "bin" / "ninja").symlink_to(Path(sysconfig.get_path("scripts")) / "ninja")
+    return folder / "bin", {"PIP_NO_INDEX": "1"}
+
+
+@pytest.mark.full
+def test_the_steps_install_and_run_in_a_fresh_environment(tmp_path: Path) -> None:
+    """As the runner does it, but for the index of packages: pip compares the versions of the lock
+    file with those that are there.
+    """
+    path, offline = fresh_environment(tmp_path / "env")
+    checkout = {"HIL_CHECKOUT": str(ROOT)}
+    done = run(STEPS["Install hil"]["run"], tmp_path, BASH, offline | checkout, path)
     assert done.returncode == 0, done.stderr
-    assert (programs / "hil").is_file()
+    assert (path / "hil").is_file()
     variables = action_environment("Run the matrix", models=str(DIGITS), boards="mps2-an386")
     cache = {"HIL_CACHE": str(tmp_path / "cache")}
-    done = run(STEPS["Run the matrix"]["run"], tmp_path, BASH, variables | cache, programs)
+    done = run(STEPS["Run the matrix"]["run"], tmp_path, BASH, variables | cache, path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "hil-results" / "junit.xml").is_file()
 
 
 @pytest.mark.full
+def test_the_template_installs_the_commit(tmp_path: Path) -> None:
+    """That of its input, out of a repository of this checkout's files."""
+    git = ["git", "-C", str(tmp_path / "repository"), "-c", "user.name=n", "-c", "user.email=e"]
+    ignored = shutil.ignore_patterns(".git", ".venv", "build", "__pycache__")
+    shutil.copytree(ROOT, tmp_path / "repository", ignore=ignored)
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *words], check=True, timeout=120)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    (tmp_path / "repository" / "hil" / "__init__.py").unlink()
+    subprocess.run([*git, "commit", "-q", "-a", "-m", "second"], check=True, timeout=120)
+    path, offline = fresh_environment(tmp_path / "env")
+    given = {"models": "models", "repository": str(tmp_path / "repository")}
+    job = yaml.safe_load(gitlab(**given, revision=head.stdout.strip())[1])["hil"]
+    script = job["before_script"][-1]
+    done = run(script, tmp_path, SH, job["variables"] | offline, path)
+    assert done.returncode == 0, done.stderr
+    done = run("hil --version", tmp_path, SH, {}, path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.full
 def test_the_schemas_accept_them(tmp_path: Path) -> None:
     """Those of GitHub's actions and workflows and of GitLab's pipelines."""
-    venv.create(tmp_path / "env", with_pip=True)
-    programs = tmp_path / "env" / "bin"
-    subprocess.run([programs / "pip", "-q", "install", _SCHEMAS], check=True, timeout=300)
     documents = [tmp_path / "head.yml", tmp_path / "job.yml"]
-    for path, text in zip(documents, gitlab(models="models"), strict=True):
+    for path, text in zip(documents, gitlab(models="models", **SOURCE), strict=True):
         path.write_text(text)
     for schema, files in (
         ("github-actions", [ROOT / "action.yml"]),
         ("github-workflows", [NIGHTLY]),
         ("gitlab-ci", documents),
     ):
-        checker = [str(programs / "check-jsonschema"), "--builtin-schema", f"vendor.{schema}"]
-        command = [*checker, *map(str, files)]
+        checker = [programs("schemas") / "check-jsonschema", "--builtin-schema", f"vendor.{schema}"]
+        command = list(map(str, [*checker, *files]))
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def sources(*suffixes: str) -> Iterator[tuple[str, str]]:
+    """The names and texts of this repository's files: documents, workflows, scripts."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        path = ROOT / name
+        if path.is_file() and (path.suffix in suffixes or path.name in suffixes):
+            yield name, path.read_text("utf-8")
+
+
+def test_every_action_is_named_by_its_commit() -> None:
+    """And by its version, in a comment; one version of each in all files."""
+    versions: dict[str, set[str]] = {}
+    for name, text in sources(".yml", ".yaml", ".md"):
+        for used in re.findall(r"^[#\s-]*uses: *(.*)$", text, re.MULTILINE):
+            if used == "./" or used.startswith("OWNER/REPOSITORY@COMMIT "):
+                continue
+            found = re.fullmatch(r"([\w./-]+)@([0-9a-f]{40} # v\d+\.\d+\.\d+)", used)
+            assert found, f"{name}: {used}"
+            versions.setdefault(found[1], set()).add(found[2])
+    assert {"actions/checkout", "actions/setup-python", "actions/upload-artifact"} == set(versions)
+    assert all(len(each) == 1 for each in versions.values()), versions
+
+
+#: Programs that install packages without hashes, and why they may.
+WITHOUT_HASHES = {
+    "ci/exports.py": "not run by CI; a package that the ecosystems' tools need has no wheel",
+    "examples/digits/train.py": "not run by CI; trains a model with TensorFlow",
+    "examples/networks/make.py": "not run by CI; trains a model with TensorFlow",
+}
+
+
+def is_safe(call: str) -> bool:
+    """Whether a call of pip takes files by their hashes, or none but this repository's."""
+    from_lock = ("--require-hashes", "--only-binary :all:", "-r ")
+    return all(word in call for word in from_lock) or all(
+        word in call for word in ("--no-index", "--no-deps", "--no-build-isolation")
+    )
+
+
+def test_every_installation_in_a_script_has_hashes() -> None:
+    """Those of CI's files and of the Makefile."""
+    calls = []
+    for name, text in sources(".yml", ".sh", "Makefile", "run"):
+        for line in re.sub(r"\\\n", " ", text).splitlines():
+            found = re.findall(r"(?:\bpip install|pip_install) (.*?)(?=&&|;|\|\||$)", line)
+            # But for the body of a shell function, whose calls are looked at.
+            calls += [(name, call) for call in found if '"$@"' not in call]
+    assert {name for name, _ in calls} == {
+        "action.yml",
+        "ci/setup.sh",
+        "templates/hil.yml",
+        "Makefile",
+    }
+    assert [call for call in calls if not is_safe(call[1])] == []
+
+
+def test_every_installation_in_a_program_has_hashes() -> None:
+    """A function that calls pip has its options from ci/environments.py, or installs no other
+    package.
+    """
+    unsafe = set()
+    for name, text in sources(".py"):
+        for node in ast.walk(ast.parse(text)) if "pip" in text else ():
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            source = ast.get_source_segment(text, node) or ""
+            if re.search(r"\bpip\b", source) and '"install"' in source:
+                call = re.sub(r'[",*]+', " ", source.replace("FROM_LOCK", " ".join(FROM_LOCK)))
+                unsafe |= set() if is_safe(re.sub(r" +", " ", call)) else {name}
+    assert unsafe == set(WITHOUT_HASHES)

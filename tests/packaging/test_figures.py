@@ -184,7 +184,7 @@ def test_results_stand_in_the_order_of_the_steps(tmp_path: Path) -> None:
 
     results = steps.Results(file, fresh=False)
     results.add("earlier", {"ok": True})
-    slow = steps.Step("slow", lambda: {"ok": quick_ended.wait(20)})
+    slow = steps.Step("slow", lambda: {"ok": quick_ended.wait(120)})
     named = [slow, steps.Step("quick", quick)]
     done = steps.run_steps(named, results, 2, "step")
     assert [result["ok"] for result in done.values()] == [True, True]

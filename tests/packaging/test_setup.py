@@ -25,13 +25,13 @@ case "$*" in
         mkdir -p .venv/bin && cp "$MACHINE/bin/python3" .venv/bin/python
         echo "${VERSION:-3.11}" >.venv/bin/version
         ;;
-    "-m pip install"*"-e "*)
+    "-m pip install"*"-r "*)
         outcome=$(head -n 1 "$MACHINE/pip")
         sed -i 1d "$MACHINE/pip"
         [ -z "$outcome" ] || { echo "$outcome" >&2; exit 1; }
         ;;
     "-m pip"*) ;;
-    "- "*) cat >/dev/null; echo "state $2 $(cksum <pyproject.toml)" ;;
+    "- "*) cat >/dev/null; echo "state $2 $(shift 2; cat "$@" | cksum)" ;;
     *) exit 1 ;;
 esac
 """
@@ -70,7 +70,9 @@ class Machine:
         self.folder = folder
         self.bin = folder / "bin"
         self.checkout = folder / "checkout"
-        (self.checkout / "ci").mkdir(parents=True)
+        (self.checkout / "ci" / "locks").mkdir(parents=True)
+        self.lock = self.checkout / "ci" / "locks" / "development.txt"
+        self.lock.touch()
         self.bin.mkdir()
         shutil.copy(ROOT / "ci" / "setup.sh", self.checkout / "ci")
         (self.checkout / "pyproject.toml").write_text("first\n")
@@ -138,12 +140,16 @@ def test_complete_machine_gets_an_environment_once(machine: Machine) -> None:
     assert machine.count("-m venv") == machine.count("-m pip") == 0
 
 
-def test_changed_project_is_installed_again_in_the_same_environment(machine: Machine) -> None:
+@pytest.mark.parametrize("name", ["pyproject.toml", "ci/locks/development.txt"])
+def test_changed_project_is_installed_again_in_the_same_environment(
+    machine: Machine, name: str
+) -> None:
     assert machine.setup().returncode == 0
-    (machine.checkout / "pyproject.toml").write_text("second\n")
+    (machine.checkout / name).write_text("second\n")
     assert machine.setup().returncode == 0
     assert machine.count("-m venv") == 0
-    assert machine.count("-m pip install -q --retries 5 --timeout 60 -e") == 1
+    assert machine.count("--require-hashes --only-binary :all: -r ci/locks/development.txt") == 1
+    assert machine.count("--no-index --no-deps --no-build-isolation -e .") == 1
 
 
 @pytest.mark.parametrize("damage", ["missing", "broken"])
@@ -255,8 +261,27 @@ def test_failure_that_no_retry_helps_starts_anew_once_and_shows_why(machine: Mac
     assert done.returncode == 1
     assert "No space left on device" in done.stderr
     assert "pip could not install" in done.stderr
-    assert machine.count("-m pip install -q --retries 5 --timeout 60 -e") == 2
+    assert machine.count("-m pip install") == machine.count("--require-hashes") == 2
     assert machine.setup().returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "attempts", "fact"),
+    [
+        ("THESE PACKAGES DO NOT MATCH THE HASHES", 2, "a package differs from its hash in"),
+        ("ERROR: No matching distribution found for numpy", 4, "has no package for Python 3.11"),
+    ],
+)
+def test_lock_that_does_not_fit_is_named(
+    machine: Machine, said: str, attempts: int, fact: str
+) -> None:
+    """No other version is taken in place of the locked one."""
+    (machine.folder / "pip").write_text(f"{said}\n" * 9)
+    done = machine.setup()
+    assert done.returncode == 1
+    assert fact in done.stderr
+    assert "ci/locks/development.txt" in done.stderr
+    assert machine.count("-m pip install") == machine.count("--require-hashes") == attempts
 
 
 @pytest.mark.parametrize("version", ["3.9", "2.7"])

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from environments import FROM_LOCK, lock_path
 from models import model_path
 
-from hilc.support.toml import tomllib
 from torture.campaign import Budget, Figures, Finding
 
 TITLE = "The same input, the same output"
@@ -205,7 +205,7 @@ def _python(version: str) -> Path | str:
         return "it is not installed"
     for command in (
         [installed, "-m", "venv", str(folder)],
-        [str(python), "-m", "pip", "-q", "install", *_needs()],
+        [str(python), "-m", "pip", "-q", "install", *FROM_LOCK, str(lock_path("action"))],
     ):
         done = _completed(command)
         if isinstance(done, str):
@@ -237,8 +237,3 @@ def _completed(command: Sequence[str]) -> None | str:
     if done.returncode == 0:
         return None
     return (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-
-
-def _needs() -> Iterator[str]:
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        yield from tomllib.load(file)["project"]["dependencies"]

@@ -26,6 +26,8 @@ not the project's, an error that no check foresaw, more than 5 s of processor ti
 memory for one file, a process that ends, and, by Python's audit hooks, a file read or written
 outside of the folder, a program, a connection, an unpickled object, executed code."""
 
+#: Processor time that a file may take.
+_FILE_S = 5.0
 _WORKER = Path(__file__).resolve().parents[1] / "hostile_worker.py"
 #: Files of each format in a run of hours, which is a million in all, and of minutes.
 _LONG = {"tflite": 400_000, "onnx": 250_000, "pt2": 200_000, "mlf": 150_000}
@@ -93,7 +95,7 @@ def _work(name: str, budget: Budget, runs: int, guided: bool, seed: int) -> Coun
     file = folder / "figures.json"
     file.unlink(missing_ok=True)
     command = [sys.executable, str(_WORKER), name, "--runs", str(runs), "--folder", str(folder),
-               "--seed", str(seed)]  # fmt: skip
+               "--seed", str(seed), "--file-seconds", str(_FILE_S)]  # fmt: skip
     command += ["--atheris"] * guided + ([] if budget.is_long else ["--seconds", str(_SHORT_S)])
     with tempfile.TemporaryFile("w+", errors="replace") as told:
         child = subprocess.Popen(command, stdout=told, stderr=told)

@@ -1,0 +1,40 @@
+"""Virtual environments of the tools that are no part of ``.venv``, by their lock files.
+
+A lock file ``ci/locks/NAME.txt`` has the version of every package and the hashes of its wheels, so
+that nothing else is installed, and no package's own build script runs. ``make lock`` writes them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCKS = ROOT / "ci" / "locks"
+#: Options of pip, beside the path of a lock file, that install what the lock names and no more.
+FROM_LOCK = ("--require-hashes", "--only-binary", ":all:", "-r")
+_LIMIT_S = 900
+
+
+def lock_path(name: str) -> Path:
+    """Return the path of the lock file ``name``."""
+    return LOCKS / f"{name}.txt"
+
+
+def programs(name: str) -> Path:
+    """Return the folder of the programs of the environment ``name`` in ``build/environments``.
+
+    It is made where it is missing or holds the packages of another lock file.
+
+    Raises:
+        subprocess.SubprocessError: if pip cannot install the packages.
+    """
+    folder = ROOT / "build" / "environments" / name
+    wanted, installed = lock_path(name).read_text("utf-8"), folder / "lock.txt"
+    if not installed.is_file() or installed.read_text("utf-8") != wanted:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q"]
+        subprocess.run([*pip, *FROM_LOCK, str(lock_path(name))], check=True, timeout=_LIMIT_S)
+        installed.write_text(wanted, "utf-8")
+    return folder / "bin"
