@@ -78,6 +78,8 @@ class Oracle:
     fallback: Fallback | None = None
     #: Resets the states of the reference.
     reset_state: Callable[[], None] = lambda: None
+    #: Whether other people's code, or a file, gives the values; not this compiler's interpreter.
+    independent: bool = True
 
 
 @dataclass(frozen=True)
