@@ -288,9 +288,7 @@ def _with_check(
     """Return the report with the comparison of the outputs of an inference that is not counted."""
     if oracle is None:
         return report
-    checked = compare(
-        model, [sample], oracle, board=report.board, repeated=repeated_by(model)
-    )
+    checked = compare(model, [sample], oracle, board=report.board, repeated=repeated_by(model))
     return replace(report, checked=checked)
 
 

@@ -147,8 +147,13 @@ def _require_allowed(module: Module, fallback: Fallback, allow: bool | None) -> 
     raise InputError(
         f"the reference {fallback.wanted} cannot run {module.name!r}: {fallback.missing}; "
         "this compiler's own interpreter in its place would not be independent",
-        "; ".join([*remedies, "or accept it: --allow-fallback, in Python allow_fallback=True, in "
-        "pytest --hil-allow-fallback"]),
+        "; ".join(
+            [
+                *remedies,
+                "or accept it: --allow-fallback, in Python allow_fallback=True, in "
+                "pytest --hil-allow-fallback",
+            ]
+        ),
     )
 
 

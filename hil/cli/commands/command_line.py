@@ -418,7 +418,9 @@ def _add_measuring_commands(commands: Any) -> None:
 
 
 #: How many samples ``verify`` takes without ``--samples``.
-_SAMPLES = "all of --inputs; else extremes, then random ones, 10 to 100, as many as fit in about 5 s"
+_SAMPLES = (
+    "all of --inputs; else extremes, then random ones, 10 to 100, as many as fit in about 5 s"
+)
 
 
 def _add_allow_fallback(parser: argparse._ActionsContainer) -> None:

@@ -47,9 +47,7 @@ def against_command(args: argparse.Namespace, console: Console) -> int:
             f"--against compares one model, and {len(modules)} are given", "compare them one by one"
         )
     ((library, module),) = modules
-    oracle = reference_of(
-        library, module, args.reference, allow_fallback=allowed_fallback(args)
-    )
+    oracle = reference_of(library, module, args.reference, allow_fallback=allowed_fallback(args))
     with closing(Link(url, baudrate=args.baud or _BAUD)) as link:
         report = verify_tapped(link, module, oracle, args.samples, checksums=args.checksums)
     report = replace(report, board=board)
