@@ -406,7 +406,7 @@ def hil_evaluate(request: pytest.FixtureRequest, hil_device: Device) -> Callable
     return evaluate
 
 
-def _fallback(config: pytest.Config) -> dict[str, bool]:
+def _fallback(config: pytest.Config) -> dict[str, Any]:
     """Return the option of comparisons that ``--hil-allow-fallback`` stands for."""
     return {"allow_fallback": bool(config.getoption("--hil-allow-fallback"))}
 
@@ -460,7 +460,7 @@ class _Use:
             pytest.fail(f"the device has {len(models)} models: name one of {', '.join(models)}")
         return self.device[next(iter(models)) if name is None else name]
 
-    def check(self, limits: Limits, options: dict[str, bool]) -> list[str]:
+    def check(self, limits: Limits, options: dict[str, Any]) -> list[str]:
         """Return the limits that the models break; measure those that the test did not."""
         import hil
 

@@ -55,8 +55,8 @@ def verify_tapped(
     checksums: bool = False,
     wait_s: float = WAIT_S,
 ) -> Report:
-    """Return the report of ``samples`` inferences that a firmware taps at ``link``; without a number
-    of as many as arrive in about five seconds, 10 to 100.
+    """Return the report of ``samples`` inferences that a firmware taps at ``link``; without a
+    number of as many as arrive in about five seconds, 10 to 100.
 
     ``module`` is the model, compiled for any core; ``oracle`` computes its tensors. With
     ``checksums`` the firmware is asked to send no bytes of layers but those of the first that

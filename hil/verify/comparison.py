@@ -215,10 +215,10 @@ class Report:
             return ()
         remarks = []
         if (rate := self.missed_fault_rate) is not None:
-            drawn = self.independent_samples
+            drawn, percent = self.independent_samples, math.ceil(1000 * rate) / 10
             few = f"; only {drawn} of the samples have inputs of their own"
             remarks.append(
-                f"a fault in {math.ceil(1000 * rate) / 10:g} % or more of such inferences would show "
+                f"a fault in {percent:g} % or more of such inferences would show "
                 f"({100 * CONFIDENCE:.0f} % confidence)"
                 + (few if self.samples - drawn > MOST_EXTREMES else "")
             )

@@ -44,7 +44,7 @@ from hil.verify.samples import (
     random_sample,
     samples_of,
 )
-from hilc.artifact.library import Module, TensorInfo
+from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.support.arguments import typed
 from hilc.support.suggest import listed
 
@@ -236,11 +236,11 @@ def bench(
         if module is not None:
             _require_no_others(board=board, name=name, example=example, **options)
             given = first_sample(sample, module.inputs, quantize=quantize)
-            given = given or random_sample(module.inputs, seed, 0)
-            running = stack.enter_context(prepared(model[module.name], None, {}))
-            oracle = _checking(running, check, source, allow_fallback)
+            library = None if check is False else _library_of(model, module)
+            oracle = _checking(library, module, check, source, allow_fallback)
             report = measure(model, module, sample=given, **how)
-            report = _with_check(report, model[module.name], given, oracle)
+            compared = given or random_sample(module.inputs, seed, 0)
+            report = _with_check(report, model, module, compared, oracle)
             return _with_cycles(report, model, module, given, seed) if cycles else report
         job = stack.enter_context(
             prepared(
@@ -254,7 +254,7 @@ def bench(
         )
         given = first_sample(sample, job.inputs, quantize=quantize)
         given = given or random_sample(job.inputs, seed, 0)
-        oracle = _checking(job, check, source, allow_fallback)
+        oracle = _checking(job.library, job.module, check, source, allow_fallback)
         opened = stack.enter_context(job.opened())
         if not isinstance(opened, Model):
             raise InputError(
@@ -262,15 +262,23 @@ def bench(
             )
         run = partial(measure, opened.device, opened.module, sample=given, **how)
         report = opened.device.repeated(run)
-        report = _with_check(report, opened, given, oracle)
+        report = _with_check(report, opened.device, opened.module, given, oracle)
         if cycles:
             workspace = options.get("workspace", "own")
             report = _with_cycles(report, opened.device, opened.module, given, seed, workspace)
         return replace(report, provenance=_made_from(job, opened, [given], call))
 
 
+def _library_of(device: Device, module: Module) -> ModelLibrary | None:
+    return next((library for library in device.libraries if module in library.modules), None)
+
+
 def _checking(
-    job: Prepared, check: bool | Oracle, source: str | Path | None, allow_fallback: bool | None
+    library: ModelLibrary | None,
+    module: Module | None,
+    check: bool | Oracle,
+    source: str | Path | None,
+    allow_fallback: bool | None,
 ) -> Oracle | None:
     """Return the reference of the outputs of a measurement; None if they are not compared."""
     if isinstance(check, Oracle):
@@ -279,17 +287,23 @@ def _checking(
         if source is not None:
             raise InputError("source is given, and the outputs are not compared", "drop source")
         return None
-    return _oracle(job, None, None, (), source, allow_fallback)
+    if library is None or module is None:
+        raise InputError(
+            "the library of the model is not known here, so its outputs cannot be compared",
+            "give check=hil.oracle.reference_of(library, module), or check=False",
+        )
+    return reference_of(library, module, source=source, allow_fallback=allow_fallback)
 
 
 def _with_check(
-    report: BenchReport, model: Model, sample: Sample, oracle: Oracle | None
+    report: BenchReport, device: Device, module: Module, sample: Sample, oracle: Oracle | None
 ) -> BenchReport:
     """Return the report with the comparison of the outputs of an inference that is not counted."""
     if oracle is None:
         return report
-    checked = compare(model, [sample], oracle, board=report.board, repeated=repeated_by(model))
-    return replace(report, checked=checked)
+    model = device[module.name]
+    how: dict[str, Any] = {"board": report.board, "repeated": device.repeated}
+    return replace(report, checked=compare(model, [sample], oracle, **how))
 
 
 def _require_no_others(**given: Any) -> None:
@@ -356,9 +370,10 @@ def evaluate(
     """Run a labelled data set on a board; return its metrics there beside the reference's.
 
     ``model``, ``board``, ``name``, ``example``, ``reference``, ``source``, ``allow_fallback`` and
-    ``options`` are those of :func:`hil.verify`. ``data`` is an NPZ or CSV file, a folder with a subfolder for each class,
-    or an array or arrays by the inputs' names with the samples along their first axis; ``labels``
-    are the labels of arrays, or say where a file has them (:func:`hil.verify.datasets.load_data`).
+    ``options`` are those of :func:`hil.verify`. ``data`` is an NPZ or CSV file, a folder with a
+    subfolder for each class, or an array or arrays by the inputs' names with the samples along
+    their first axis; ``labels`` are the labels of arrays, or say where a file has them
+    (:func:`hil.verify.datasets.load_data`).
     ``samples`` of them are drawn at random from ``seed``; all without it.
 
     ``metric`` is one or several of ``accuracy``, ``topK``, ``auc``, ``f1``, ``mae``, ``rmse``, over

@@ -94,8 +94,8 @@ def reference_of(
     is the file. Without a name it is the one that the model was compiled to compute as, ``tflm``
     unless another was asked for. Where that cannot run here, or not this model, it is
     ``litert-ref``, if it computes the same, or ``hilc``: then the oracle has the reason, and a
-    :class:`FallbackWarning` is given. A fallback to ``hilc``, this compiler's own interpreter, is an
-    :class:`~hil.errors.InputError` in CI (the variable ``CI`` is set), in pytest, and with
+    :class:`FallbackWarning` is given. A fallback to ``hilc``, this compiler's own interpreter, is
+    an :class:`~hil.errors.InputError` in CI (the variable ``CI`` is set), in pytest, and with
     ``allow_fallback=False``; ``allow_fallback=True`` permits it everywhere. A named reference that
     defines an operator of the model otherwise than the code is refused.
     """

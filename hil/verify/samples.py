@@ -100,8 +100,8 @@ class StandardSamples(Sequence[Sample]):
     """The samples of a verification for which none are given: extremes, then random ones.
 
     Every quantized input is at its lowest value, at its highest, then at zero; floats are only at
-    zero. The random samples are those of :func:`random_sample`, from its first on. How many are used is
-    decided by :class:`TimeBoxed`.
+    zero. The random samples are those of :func:`random_sample`, from its first on.
+    :class:`TimeBoxed` decides how many are used.
     """
 
     @typed
@@ -223,9 +223,9 @@ def samples_of(
 ) -> Iterable[Sample]:
     """Return samples for a model's inputs from what the caller has.
 
-    None are the standard samples, as many as fit in the time. Else that is a number of random samples, an NPZ file, arrays by name with the samples along their
-    first axis, an array for the only input, or samples one by one. With ``quantize`` floats become
-    the inputs' integers.
+    None stands for the standard samples, as many as fit in the time. Other values are a number of
+    random samples, an NPZ file, arrays by name with the samples along their first axis, an array
+    for the only input, or samples one by one. With ``quantize`` floats become the inputs' integers.
     """
     if given is None:
         return TimeBoxed(StandardSamples(tensors, seed))

@@ -281,6 +281,21 @@ def _unavailable(
     )
 
 
+def _start_tflm() -> None:
+    _tflm_version()
+    tflm.start()
+
+
+def _start_litert_ref() -> None:
+    package, _ = _litert_ref_package()
+    tflite_runtime.start(package)
+
+
+def _start_litert() -> None:
+    _litert_version()
+    tflite_runtime.start("ai-edge-litert")
+
+
 # By name -----------------------------------------------------------------------------------------
 
 
@@ -296,19 +311,19 @@ class _Row:
 _REFERENCES: Mapping[str, _Row] = {
     "tflm": _Row(
         lambda graph, model: _Tflm(_tflm_version(), graph, model),
-        lambda: (_tflm_version(), tflm.start()),
+        _start_tflm,
         Numerics.TFLM,
     ),
     "litert-ref": _Row(
         lambda graph, model: TfliteRuntime("litert-ref", *_litert_ref_package(), graph, model),
-        lambda: tflite_runtime.start(_litert_ref_package()[0]),
+        _start_litert_ref,
         Numerics.LITERT,
     ),
     "litert": _Row(
         lambda graph, model: TfliteRuntime(
             "litert", "ai-edge-litert", _litert_version(), graph, model
         ),
-        lambda: (_litert_version(), tflite_runtime.start("ai-edge-litert")),
+        _start_litert,
         Numerics.LITERT,
     ),
     "onnx": _Row(OnnxReference, require_package, Numerics.ONNX),

@@ -204,8 +204,8 @@ def evaluation_text(report: Evaluation) -> str:
     else:
         lines.append(f"every output is that of {report.reference}")
     if report.uncompared_outputs:
-        names = ", ".join(map(shown_name, report.uncompared_outputs))
-        lines.append(f"only the first output is evaluated and compared, not {names}")
+        others = ", ".join(map(shown_name, report.uncompared_outputs))
+        lines.append(f"only the first output is evaluated and compared, not {others}")
     if report.confusion is not None and len(report.confusion) <= _SHOWN_CLASSES:
         names = [shown_name(name) for name in report.class_names]
         rows = [[name, *row] for name, row in zip(names, report.confusion.tolist(), strict=True)]

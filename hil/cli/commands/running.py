@@ -200,7 +200,8 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
 def take_model(args: argparse.Namespace) -> str | None:
     """Return the model file in ``--source``, and leave the code files in the argument."""
     if "model_source" in args:
-        return args.model_source  # another command took it from the same arguments
+        taken: str | None = args.model_source  # a command before took it from these arguments
+        return taken
     words: list[str] = args.source
     code = [w for w in words if Path(w).suffix in CODE_SUFFIXES or Path(w).is_dir()]
     models = [word for word in words if word not in code]
@@ -209,8 +210,9 @@ def take_model(args: argparse.Namespace) -> str | None:
             f"--source names {len(models)} models: {', '.join(models)}",
             "name the library's model only",
         )
-    args.source, args.model_source = code, models[0] if models else None
-    return args.model_source
+    model = models[0] if models else None
+    args.source, args.model_source = code, model
+    return model
 
 
 def _samples(args: argparse.Namespace, module: Module) -> Sequence[Sample]:
