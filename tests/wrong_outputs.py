@@ -28,6 +28,4 @@ def with_flipped_weight(cpu: str, model: Path = DIGITS) -> ModelLibrary:
     )
     options = {"name": model.stem, "cpu": cpu, "pools": "external", "io_in_pool": True}
     library = hilc.compile(wrong, **options)
-    return replace(
-        library, files={**library.files, f"src/{model.stem}.tflite": model.read_bytes()}
-    )
+    return replace(library, files={**library.files, f"src/{model.stem}.tflite": model.read_bytes()})

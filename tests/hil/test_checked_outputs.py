@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_gate_fails_for_a_flipped_bit(
 def test_gate_of_stored_results(
     archives: Archives, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An unchecked result, also of an older version, is no right one; a wrong one is no baseline."""
+    """An unchecked result, also of an older version, is refused; so is a wrong baseline."""
     files = {
         "right": bench(archives.right, capsys=capsys),
         "wrong": bench(archives.wrong, capsys=capsys, code=1),
@@ -203,6 +204,24 @@ def test_tune_records_no_wrong_kernel(
     assert not log.exists()
     assert main([*tune, "--no-check", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["checked"] is False
+
+
+def test_mlperf_measures_no_wrong_firmware(
+    archives: Archives, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--board", BOARD, "--benchmark", "ic01", "--windows", "1", "--iterations", "1"]
+    out = tmp_path / "submission"
+    assert main(["mlperf", archives.wrong, *words, "-o", str(out)]) == 1
+    assert re.search(
+        r"digits on \S+ differs from tflm for random 0, 0: result \d of 10 is",
+        (capsys.readouterr().err),
+    )
+    assert not (out / "results").exists()
+    assert main(["mlperf", archives.right, *words, "--json"]) == 0
+    checked = json.loads(capsys.readouterr().out)["checked"]
+    assert (checked["match"], checked["samples"], checked["reference"]) == (True, 1, "tflm")
+    assert main(["mlperf", archives.wrong, *words, "--no-check", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["checked"] is None
 
 
 def test_a_page_of_wrong_outputs(archives: Archives, capsys: pytest.CaptureFixture[str]) -> None:

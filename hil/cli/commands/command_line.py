@@ -793,9 +793,10 @@ def _add_mlperf(commands: Any) -> None:
         metavar="N",
         help="inferences before each window (default: 1)",
     )
+    _add_check(mlperf)
     _add_mlperf_options(mlperf, "--benchmark", "auto")
     _add_data_options(mlperf)
-    _add_device_options(mlperf)
+    _add_device_options(mlperf, source=_LIBRARY_MODEL)
 
 
 def _add_device_options(
