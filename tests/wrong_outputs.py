@@ -26,6 +26,5 @@ def with_flipped_weight(cpu: str, model: Path = DIGITS) -> ModelLibrary:
     wrong = replace(
         graph, tensors={**graph.tensors, name: replace(graph.tensors[name], data=weights)}
     )
-    options = {"name": model.stem, "cpu": cpu, "pools": "external", "io_in_pool": True}
-    library = hilc.compile(wrong, **options)
+    library = hilc.compile(wrong, name=model.stem, cpu=cpu, pools="external", io_in_pool=True)
     return replace(library, files={**library.files, f"src/{model.stem}.tflite": model.read_bytes()})

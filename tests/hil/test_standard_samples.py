@@ -189,7 +189,8 @@ def test_nothing_is_no_match() -> None:
     def none() -> Iterator[Mapping[str, Array]]:
         yield from ()
 
-    for given in ([], none()):
+    empty: tuple[Any, ...] = ([], none())
+    for given in empty:
         with pytest.raises(InputError, match="there is no sample, so nothing was compared"):
             hil.verify(Copy(), given, EQUAL)
     model = Copy()
