@@ -563,6 +563,8 @@ def _sections_table(sizes: Sizes) -> str:
 
 def _layers_line(layers: tuple[LayerReport, ...]) -> str:
     compared = [layer for layer in layers if layer.outputs]
+    if not compared:
+        return f"no layer compared; {len(layers)} exist in the compiled model only"
     matching = sum(layer.match for layer in compared)
     line = f"{matching} of {counted(len(compared), 'layer')} match"
     rest = len(layers) - len(compared)
