@@ -77,7 +77,7 @@ def measured(model: str, goal: str, board_name: str, results: Results) -> Result
     if (known := results.known(key)) is not None:
         return known
     with hil.open(board, library) as device:
-        report = bench(device, library.modules[0], runs=2)
+        report = bench(device, library.modules[0], runs=2).check()
     return {
         "ok": len(set(report.counts)) == 1,
         "key": key,

@@ -581,7 +581,8 @@ def pytest_options() -> str:
     for call in _calls("addoption"):
         flag = ast.literal_eval(call.args[0])
         words = {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg in _SHOWN}
-        rows.append([f"`{flag} {words['metavar']}`", _escaped(words["help"])])
+        shown = f"{flag} {words['metavar']}" if "metavar" in words else flag
+        rows.append([f"`{shown}`", _escaped(words["help"])])
     return table(["option", "meaning"], rows)
 
 

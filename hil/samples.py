@@ -6,6 +6,14 @@ What of :mod:`hil.verify.samples` and :mod:`hil.verify.datasets` is for users; t
 from __future__ import annotations
 
 from hil.verify.datasets import DataSet, Scaling, load_data
-from hil.verify.samples import ArraySamples, RandomSamples, load_samples
+from hil.verify.samples import ArraySamples, RandomSamples, StandardSamples, load_samples
 
-__all__ = ["ArraySamples", "DataSet", "RandomSamples", "Scaling", "load_data", "load_samples"]
+__all__ = [
+    "ArraySamples",
+    "DataSet",
+    "RandomSamples",
+    "Scaling",
+    "StandardSamples",
+    "load_data",
+    "load_samples",
+]

@@ -28,6 +28,9 @@ _BLOCK = re.compile(r"(?:^<!-- (.*?) -->\n+)?^```(\w*)\n(.*?)^```$", re.MULTILIN
 _MARKS = re.compile(r"not run: .+|only parsed: .+|until Ctrl-C|[a-z]+:(begin|end)")
 _MASKS = (
     (re.compile(r"\d+(\.\d+)? s\b"), "# s"),
+    # As many samples as fit in a time.
+    (re.compile(r"over \d+ samples in"), "over # samples in"),
+    (re.compile(r"a fault in [\d.]+ %"), "a fault in # %"),
     (re.compile(r"0x[0-9a-f]+"), "0x#"),
     (re.compile(r"(\.[ch]):\d+"), r"\1:#"),
 )

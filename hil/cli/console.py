@@ -139,7 +139,7 @@ class Console:
         with suppress(OSError):
             print(shortened(visible(text)), file=sys.stderr, flush=True)
 
-    def progress(self, items: Sequence[T], what: str) -> Iterable[T]:
+    def progress(self, items: Iterable[T], what: str) -> Iterable[T]:
         """Return the items, with a progress bar when stderr is a terminal."""
         if not self._shows_progress():
             return items

@@ -50,10 +50,20 @@ def verdict(outcome: Outcome) -> str:
         return f"error: {outcome.error.kind}"
     if outcome.skipped:
         return "skipped"
-    reports = [report for report in outcome.reports if isinstance(report, Report)]
-    if reports:
-        return "match" if all(report.match for report in reports) else "DIFFER"
+    compared = [found for report in outcome.reports if (found := _compared(report)) is not None]
+    if compared:
+        return "match" if all(report.match for report in compared) else "DIFFER"
     return "DIFFER" if outcome.exit_code == 1 else "done"
+
+
+def _compared(report: Report | BenchReport | Firmware) -> Report | None:
+    """Return the comparison with a reference; None where nothing was compared."""
+    match report:
+        case Report():
+            return report
+        case BenchReport():
+            return report.checked
+    return None
 
 
 def _rows(outcomes: Sequence[Outcome]) -> Iterator[list[Any]]:
@@ -64,8 +74,9 @@ def _rows(outcomes: Sequence[Outcome]) -> Iterator[list[Any]]:
         for report in outcome.reports:
             costs = _costs(report)
             result = verdict(outcome)
-            if isinstance(report, Report):
-                result = "match" if report.match else "DIFFER"
+            if (compared := _compared(report)) is not None:
+                result = "match" if compared.match else "DIFFER"
+                result += "" if compared.independent else " (not independent)"
             counter = next((c for c in ("instructions", "cycles", "nanoseconds") if c in costs), "")
             yield [
                 _model(report),
@@ -172,12 +183,14 @@ def _cases(outcome: Outcome) -> Iterator[ElementTree.Element]:
     for report in outcome.reports:
         goal = f" ({outcome.goal})" if outcome.goal else ""
         properties = {f"hil_{name}": str(value) for name, value in _costs(report).items()}
-        if isinstance(report, Report):
-            properties["hil_reference"] = report.reference
-            properties["hil_match"] = str(report.match).lower()
+        if (compared := _compared(report)) is not None:
+            properties["hil_reference"] = compared.reference
+            properties["hil_independent"] = str(compared.independent).lower()
+            properties["hil_match"] = str(compared.match).lower()
+            properties["hil_samples"] = str(compared.samples)
         case = _case(outcome, f"{_model(report)} on {outcome.board}{goal}", properties)
-        if isinstance(report, Report) and not report.match:
-            text = verify_text(report)
+        if compared is not None and not compared.match:
+            text = verify_text(compared)
             element = ElementTree.SubElement(
                 case, "failure", type="numeric", message=_xml(text.splitlines()[0])
             )

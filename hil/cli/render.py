@@ -50,10 +50,11 @@ def verify_text(
     report: Report, verdict_text: Callable[[str, bool], str] = lambda text, good: text
 ) -> str:
     """Return the verdict, each output, and the first layer that differs."""
-    verdict = verdict_text("match" if report.match else "DIFFER", report.match)
+    verdict = verdict_text(report.verdict, report.match)
     lines = [
         f"{report.model} on {report.board}: {verdict} over {counted(report.samples, 'sample')} "
         f"in {report.seconds:.1f} s",
+        *map(shown_text, report.remarks),
         f"reference {report.reference_description}",
         table(
             [_tensor_row(output) for output in report.outputs],
@@ -143,8 +144,11 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
     if ``limit``.
     """
     note = COUNTER_NOTES[report.counter]
-    lines = [f"{report.model} on {report.board}: {report.per_inference:,} {note}, per inference"]
-    about = [_runs_line(report), _latency_line(report)]
+    wrong = "" if report.is_correct else "; outputs DIFFER"
+    lines = [
+        f"{report.model} on {report.board}: {report.per_inference:,} {note}, per inference{wrong}"
+    ]
+    about = [_runs_line(report), _latency_line(report), f"outputs: {report.checked_text}"]
     about += [_energy_line(report.energy)] if report.energy is not None else []
     lines.append("\n".join(about))
     lines += folded_lines(report.folded, report.macs)
@@ -559,6 +563,8 @@ def _sections_table(sizes: Sizes) -> str:
 
 def _layers_line(layers: tuple[LayerReport, ...]) -> str:
     compared = [layer for layer in layers if layer.outputs]
+    if not compared:
+        return f"no layer compared; {len(layers)} exist in the compiled model only"
     matching = sum(layer.match for layer in compared)
     line = f"{matching} of {counted(len(compared), 'layer')} match"
     rest = len(layers) - len(compared)

@@ -180,4 +180,5 @@ def _about(measurement: Measurement) -> dict[str, Any]:
         "model": measurement.model,
         "board": measurement.board,
         "model_sha256": measurement.model_sha256,
+        "checked": measurement.checked.to_json() if measurement.checked else None,
     }

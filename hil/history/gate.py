@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from hil.errors import InputError
 from hil.history.comparison import Change, Comparison, compare
-from hil.history.measurement import FIGURES, Measurement
+from hil.history.measurement import FIGURES, Checked, Measurement
 
 _PERCENT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*%")
 
@@ -68,14 +68,25 @@ class Verdict:
     excesses: tuple[Excess, ...]
 
     @property
+    def checked(self) -> Checked | None:
+        """The comparison of the measured firmware's outputs; None if it was waived."""
+        return self.comparison.after.checked
+
+    @property
+    def is_correct(self) -> bool:
+        """Whether no compared output differs from the reference."""
+        return self.checked is None or self.checked.match
+
+    @property
     def passed(self) -> bool:
-        return not self.excesses
+        return self.is_correct and not self.excesses
 
     def to_json(self) -> dict[str, Any]:
         return {
             "model": self.comparison.after.model,
             "board": self.comparison.after.board,
             "passed": self.passed,
+            "checked": self.checked.to_json() if self.checked else None,
             "excesses": [excess.to_json() for excess in self.excesses],
             "comparison": self.comparison.to_json(),
         }
@@ -87,13 +98,27 @@ def gate(
     limits: Mapping[str, Limit],
     *,
     allow_other_model: bool = False,
+    check: bool = True,
+    allow_fallback: bool = False,
 ) -> Verdict:
     """Return what of ``current`` is beyond ``limits``, by their names: ``slower``, ``energy`` and
-    those of :data:`~hil.history.measurement.FIGURES`.
+    those of :data:`~hil.history.measurement.FIGURES`, and whether its outputs were right.
 
     Raise :class:`~hil.errors.InputError` if the two cannot be compared: another model, board, unit
-    or other inputs, or a limited figure that one of them lacks.
+    or other inputs, or a limited figure that one of them lacks; with ``check`` also if the outputs
+    of ``current`` were not compared with a reference, and without ``allow_fallback`` if only with
+    this compiler's own interpreter in place of one.
     """
+    if check:
+        _require_checked(current, allow_fallback)
+        if baseline.checked is not None and not baseline.checked.match:
+            raise InputError(
+                f"the baseline {baseline.source} is of firmware whose outputs differed from "
+                f"{baseline.checked.reference}",
+                "give a baseline whose outputs are right, or add --no-check",
+            )
+    else:
+        current = replace(current, checked=None)
     _check_same(baseline, current, allow_other_model)
     comparison = compare(baseline, current)
     changes = {"slower": comparison.count} | {
@@ -133,8 +158,12 @@ def gates(
     limits: Mapping[str, Limit],
     *,
     allow_other_model: bool = False,
+    check: bool = True,
+    allow_fallback: bool = False,
 ) -> list[Verdict]:
-    """Return the verdict on each of ``current`` beside the baseline of its model and board."""
+    """Return the verdict on each of ``current`` beside the baseline of its model and board, as
+    :func:`gate` does.
+    """
     known = {(m.model, m.board): m for m in baselines}
     verdicts = []
     for measurement in current:
@@ -152,8 +181,34 @@ def gates(
                 "give an older baseline, or the model to measure it now: "
                 "hil gate MODEL --board B --baseline F",
             )
-        verdicts.append(gate(baseline, measurement, limits, allow_other_model=allow_other_model))
+        verdicts.append(
+            gate(
+                baseline,
+                measurement,
+                limits,
+                allow_other_model=allow_other_model,
+                check=check,
+                allow_fallback=allow_fallback,
+            )
+        )
     return verdicts
+
+
+def _require_checked(current: Measurement, allow_fallback: bool) -> None:
+    """Raise for a measurement of a firmware whose outputs may be anything."""
+    checked = current.checked
+    if checked is None:
+        raise InputError(
+            f"{current.source} does not say whether the outputs of {current.title} are right: it "
+            "was measured without a comparison",
+            "measure it anew, or add --no-check to hold only its costs to limits",
+        )
+    if checked.is_fallback and not allow_fallback:
+        raise InputError(
+            f"{current.source}: the outputs of {current.title} were compared only with this "
+            "compiler's own interpreter, which is not independent",
+            "measure it where the reference runs (hil doctor), or add --allow-fallback",
+        )
 
 
 def _check_same(baseline: Measurement, current: Measurement, allow_other_model: bool) -> None:

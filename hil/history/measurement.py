@@ -6,7 +6,7 @@ A file may have been written by an older version, or by hand: each value is chec
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hil.errors import InputError
@@ -55,6 +55,22 @@ class MeasuredLayer:
 
 
 @dataclass(frozen=True)
+class Checked:
+    """The comparison of the measured firmware's outputs with a reference."""
+
+    samples: int
+    reference: str
+    match: bool
+    #: Whether this compiler's own interpreter replaced the reference, since that could not run.
+    is_fallback: bool = False
+    #: Whether other people's code computed the reference.
+    independent: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class Measurement:
     """A measurement of one model on one board."""
 
@@ -72,6 +88,8 @@ class Measurement:
     inputs_sha256: str | None = None
     #: Energy of an inference in microjoules; None where it was not measured.
     energy_uj: float | None = None
+    #: None where the outputs were not compared, and in older files.
+    checked: Checked | None = None
 
     @property
     def title(self) -> str:
@@ -118,6 +136,20 @@ def _measurement(data: Any, source: str) -> Measurement:
         model_sha256=_optional(model, "sha256", str, source),
         inputs_sha256=_optional(inputs, "sha256", str, source),
         energy_uj=_optional(energy, "per_inference_uj", float, source),
+        checked=_checked(_optional(data, "checked", dict, source), source),
+    )
+
+
+def _checked(data: Mapping[str, Any] | None, source: str) -> Checked | None:
+    if data is None:
+        return None
+    independent = _value(data, "independent", bool, source)
+    return Checked(
+        _value(data, "samples", int, source),
+        _value(data, "reference", str, source),
+        _value(data, "match", bool, source),
+        _optional(data, "reference_fallback", dict, source) is not None and not independent,
+        independent,
     )
 
 
@@ -150,10 +182,16 @@ def _value(data: Mapping[str, Any], key: str, kind: type, source: str) -> Any:
     value = data[key]
     # A bool is an int in Python, and a whole number may stand for a float in JSON.
     kinds = (int, float) if kind is float else (kind,)
-    is_kind = isinstance(value, kinds) and not isinstance(value, bool)
+    is_kind = isinstance(value, kinds) and isinstance(value, bool) == (kind is bool)
     # JSON's whole numbers have no limit, and Python reads NaN and infinities from it.
     if not is_kind or (kind in (int, float) and not 0 <= value < _MOST):
-        names = {int: "a whole number", str: "a text", list: "a list", dict: "an object"}
+        names = {
+            bool: "true or false",
+            int: "a whole number",
+            str: "a text",
+            list: "a list",
+            dict: "an object",
+        }
         wanted = names.get(kind, "a number")
         raise InputError(f"{source}: {key} is {value!r:.60}, not {wanted}", _REMEDY)
     return value

@@ -145,6 +145,14 @@ class Fidelity:
 
 
 @dataclass(frozen=True)
+class MissedFaults:
+    """Share of inferences in which a fault would have shown with this confidence."""
+
+    rate: float | None
+    confidence: float
+
+
+@dataclass(frozen=True)
 class Verified:
     """Result of ``hil verify``."""
 
@@ -160,6 +168,11 @@ class Verified:
     diagnosis: Diagnosis | None = None
     metrics: tuple[Fidelity, ...] = ()
     provenance: Provenance | None = None
+    #: Whether other people's code computed the reference, not this compiler's interpreter.
+    independent: bool = True
+    missed_fault_rate: MissedFaults | None = None
+    #: Share of the largest magnitude of a tensor within which its floats are equal.
+    float_tolerance: float | None = None
 
     def contradictions(self) -> Iterator[str]:
         """Yield what cannot all be true."""
@@ -230,6 +243,16 @@ class Energy:
 
 
 @dataclass(frozen=True)
+class Checked:
+    """Comparison of the outputs of a measured firmware with a reference."""
+
+    samples: int
+    reference: str
+    match: bool
+    independent: bool = True
+
+
+@dataclass(frozen=True)
 class Benched:
     """Result of ``hil bench``."""
 
@@ -256,6 +279,8 @@ class Benched:
     estimate: Estimate | None = None
     energy: Energy | None = None
     provenance: Provenance | None = None
+    #: None where the outputs were not compared.
+    checked: Checked | None = None
 
 
 @dataclass(frozen=True)
@@ -303,6 +328,7 @@ class Evaluated:
     transport: str = ""
     seconds: float | None = None
     provenance: Provenance | None = None
+    independent: bool = True
 
     def contradictions(self) -> Iterator[str]:
         """Yield what cannot all be true."""
@@ -422,11 +448,25 @@ class Result:
             return "skipped"
         if self.verified is not None and not self.verified.match:
             return "differ"
+        if self.benched is not None and self.benched.checked and not self.benched.checked.match:
+            return "differ"
         if self.evaluated is not None and not self.evaluated.met:
             return "missed"
         if self.evaluated is not None and self.evaluated.mismatches:
             return "differ"
-        return "match" if self.verified or self.evaluated else "measured"
+        return "match" if self.comparisons else "measured"
+
+    @property
+    def comparisons(self) -> tuple[Verified | Checked | Evaluated, ...]:
+        """The comparisons with a reference."""
+        checked = self.benched.checked if self.benched is not None else None
+        found = (self.verified, checked, self.evaluated)
+        return tuple(part for part in found if part is not None)
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether other people's code computed a reference that it was compared with."""
+        return any(part.independent for part in self.comparisons)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from hil.page.results import (
@@ -36,6 +37,8 @@ _STATUSES: Mapping[Status, tuple[str, str]] = {
     "skipped": ("\N{BULLET}", "skipped"),
     "match": ("\N{CHECK MARK}", "equal"),
 }
+#: What a page says of a reference that no other people's code computes.
+_NOT_INDEPENDENT = "this compiler's own interpreter, not independent"
 _COUNTERS = {
     "instructions": "Instructions are counted by an emulator; they are not cycles.",
     "cycles": "Cycles are counted by the board.",
@@ -216,7 +219,7 @@ class PageView:
         counts = Counter(view.status for view in views)
         self.status: Status = next(status for status in _STATUSES if counts[status])
         self.mark = _STATUSES[self.status][0]
-        self.verdict = _verdict(counts, len(views))
+        self.verdict = _verdict(counts, len(views)) + _weak_references(results)
         units = dict.fromkeys(v.counter for v in views if v.counter)
         self.counters = " ".join(_COUNTERS.get(unit, "") for unit in units)
         self.told = f"{_plural(len(names), 'model')}, {_plural(len(boards), 'board')}."
@@ -244,6 +247,15 @@ def _verdict(counts: Mapping[Status, int], total: int) -> str:
         if counts[status]:  # type: ignore[index]
             parts.append(f"{counts[status]} {told}")  # type: ignore[index]
     return f"Of {_plural(total, 'result')}, {', '.join(parts)}"
+
+
+def _weak_references(results: Sequence[Result]) -> str:
+    """Return how many results were compared only with what this compiler computes itself."""
+    weak = sum(r.status == "match" and not r.is_independent for r in results)
+    if not weak:
+        return ""
+    which = "" if weak == len(results) else f" of {_plural(weak, 'result')}"
+    return f"; the reference{which} is {_NOT_INDEPENDENT}"
 
 
 #: Labels of the summary's columns.
@@ -370,10 +382,11 @@ class _ResultView:
 
     @property
     def compared(self) -> str:
-        compared = self.result.verified or self.result.evaluated
+        compared = next(iter(self.result.comparisons), None)
         if compared is None:
             return ""
-        return f"{_plural(compared.samples, 'sample')}, {compared.reference}"
+        own = "" if compared.independent else f" ({_NOT_INDEPENDENT})"
+        return f"{_plural(compared.samples, 'sample')}, {compared.reference}{own}"
 
     # Exactness
 
@@ -382,11 +395,21 @@ class _ResultView:
         verified = self.result.verified
         assert verified is not None
         samples = _plural(verified.samples, "sample")
+        what = "reference" if verified.independent else f"reference ({_NOT_INDEPENDENT})"
         lines = (
-            f"Every element of every output over {samples} equals the reference."
+            f"Every element of every output over {samples} equals the {what}."
             if not sum(output.mismatches for output in verified.outputs)
-            else f"The outputs over {samples} differ from the reference."
+            else f"The outputs over {samples} differ from the {what}."
         )
+        if verified.float_tolerance is not None:
+            tolerance = f"{verified.float_tolerance:g}"
+            lines += f" Floats are equal within {tolerance} of the largest of their tensor."
+        missed = verified.missed_fault_rate
+        if verified.match and missed is not None and missed.rate is not None:
+            lines += (
+                f" A fault in {ceil(1000 * missed.rate) / 10:g} % or more of such inferences would "
+                f"show ({100 * missed.confidence:g} % confidence)."
+            )
         if verified.layers is None:
             return lines
         compared = [layer for layer in verified.layers if layer.outputs]

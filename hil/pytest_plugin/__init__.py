@@ -101,6 +101,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
     group.addoption(
+        "--hil-allow-fallback",
+        action="store_true",
+        help="let hil_verify, hil_bench and hil_evaluate compare with this compiler's own "
+        "interpreter if the default reference cannot run; they fail otherwise",
+    )
+    group.addoption(
         "--hil-report",
         metavar="F.html",
         help="write one page of what hil_verify, hil_bench and hil_evaluate found",
@@ -197,7 +203,10 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     from hil.verify.oracle import installed_reference
 
     _, fallback = installed_reference()
-    return f"hil: {fallback}" if fallback else None
+    if fallback is None:
+        return None
+    is_allowed = fallback.used != "hilc" or config.getoption("--hil-allow-fallback")
+    return f"hil: {fallback}" if is_allowed else f"hil: {fallback}; --hil-allow-fallback accepts it"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -345,7 +354,8 @@ def hil_verify(request: pytest.FixtureRequest, hil_device: Device) -> Callable[.
 
     use = request.node.stash[_USE]
 
-    def verify(samples: Any = 10, *args: Any, model: str | None = None, **options: Any) -> Report:
+    def verify(samples: Any = None, *args: Any, model: str | None = None, **options: Any) -> Report:
+        options = {**_fallback(request.config), **options}
         report: Report = hil.verify(use.model(model), samples, *args, **options)
         use.verified[report.model] = report
         return report.check()
@@ -358,16 +368,18 @@ def hil_bench(request: pytest.FixtureRequest, hil_device: Device) -> Callable[..
     """Return a function that counts what an inference of the test's model costs.
 
     It takes what ``hil.bench`` takes after the model, and ``model=NAME`` if the library has
-    several. It returns the report; the test's limits apply to the last one.
+    several. It returns the report; the test's limits apply to the last one. Outputs that differ
+    from the reference fail the test, unless ``check=False`` is given.
     """
     import hil
 
     use = request.node.stash[_USE]
 
     def bench(*, model: str | None = None, **options: Any) -> BenchReport:
+        options = {**_fallback(request.config), **options}
         report: BenchReport = hil.bench(use.model(model), **options)
         use.measured[report.model] = report
-        return report
+        return report.check()
 
     return bench
 
@@ -386,11 +398,17 @@ def hil_evaluate(request: pytest.FixtureRequest, hil_device: Device) -> Callable
     use = request.node.stash[_USE]
 
     def evaluate(*args: Any, model: str | None = None, **options: Any) -> Evaluation:
+        options = {**_fallback(request.config), **options}
         report: Evaluation = hil.evaluate(use.model(model), *args, **options)
         use.evaluated[report.model] = report
         return report.check()
 
     return evaluate
+
+
+def _fallback(config: pytest.Config) -> dict[str, Any]:
+    """Return the option of comparisons that ``--hil-allow-fallback`` stands for."""
+    return {"allow_fallback": bool(config.getoption("--hil-allow-fallback"))}
 
 
 @pytest.fixture(scope="session")
@@ -442,7 +460,7 @@ class _Use:
             pytest.fail(f"the device has {len(models)} models: name one of {', '.join(models)}")
         return self.device[next(iter(models)) if name is None else name]
 
-    def check(self, limits: Limits) -> list[str]:
+    def check(self, limits: Limits, options: dict[str, Any]) -> list[str]:
         """Return the limits that the models break; measure those that the test did not."""
         import hil
 
@@ -452,7 +470,8 @@ class _Use:
             if not limits.are_costs:
                 continue
             if name not in self.measured:
-                self.measured[name] = hil.bench(model)
+                # Costs of wrong results keep no limit.
+                self.measured[name] = hil.bench(model, **options).check()
             broken += limits.broken(self.measured[name])
         return broken
 
@@ -474,6 +493,8 @@ class _Use:
                 own["flash_bytes"] = firmware.sizes.models[name].flash_bytes
             if name in self.verified:
                 own["reference"] = self.verified[name].reference
+                own["independent"] = str(self.verified[name].independent).lower()
+                own["samples"] = self.verified[name].samples
                 own["match"] = str(self.verified[name].match).lower()
             if name in self.evaluated:
                 own |= {m.name: m.device.value for m in self.evaluated[name].metrics}
@@ -501,7 +522,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
             "hil_bench",
             pytrace=False,
         )
-    if broken := item.stash[_USE].check(limits):
+    if broken := item.stash[_USE].check(limits, _fallback(item.config)):
         pytest.fail("\n".join(broken), pytrace=False)
 
 

@@ -12,14 +12,19 @@ import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 import numpy as np
 
 from hil.link.line import Link
 from hil.link.protocol import Tensors
 from hil.link.taps import ALL_LAYERS, TappedRun, TappedTensor, select_layers, tapped_runs
-from hil.verify.comparison import LayerReport, Oracle, Report, TensorComparison
+from hil.verify.comparison import (
+    DistinctSamples,
+    LayerReport,
+    Oracle,
+    Report,
+    TensorComparison,
+)
 from hil.verify.diagnosis import (
     NO_EVIDENCE,
     PAIRS_MAX,
@@ -28,7 +33,7 @@ from hil.verify.diagnosis import (
     Pair,
     diagnose,
 )
-from hil.verify.samples import Sample
+from hil.verify.samples import Sample, wants_more
 from hilc.artifact.library import Layer, Module, TensorInfo
 from hilc.errors import InputError
 from hilc.ir import Array
@@ -45,12 +50,13 @@ def verify_tapped(
     link: Link,
     module: Module,
     oracle: Oracle,
-    samples: int,
+    samples: int | None = None,
     *,
     checksums: bool = False,
     wait_s: float = WAIT_S,
 ) -> Report:
-    """Return the report of ``samples`` inferences that a firmware taps at ``link``.
+    """Return the report of ``samples`` inferences that a firmware taps at ``link``; without a
+    number of as many as arrive in about five seconds, 10 to 100.
 
     ``module`` is the model, compiled for any core; ``oracle`` computes its tensors. With
     ``checksums`` the firmware is asked to send no bytes of layers but those of the first that
@@ -65,8 +71,10 @@ def verify_tapped(
             "give the bytes that arrive to hil_tap_receive, or drop --checksums",
         )
     comparison = _Comparisons(module, oracle)
-    for run in islice(tapped_runs(link, wait_s), samples):
+    for run in tapped_runs(link, wait_s):
         comparison.add(run)
+        if not (comparison.runs < samples if samples else wants_more(comparison.runs, start)):
+            break
     suspect = comparison.suspect
     if checksums and suspect is not None:
         _fetch(link, comparison, suspect, wait_s)
@@ -126,7 +134,9 @@ class _Comparisons:
         self._module = module
         self._oracle = oracle
         self._taps: dict[_Key, _Tap] = {}
-        self._runs = 0
+        #: Inferences that were compared.
+        self.runs = 0
+        self._inputs = DistinctSamples()
         self._model = module.name
 
     @property
@@ -142,7 +152,8 @@ class _Comparisons:
 
     def add(self, run: TappedRun) -> None:
         sample = _inputs(run, self._module)
-        expected = self._oracle.values(self._runs, sample)
+        self._inputs.add(sample)
+        expected = self._oracle.values(self.runs, sample)
         if not self._taps:
             self._taps = _matched(run, self._module, expected)
         inputs = zlib.crc32(b"".join(tensor.data or b"" for tensor in run.of(Tensors.INPUT)))
@@ -150,16 +161,22 @@ class _Comparisons:
             tap = self._taps.get(_key(tensor))
             if tap is not None and tap.comparison is not None:
                 whole = np.asarray(expected[tap.comparison.tensor.name])
-                _compare(tap, tap.comparison, self._runs, whole, tensor, inputs)
+                _compare(tap, tap.comparison, self.runs, whole, tensor, inputs)
         self._model = run.model or self._model
-        self._runs += 1
+        self.runs += 1
 
     def report(self, url: str, seconds: float) -> Report:
         outputs = [tap for tap in self._taps.values() if tap.key[0] == Tensors.OUTPUT]
+        if not any(tap.comparison for tap in self._taps.values()):
+            raise InputError(
+                f"the firmware at {url} taps no tensor of {self._module.name!r} but its inputs, so "
+                "nothing was compared",
+                "call hil_tap_layer for each layer, or hil_tap_output for each output",
+            )
         return Report(
             model=self._model,
             board=url,
-            samples=self._runs,
+            samples=self.runs,
             reference=self._oracle.name,
             reference_description=self._oracle.description,
             outputs=tuple(tap.comparison.report() for tap in outputs if tap.comparison),
@@ -167,6 +184,9 @@ class _Comparisons:
             seconds=seconds,
             fallback=self._oracle.fallback,
             diagnosis=self._diagnosis(),
+            independent=self._oracle.independent,
+            # A firmware may run the same input again and again.
+            independent_samples=self._inputs.distinct,
         )
 
     def _diagnosis(self) -> Diagnosis | None:

@@ -19,6 +19,7 @@ from hil.errors import LinkError
 from hil.firmware.build import Sizes
 from hil.firmware.owners import OWNERS
 from hil.support.fused import group_text
+from hil.verify.comparison import Report
 from hil.verify.cycles import Estimate
 from hil.verify.provenance import Provenance
 from hil.verify.samples import Sample, random_sample
@@ -122,6 +123,29 @@ class BenchReport:
     energy: Energy | None = None
     #: What the measurement was made from, if the caller stated it.
     provenance: Provenance | None = None
+    #: Comparison of the outputs of another inference with a reference; None if it was not asked
+    #: for. What is counted is not affected by it.
+    checked: Report | None = None
+
+    @property
+    def is_correct(self) -> bool:
+        """Whether no compared output differs from the reference."""
+        return self.checked is None or self.checked.match
+
+    def check(self) -> BenchReport:
+        """Return the report; raise :class:`~hil.errors.NumericError` if a compared output differs
+        from the reference.
+        """
+        if self.checked is not None:
+            self.checked.check()
+        return self
+
+    @property
+    def checked_text(self) -> str:
+        """What was found of the outputs, in words."""
+        if self.checked is None:
+            return "not compared with a reference"
+        return f"{self.checked.verdict} over 1 sample, reference {self.checked.reference}"
 
     @property
     def macs(self) -> int:
@@ -163,7 +187,8 @@ class BenchReport:
         """Return the figures in one line."""
         return (
             f"<BenchReport {self.model} on {self.board}: {self.per_inference:,} {self.counter}, "
-            f"workspace {self.workspace_bytes:,} B, model flash {self.model_flash_bytes:,} B>"
+            f"workspace {self.workspace_bytes:,} B, model flash {self.model_flash_bytes:,} B"
+            f"{'' if self.is_correct else ', outputs DIFFER'}>"
         )
 
     def _repr_html_(self) -> str:
@@ -176,6 +201,7 @@ class BenchReport:
             "workspace": f"{self.workspace_bytes:,} bytes",
             "static RAM": f"{self.ram_bytes:,} bytes",
             "peak of the stack": f"{self.stack_peak_bytes:,} bytes",
+            "outputs": self.checked_text,
         }
         header = ("layer", "operator", "MACs", self.counter, "limit", "times the limit")
         rows = [
@@ -204,6 +230,7 @@ class BenchReport:
             "counter": self.counter,
             "per_inference": self.per_inference,
             "counts": list(self.counts),
+            "checked": _checked_json(self.checked),
             "spread": asdict(self.spread),
             "warmup": self.warmup,
             "deterministic": self.is_deterministic,
@@ -248,6 +275,12 @@ class BenchReport:
         if self.provenance is not None:
             report["provenance"] = self.provenance.to_json()
         return report
+
+
+def _checked_json(report: Report | None) -> dict[str, Any] | None:
+    if report is None:
+        return None
+    return {**report.verdict_json(), "outputs": [output.json() for output in report.outputs]}
 
 
 def bench(

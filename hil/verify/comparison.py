@@ -8,7 +8,9 @@ large ones.
 
 from __future__ import annotations
 
+import hashlib
 import html
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,7 +28,13 @@ from hil.verify.errors import ErrorBin, ErrorHistogram
 from hil.verify.fidelity import Fidelity, FidelityMeter
 from hil.verify.provenance import Provenance
 from hil.verify.rerun import examine
-from hil.verify.samples import Sample
+from hil.verify.samples import (
+    CONFIDENCE,
+    MOST_EXTREMES,
+    ExtremeSample,
+    Sample,
+    missed_fault_rate,
+)
 from hilc.artifact.library import Layer, TensorInfo
 from hilc.artifact.notebook import html_table
 from hilc.errors import HilError, InputError
@@ -36,6 +44,8 @@ from hilc.ir.dtypes import INDEX_TYPES
 from hilc.support.arguments import typed
 
 FLOAT_RTOL = 1e-5
+#: What a result says of a reference that is computed by this compiler's own code.
+NOT_INDEPENDENT = "this compiler's own interpreter (not independent)"
 
 #: The outputs of a model, those of each layer, the states before the run, and what it counted.
 _Computed = tuple[list[Array], list[list[Array]], list[Array], int | None]
@@ -78,6 +88,8 @@ class Oracle:
     fallback: Fallback | None = None
     #: Resets the states of the reference.
     reset_state: Callable[[], None] = lambda: None
+    #: Whether other people's code, or a file, gives the values; not this compiler's interpreter.
+    independent: bool = True
 
 
 @dataclass(frozen=True)
@@ -112,6 +124,8 @@ class TensorReport:
     first: Difference | None
     #: Histogram of the errors, if there is a difference: device minus reference.
     errors: tuple[ErrorBin, ...] = ()
+    #: Elements over all samples that are NaN in the reference; on the device they equal any NaN.
+    nans: int = 0
 
     def json(self) -> dict[str, Any]:
         report: dict[str, Any] = {
@@ -121,6 +135,8 @@ class TensorReport:
             "mismatches": self.mismatches,
             "max_abs_diff": json_number(self.max_abs_diff),
         }
+        if self.nans:
+            report["nans"] = self.nans
         if self.errors:
             report["errors"] = [asdict(one) for one in self.errors]
         return report
@@ -174,6 +190,10 @@ class Report:
     provenance: Provenance | None = None
     #: How far the model is from the reference and from a model in floats, where that was asked for.
     metrics: tuple[Fidelity, ...] = ()
+    #: Whether other people's code, or a file, gave the expected values.
+    independent: bool = True
+    #: Samples that are drawn or real, each counted once: neither extremes nor repetitions.
+    independent_samples: int = 0
 
     @property
     def match(self) -> bool:
@@ -181,11 +201,53 @@ class Report:
             layer.match for layer in self.layers or ()
         )
 
+    @property
+    def missed_fault_rate(self) -> float | None:
+        """The share of inferences, of those that the samples are drawn from, in which a fault
+        would have shown with 95 % confidence; None if no sample is drawn or real.
+        """
+        return missed_fault_rate(self.independent_samples)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences on how strong a match is; none of results that differ."""
+        if not self.match:
+            return ()
+        remarks = []
+        if (rate := self.missed_fault_rate) is not None:
+            drawn, percent = self.independent_samples, math.ceil(1000 * rate) / 10
+            few = f"; only {drawn} of the samples have inputs of their own"
+            remarks.append(
+                f"a fault in {percent:g} % or more of such inferences would show "
+                f"({100 * CONFIDENCE:.0f} % confidence)"
+                + (few if self.samples - drawn > MOST_EXTREMES else "")
+            )
+        if self.has_floats:
+            remarks.append(f"floats equal within {FLOAT_RTOL:g} of the largest of their tensor")
+        remarks += [
+            f"output {output.name}: {output.nans:,} elements are NaN in the reference and here"
+            for output in self.outputs
+            if output.nans
+        ]
+        return tuple(remarks)
+
+    @property
+    def has_floats(self) -> bool:
+        """Whether an output may differ by the tolerance of floats."""
+        return any(output.dtype == "float32" for output in self.outputs)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in words, with what it is not."""
+        if self.independent:
+            return "match" if self.match else "DIFFER"
+        word = "match with" if self.match else "DIFFER from"
+        return f"{word} {NOT_INDEPENDENT}"
+
     def __repr__(self) -> str:
         """Return the verdict in one line."""
-        verdict = "match" if self.match else "DIFFER"
         return (
-            f"<Report {self.model} on {self.board}: {verdict} over {self.samples} samples, "
+            f"<Report {self.model} on {self.board}: {self.verdict} over {self.samples} samples, "
             f"reference {self.reference}>"
         )
 
@@ -193,7 +255,7 @@ class Report:
         """Return the verdict and the outputs as tables, for notebooks."""
         facts = {
             "board": self.board,
-            "result": "match" if self.match else "outputs differ",
+            "result": self.verdict,
             "samples": f"{self.samples:,}",
             "reference": self.reference_description,
             "seconds": f"{self.seconds:.1f}",
@@ -239,16 +301,29 @@ class Report:
         """Return what :meth:`to_json` does; its earlier name."""
         return self.to_json()
 
+    def verdict_json(self) -> dict[str, Any]:
+        """Return the verdict and what it rests on, as the JSON objects of all commands have it."""
+        return {
+            "samples": self.samples,
+            "reference": self.reference,
+            "reference_description": self.reference_description,
+            "reference_fallback": asdict(self.fallback) if self.fallback else None,
+            "independent": self.independent,
+            "match": self.match,
+        }
+
     def to_json(self) -> dict[str, Any]:
         """Return the object that ``hil verify --json`` prints."""
         report: dict[str, Any] = {
             "model": self.model,
             "board": self.board,
-            "samples": self.samples,
-            "reference": self.reference,
-            "reference_description": self.reference_description,
-            "reference_fallback": asdict(self.fallback) if self.fallback else None,
-            "match": self.match,
+            **self.verdict_json(),
+            "missed_fault_rate": {
+                "rate": self.missed_fault_rate,
+                "confidence": CONFIDENCE,
+                "samples": self.independent_samples,
+            },
+            "float_tolerance": FLOAT_RTOL if self.has_floats else None,
             "outputs": [output.json() for output in self.outputs],
             "seconds": round(self.seconds, 3),
             "cost": self.cost.to_json() if self.cost else None,
@@ -282,6 +357,9 @@ class TensorComparison:
     tensor: TensorInfo
     mismatches: int = 0
     max_abs_diff: float = 0
+    #: Elements that were compared, and those that are NaN in the reference.
+    elements: int = 0
+    nans: int = 0
     first: Difference | None = field(default=None)
     errors: ErrorHistogram = field(init=False)
 
@@ -307,6 +385,9 @@ class TensorComparison:
         # numpy's maximum propagates NaN, so a NaN element is always reported.
         self.max_abs_diff = float(np.maximum(self.max_abs_diff, difference.max(initial=0)))
         self.mismatches += count
+        self.elements += got.size
+        if expected.dtype.kind == "f":
+            self.nans += int(np.count_nonzero(np.isnan(expected)))
         if count:
             self.errors.add(expected.ravel(), got.ravel())
         else:
@@ -333,6 +414,7 @@ class TensorComparison:
             self.max_abs_diff if is_float else int(self.max_abs_diff),
             self.first,
             self.errors.bins() if self.mismatches else (),
+            self.nans,
         )
 
 
@@ -377,8 +459,10 @@ def compare(
     counts: list[int] = []
     suspect: _Suspect | None = None
     count = 0
+    drawn = DistinctSamples()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-reference") as beside:
         for index, sample in enumerate(samples):
+            _check_inputs(model, index, sample)
             is_first = index == 0 or not keep_state
             expected = beside.submit(_expected, oracle, index, sample, is_first)
             job = partial(_computed, model, sample, per_layer, is_first)
@@ -405,6 +489,8 @@ def compare(
                 pairs = zip(model.outputs, arrays, strict=True)
                 meter.add(sample, values, pairs, computed_layers)
             count += 1
+            drawn.add(sample)
+    require_compared(count, outputs)
     diagnosis = None
     if suspect is not None:
         diagnosis = repeated(partial(_diagnosis, model, suspect, uncompared))
@@ -421,7 +507,52 @@ def compare(
         cost=cost_of(model, counts),
         diagnosis=diagnosis,
         metrics=tuple(meter.result() for meter in meters),
+        independent=oracle.independent,
+        # In one sequence equal inputs meet other states.
+        independent_samples=drawn.total if keep_state else drawn.distinct,
     )
+
+
+class DistinctSamples:
+    """Counts samples that are not extremes, and how many of them differ in their inputs."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._digests: set[bytes] = set()
+
+    @property
+    def distinct(self) -> int:
+        return len(self._digests)
+
+    def add(self, sample: Sample) -> None:
+        if isinstance(sample, ExtremeSample):
+            return
+        self.total += 1
+        whole = hashlib.sha256()
+        for name, array in sorted(sample.items()):
+            whole.update(f"{name}:".encode() + np.asarray(array).tobytes())
+        self._digests.add(whole.digest())
+
+
+def require_compared(samples: int, outputs: Iterable[TensorComparison]) -> None:
+    """Raise InputError if nothing was compared, which is no match."""
+    if not samples:
+        raise InputError("there is no sample, so nothing was compared", "give at least one")
+    if not any(comparison.elements for comparison in outputs):
+        raise InputError(
+            "no output of the model has an element, so nothing was compared",
+            "give a model whose outputs are not empty",
+        )
+
+
+def _check_inputs(model: RunnableModel, index: int, sample: Sample) -> None:
+    """Raise InputError for a sample that lacks an input: it would be that of another sample."""
+    if missing := [tensor.name for tensor in model.inputs if tensor.name not in sample]:
+        raise InputError(
+            f"sample {index} has no value for the input {', '.join(map(repr, missing))}",
+            f"give all inputs of {model.name!r}: "
+            + ", ".join(tensor.name for tensor in model.inputs),
+        )
 
 
 def _refuse_sample(

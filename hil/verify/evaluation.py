@@ -134,6 +134,10 @@ class Evaluation:
     fallback: Fallback | None = None
     #: What the result was made from, if the caller stated it.
     provenance: Provenance | None = None
+    #: Whether other people's code computed the reference's results.
+    independent: bool = True
+    #: Outputs behind the first one, which are neither evaluated nor compared.
+    uncompared_outputs: tuple[str, ...] = ()
 
     @property
     def rate(self) -> float:
@@ -147,7 +151,7 @@ class Evaluation:
 
     @property
     def match(self) -> bool:
-        """Whether every sample's output is that of the reference."""
+        """Whether every sample's first output is that of the reference."""
         return self.mismatches == 0
 
     def __getitem__(self, name: str) -> MetricReport:
@@ -222,6 +226,8 @@ class Evaluation:
             "reference": self.reference,
             "reference_description": self.reference_description,
             "reference_fallback": asdict(self.fallback) if self.fallback else None,
+            "independent": self.independent,
+            "uncompared_outputs": list(self.uncompared_outputs),
             "match": self.match,
             "mismatches": self.mismatches,
             "first_mismatches": [mismatch.to_json() for mismatch in self.first_mismatches],
@@ -297,6 +303,8 @@ def evaluate_model(
     sample. ``progress`` is told how many samples are done; ``repeated`` recovers a board that
     fails, and computes the sample again.
     """
+    if not len(data):
+        raise InputError("the data set has no sample", "give at least one")
     tensor = model.outputs[0]
     _check_score(model, score)
     outputs = 1 if score == "reconstruction" else math.prod(tensor.shape)
@@ -332,6 +340,8 @@ def evaluate_model(
             resumed=resumed,
             nbytes=(len(data) - resumed) * (inputs + tensor.nbytes),
             fallback=oracle.fallback,
+            independent=oracle.independent,
+            uncompared_outputs=tuple(other.name for other in model.outputs[1:]),
         )
         if journal is not None:
             # Only now, since what fails above can be done again from it; and while it is locked,

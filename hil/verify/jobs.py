@@ -37,18 +37,22 @@ from hil.verify.metrics import Metric
 from hil.verify.oracle import definition_of, expected_outputs, reference_of
 from hil.verify.prepare import Prepared, prepared, repeated_by
 from hil.verify.provenance import Provenance, call_text, provenance
-from hil.verify.samples import Sample, first_sample, random_sample, samples_of
-from hilc.artifact.library import Module, TensorInfo
+from hil.verify.samples import (
+    Sample,
+    StandardSamples,
+    first_sample,
+    random_sample,
+    samples_of,
+)
+from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.support.arguments import typed
 from hilc.support.suggest import listed
-
-DEFAULT_SAMPLES = 10
 
 
 @typed
 def verify(
     model: Any,
-    samples: Any = DEFAULT_SAMPLES,
+    samples: Any = None,
     reference: str | Oracle | None = None,
     *,
     board: str | Path | Board | Device | None = None,
@@ -63,6 +67,7 @@ def verify(
     repeated: Callable[..., Any] | None = None,
     metrics: bool = False,
     float_model: str | Path | None = None,
+    allow_fallback: bool | None = None,
     **options: Any,
 ) -> Report:
     """Run a model on a board and compare every output with a reference.
@@ -73,14 +78,18 @@ def verify(
     those of :func:`hil.open` and of the compiler (``optimize="ram"``); ``name`` names the model,
     and ``example`` are example arguments of a PyTorch module.
 
-    ``samples`` is a number of random samples (from ``seed``), an NPZ file, arrays by the inputs'
+    Without ``samples`` the inputs are extremes and then random ones, as many as the board computes
+    in about five seconds, 10 to 100. Else ``samples`` is a number of random samples (from
+    ``seed``), an NPZ file, arrays by the inputs'
     names with the samples along their first axis, an array for the only input, or samples one by
     one, each a mapping of names to arrays, perhaps within a progress bar. With ``quantize`` floats
     become the inputs' integers (:func:`hilc.executor.quantized`).
 
     ``reference`` names a reference (by default the one that the model was compiled to compute as),
     or is one that :mod:`hil.oracle` returned; ``expect`` gives the outputs instead, as an NPZ file
-    or as arrays. ``source`` is the model file of a library that does not hold it. States are reset
+    or as arrays. ``source`` is the model file of a library that does not hold it. If the default
+    reference cannot run, ``allow_fallback`` says whether this compiler's own interpreter may
+    replace it: by default not in CI and pytest (:func:`hil.oracle.reference_of`). States are reset
     before each sample, with ``keep_state`` only before the first.
 
     With ``metrics`` the report says how far the results are from the reference's (RMSE, MAE, SNR
@@ -95,8 +104,10 @@ def verify(
     with prepared(
         model, board, options, name=name, example=example, compared_with=definition
     ) as job:
+        if samples is None and expect is not None:
+            raise InputError("expect is given without samples", "give the inputs as samples")
         given = samples_of(samples, job.inputs, seed, quantize=quantize)
-        oracle = _oracle(job, reference, expect, given, source)
+        oracle = _oracle(job, reference, expect, given, source, allow_fallback)
         if float_model is not None and job.module is not None:
             # Before a board is started.
             float_meter(float_model, job.module.inputs, job.module.outputs)
@@ -111,7 +122,8 @@ def verify(
                 repeated=repeated or repeated_by(opened),
                 meters=_meters(opened, oracle, metrics, float_model),
             )
-            return replace(report, provenance=_made_from(job, opened, given, call))
+            used = StandardSamples(job.inputs, seed, report.samples) if samples is None else given
+            return replace(report, provenance=_made_from(job, opened, used, call))
 
 
 def _meters(
@@ -151,6 +163,7 @@ def _oracle(
     expect: str | Path | Mapping[str, npt.ArrayLike] | None,
     samples: Any,
     source: str | Path | None,
+    allow_fallback: bool | None = None,
 ) -> Oracle:
     if expect is not None and (reference is not None or source is not None):
         word = "reference" if reference is not None else "source"
@@ -169,7 +182,9 @@ def _oracle(
             f"the library of the model {job.name!r} is not known here, so no reference can run",
             "give reference=hil.oracle.reference_of(library, module), or expect",
         )
-    return reference_of(job.library, job.module, reference, source=source)
+    return reference_of(
+        job.library, job.module, reference, source=source, allow_fallback=allow_fallback
+    )
 
 
 @typed
@@ -185,6 +200,9 @@ def bench(
     quantize: bool = False,
     energy: str | Recorder | None = None,
     cycles: bool = False,
+    check: bool | Oracle = True,
+    source: str | Path | None = None,
+    allow_fallback: bool | None = None,
     name: str | None = None,
     example: Any = None,
     **options: Any,
@@ -203,6 +221,11 @@ def bench(
     cycles that the core would take for them by Arm's table, from another run of the firmware in
     QEMU.
 
+    Then the outputs of another inference, which is not counted, are compared with the reference
+    (``report.checked``); a difference raises nothing here, but :meth:`BenchReport.check` does.
+    ``check`` may be a reference that :mod:`hil.oracle` returned; with False nothing is compared.
+    ``source`` and ``allow_fallback`` are those of :func:`hil.verify`.
+
     ``bench(device, module)`` measures a module of an open device.
     """
     call = call_text(bench, locals())
@@ -213,7 +236,11 @@ def bench(
         if module is not None:
             _require_no_others(board=board, name=name, example=example, **options)
             given = first_sample(sample, module.inputs, quantize=quantize)
+            library = None if check is False else _library_of(model, module)
+            oracle = _checking(library, module, check, source, allow_fallback)
             report = measure(model, module, sample=given, **how)
+            compared = given or random_sample(module.inputs, seed, 0)
+            report = _with_check(report, model, module, compared, oracle)
             return _with_cycles(report, model, module, given, seed) if cycles else report
         job = stack.enter_context(
             prepared(
@@ -227,6 +254,7 @@ def bench(
         )
         given = first_sample(sample, job.inputs, quantize=quantize)
         given = given or random_sample(job.inputs, seed, 0)
+        oracle = _checking(job.library, job.module, check, source, allow_fallback)
         opened = stack.enter_context(job.opened())
         if not isinstance(opened, Model):
             raise InputError(
@@ -234,10 +262,48 @@ def bench(
             )
         run = partial(measure, opened.device, opened.module, sample=given, **how)
         report = opened.device.repeated(run)
+        report = _with_check(report, opened.device, opened.module, given, oracle)
         if cycles:
             workspace = options.get("workspace", "own")
             report = _with_cycles(report, opened.device, opened.module, given, seed, workspace)
         return replace(report, provenance=_made_from(job, opened, [given], call))
+
+
+def _library_of(device: Device, module: Module) -> ModelLibrary | None:
+    return next((library for library in device.libraries if module in library.modules), None)
+
+
+def _checking(
+    library: ModelLibrary | None,
+    module: Module | None,
+    check: bool | Oracle,
+    source: str | Path | None,
+    allow_fallback: bool | None,
+) -> Oracle | None:
+    """Return the reference of the outputs of a measurement; None if they are not compared."""
+    if isinstance(check, Oracle):
+        return check
+    if not check:
+        if source is not None:
+            raise InputError("source is given, and the outputs are not compared", "drop source")
+        return None
+    if library is None or module is None:
+        raise InputError(
+            "the library of the model is not known here, so its outputs cannot be compared",
+            "give check=hil.oracle.reference_of(library, module), or check=False",
+        )
+    return reference_of(library, module, source=source, allow_fallback=allow_fallback)
+
+
+def _with_check(
+    report: BenchReport, device: Device, module: Module, sample: Sample, oracle: Oracle | None
+) -> BenchReport:
+    """Return the report with the comparison of the outputs of an inference that is not counted."""
+    if oracle is None:
+        return report
+    model = device[module.name]
+    how: dict[str, Any] = {"board": report.board, "repeated": device.repeated}
+    return replace(report, checked=compare(model, [sample], oracle, **how))
 
 
 def _require_no_others(**given: Any) -> None:
@@ -298,14 +364,16 @@ def evaluate(
     name: str | None = None,
     example: Any = None,
     progress: Callable[[int, int], None] = lambda done, count: None,
+    allow_fallback: bool | None = None,
     **options: Any,
 ) -> Evaluation:
     """Run a labelled data set on a board; return its metrics there beside the reference's.
 
-    ``model``, ``board``, ``name``, ``example``, ``reference``, ``source`` and ``options`` are those
-    of :func:`hil.verify`. ``data`` is an NPZ or CSV file, a folder with a subfolder for each class,
-    or an array or arrays by the inputs' names with the samples along their first axis; ``labels``
-    are the labels of arrays, or say where a file has them (:func:`hil.verify.datasets.load_data`).
+    ``model``, ``board``, ``name``, ``example``, ``reference``, ``source``, ``allow_fallback`` and
+    ``options`` are those of :func:`hil.verify`. ``data`` is an NPZ or CSV file, a folder with a
+    subfolder for each class, or an array or arrays by the inputs' names with the samples along
+    their first axis; ``labels`` are the labels of arrays, or say where a file has them
+    (:func:`hil.verify.datasets.load_data`).
     ``samples`` of them are drawn at random from ``seed``; all without it.
 
     ``metric`` is one or several of ``accuracy``, ``topK``, ``auc``, ``f1``, ``mae``, ``rmse``, over
@@ -328,7 +396,7 @@ def evaluate(
         given = _data(job, data, labels, classes, scaling, metrics)
         if samples is not None:
             given = given.drawn(samples, seed)
-        oracle = _oracle(job, reference, None, given.samples, source)
+        oracle = _oracle(job, reference, None, given.samples, source, allow_fallback)
         key = {
             "model": digest_of_library(job.library) if job.library else job.name,
             "board": job.board,

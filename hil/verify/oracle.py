@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from hilc.ops.verify import verify as verify_graph
 from hilc.references import (
     Reference,
     get_reference,
+    is_independent,
     numerics_of_reference,
     require_installed,
 )
@@ -65,6 +67,18 @@ def _first(names: Sequence[str], take: Callable[[str], _Taken]) -> tuple[_Taken,
     return take(names[-1]), fallback
 
 
+def fallback_allowed(allow: bool | None = None) -> bool:
+    """Return whether this compiler's own interpreter may replace a reference that cannot run.
+
+    ``allow`` is the user's choice. Without one it may not in CI (``CI`` is set) and in tests of
+    pytest, where a match is taken for the usual one.
+    """
+    if allow is not None:
+        return allow
+    is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
+    return not is_ci and "PYTEST_CURRENT_TEST" not in os.environ
+
+
 @typed
 def reference_of(
     library: ModelLibrary,
@@ -72,6 +86,7 @@ def reference_of(
     name: str | None = None,
     *,
     source: str | Path | None = None,
+    allow_fallback: bool | None = None,
 ) -> Oracle:
     """Return the reference called ``name`` for a model of ``library``.
 
@@ -79,8 +94,10 @@ def reference_of(
     is the file. Without a name it is the one that the model was compiled to compute as, ``tflm``
     unless another was asked for. Where that cannot run here, or not this model, it is
     ``litert-ref``, if it computes the same, or ``hilc``: then the oracle has the reason, and a
-    :class:`FallbackWarning` is given. A named one that defines an operator of the model otherwise
-    than the code is refused.
+    :class:`FallbackWarning` is given. A fallback to ``hilc``, this compiler's own interpreter, is
+    an :class:`~hil.errors.InputError` in CI (the variable ``CI`` is set), in pytest, and with
+    ``allow_fallback=False``; ``allow_fallback=True`` permits it everywhere. A named reference that
+    defines an operator of the model otherwise than the code is refused.
     """
     model = model_file(library, module)
     if source is not None:
@@ -100,6 +117,7 @@ def reference_of(
     outputs = _pair(module, graph, "output", module.outputs, graph.outputs)
     reference, fallback = _reference(name, graph, model, numerics)
     if fallback is not None:
+        _require_allowed(module, fallback, allow_fallback)
         warnings.warn(f"{module.name}: {fallback}", FallbackWarning, stacklevel=2)
 
     def values(index: int, sample: Sample) -> Mapping[str, Array]:
@@ -112,7 +130,30 @@ def reference_of(
 
     remark = f" ({fallback.missing})" if fallback else ""
     return Oracle(
-        reference.name, reference.description + remark, values, fallback, reference.reset_state
+        reference.name,
+        reference.description + remark,
+        values,
+        fallback,
+        reference.reset_state,
+        is_independent(reference.name),
+    )
+
+
+def _require_allowed(module: Module, fallback: Fallback, allow: bool | None) -> None:
+    """Raise InputError for a fallback to this compiler's own interpreter that is not allowed."""
+    if is_independent(fallback.used) or fallback_allowed(allow):
+        return
+    remedies = [fallback.remedy] if fallback.remedy else []
+    raise InputError(
+        f"the reference {fallback.wanted} cannot run {module.name!r}: {fallback.missing}; "
+        "this compiler's own interpreter in its place would not be independent",
+        "; ".join(
+            [
+                *remedies,
+                "or accept it: --allow-fallback, in Python allow_fallback=True, in "
+                "pytest --hil-allow-fallback",
+            ]
+        ),
     )
 
 

@@ -7,8 +7,9 @@ Arrays of a file are checked against the model's tensors before they are used; a
 from __future__ import annotations
 
 import os
+import time
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, overload
@@ -30,6 +31,15 @@ _BEGINNINGS = (np.lib.format.MAGIC_PREFIX, b"PK\x03\x04", b"PK\x05\x06")
 #: compress by a factor of a thousand. It is ten thousand colour pictures of 180 x 180.
 _MAX_BYTES = 1 << 30
 Sample = Mapping[str, Array]
+
+#: Number of samples where none is given: as many as the board computes in about the time, within
+#: these bounds.
+LEAST_SAMPLES, MOST_SAMPLES = 10, 100
+TIME_BOX_S = 5.0
+#: Extremes that stand before the random samples: lowest, highest and zero inputs.
+MOST_EXTREMES = 3
+#: Confidence of the statement about faults that samples would miss.
+CONFIDENCE = 0.95
 
 #: Identifies files of outputs, to tell them from the user's own.
 _OUTPUTS_MARK = b"written by hil"
@@ -82,6 +92,111 @@ def _random_array(rng: np.random.Generator, tensor: TensorInfo) -> Array:
     return rng.integers(low, high, tensor.shape, dtype=np.dtype(tensor.dtype), endpoint=True)
 
 
+class ExtremeSample(dict[str, Array]):
+    """Inputs at an end of their range or at zero: chosen, not drawn."""
+
+
+class StandardSamples(Sequence[Sample]):
+    """The samples of a verification for which none are given: extremes, then random ones.
+
+    Every quantized input is at its lowest value, at its highest, then at zero; floats are only at
+    zero. The random samples are those of :func:`random_sample`, from its first on.
+    :class:`TimeBoxed` decides how many are used.
+    """
+
+    @typed
+    def __init__(self, tensors: Sequence[TensorInfo], seed: int, count: int = MOST_SAMPLES) -> None:
+        self._tensors = tensors
+        self._seed = seed
+        self._count = count
+        self._extremes = _extremes(tensors, seed)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        if index < len(self._extremes):
+            return self._extremes[index]
+        return random_sample(self._tensors, self._seed, index - len(self._extremes))
+
+
+class TimeBoxed:
+    """Iterates over samples for about :data:`TIME_BOX_S`, and over :data:`LEAST_SAMPLES` at least.
+
+    Its length is the most that it may yield.
+    """
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __iter__(self) -> Iterator[Sample]:
+        start = time.monotonic()
+        for index, sample in enumerate(self._samples):
+            if not wants_more(index, start):
+                return
+            yield sample
+
+
+def wants_more(count: int, start: float) -> bool:
+    """Return whether more than ``count`` samples are computed since ``start``, by the clock
+    :func:`time.monotonic`.
+    """
+    if count < LEAST_SAMPLES:
+        return True
+    return count < MOST_SAMPLES and time.monotonic() - start < TIME_BOX_S
+
+
+def missed_fault_rate(samples: int) -> float | None:
+    """Return the share of inferences in which a fault shows with a probability of
+    :data:`CONFIDENCE` in one of ``samples`` independent ones; None for no sample.
+    """
+    return 1 - (1 - CONFIDENCE) ** (1 / samples) if samples else None
+
+
+def _extremes(tensors: Sequence[TensorInfo], seed: int) -> list[ExtremeSample]:
+    """Return samples with all inputs lowest, all highest, all zero, each only once.
+
+    Counts and indices stay random: which of them a model takes is not known.
+    """
+    found: list[ExtremeSample] = []
+    for kind in range(MOST_EXTREMES) if any(_extreme(tensor) for tensor in tensors) else ():
+        values = random_sample(tensors, seed, 0)
+        for tensor in tensors:
+            if ends := _extreme(tensor):
+                values[tensor.name] = np.full(tensor.shape, ends[kind], tensor.dtype)
+        if not any(_equal(values, other) for other in found):
+            found.append(ExtremeSample(values))
+    return found
+
+
+def _equal(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
+    return all(np.array_equal(array, other[name]) for name, array in one.items())
+
+
+def _extreme(tensor: TensorInfo) -> tuple[int, int, int] | None:
+    """Return the lowest value of an input, its highest, and that of the real number zero."""
+    if tensor.dtype == "float32":
+        return 0, 0, 0
+    if tensor.dtype == "bool":
+        return 0, 1, 0
+    row = ELEMENT_TYPES[tensor.dtype]
+    if not row.quantized:
+        return None
+    low, high = row.bounds
+    return low, high, min(max(tensor.zero_point or 0, low), high)
+
+
 class ArraySamples(Sequence[Sample]):
     """The samples along the first axis of ``arrays``, which all have the same length.
 
@@ -108,10 +223,12 @@ def samples_of(
 ) -> Iterable[Sample]:
     """Return samples for a model's inputs from what the caller has.
 
-    That is a number of random samples, an NPZ file, arrays by name with the samples along their
-    first axis, an array for the only input, or samples one by one. With ``quantize`` floats become
-    the inputs' integers.
+    None stands for the standard samples, as many as fit in the time. Other values are a number of
+    random samples, an NPZ file, arrays by name with the samples along their first axis, an array
+    for the only input, or samples one by one. With ``quantize`` floats become the inputs' integers.
     """
+    if given is None:
+        return TimeBoxed(StandardSamples(tensors, seed))
     if isinstance(given, Integral) and not isinstance(given, bool):
         if given < 1:
             raise InputError(f"samples={given} is no number of samples", "give 1 or more")

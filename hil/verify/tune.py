@@ -63,14 +63,16 @@ def tune(
     seed: int = 0,
     counter: Counter | None = None,
     started: Callable[[str], None] = lambda what: None,
+    check: Callable[[Device, ModelLibrary], None] = lambda device, library: None,
 ) -> Tuning:
     """Return the log of ``source`` on ``board``.
 
     For each of ``goals`` at most ``programs`` are measured as a whole. ``started`` is told what is
-    measured next. Raise :class:`~hilc.errors.InputError`, before much is measured, where the board
+    measured next. ``check`` raises for an image whose outputs are wrong: its counts are not
+    recorded. Raise :class:`~hilc.errors.InputError`, before much is measured, where the board
     counts something else than ``counter``.
     """
-    log = _layers_log(source, cpu, board, compile_, open_, seed, counter, started)
+    log = _layers_log(source, cpu, board, compile_, open_, seed, counter, started, check)
     for goal in goals if programs else ():
         candidates = programs_for(goal)
         for number in range(1, programs + 1):
@@ -80,6 +82,7 @@ def tune(
             library = compile_(choice, goal)
             with open_(library) as device:
                 found = device.repeated(partial(_program, device, library, choice, goal, seed))
+                check(device, library)
             log = replace(log, programs=(*log.programs, found))
     return log
 
@@ -123,6 +126,7 @@ def _layers_log(
     seed: int,
     wanted: Counter | None,
     started: Callable[[str], None],
+    check: Callable[[Device, ModelLibrary], None],
 ) -> Tuning:
     """Return a log of every kernel of every layer."""
     layers = {
@@ -147,6 +151,7 @@ def _layers_log(
                 )
             profile = device.repeated(partial(layer_counts, device, module, seed=seed))
             counter = device.counter
+            check(device, library)
         for layer, count in zip(module.layers, profile, strict=True):
             # A layer that the planner added, a copy, has no name of the graph's.
             if layer.name in counts:

@@ -18,9 +18,10 @@ from models import model_path, models_dir, samples
 from hil.board import load_board
 from hil.build import build
 from hil.cli import main
-from hil.firmware.mlperf import Mlperf, benchmark_named
+from hil.firmware.mlperf import BENCHMARKS, Mlperf, benchmark_named
 from hil.firmware.sources import ModelOptions, load_sources, parse_sources
 from hil.link.line import Line, open_line
+from hil.mlperf.check import expected_results
 from hil.oracle import reference_of
 from hil.runners import start
 from hil.verify import Oracle
@@ -136,6 +137,8 @@ def test_four_models(short: str) -> None:
             wanted = [f"{v:.3f}" for v in expected(short, index, given, module, oracle)]
             once, results = client.infer(1, 0)
             assert len(results) == count
+            check = expected_results(data, module, BENCHMARKS[f"{short}01"], oracle)
+            assert [f"{value:.3f}" for value in check] == wanted
             assert results == wanted
             thrice, results = client.infer(3, 1)
             assert results == wanted, "a later inference had another input"

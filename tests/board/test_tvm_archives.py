@@ -72,7 +72,10 @@ def test_each_command(style: Style, tmp_path: Path, capsys: pytest.CaptureFixtur
         answer.ravel().tolist() for answer in answers.values()
     ]
 
-    report = hil_json(capsys, "bench", tar, "--board", BOARD)
+    # Nothing computes what it should answer.
+    refused = hil_json(capsys, "bench", tar, "--board", BOARD, code=2)["error"]
+    assert "--no-check" in refused["hint"]
+    report = hil_json(capsys, "bench", tar, "--board", BOARD, "--no-check")
     assert report["counter"] == "instructions"
     assert 0 < report["per_inference"] < 20_000
     assert report["workspace_bytes"] >= 80
@@ -82,7 +85,7 @@ def test_each_command(style: Style, tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_several_models_of_one_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tar = str(tvm_tar(tmp_path / "net.tar", Style(), ("one", "Two")))
-    report = hil_json(capsys, "bench", tar, "--board", BOARD)
+    report = hil_json(capsys, "bench", tar, "--board", BOARD, "--no-check")
     # The module that sorts first in the archive is the image's first.
     assert [model["model"] for model in report["models"]] == ["Two", "one"]
     assert len({model["per_inference"] for model in report["models"]}) == 1

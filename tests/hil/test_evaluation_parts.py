@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hil.cli.commands.evaluating import evaluation_text
 from hil.errors import InputError
-from hil.verify import evaluation
+from hil.verify import Oracle, evaluation
 from hil.verify.datasets import digest_of
 from hil.verify.evaluation import Evaluation, MetricReport, Mismatch
 from hilc.artifact.library import TensorInfo
 
 NAN = float("nan")
+EQUAL = Oracle("given", "given", lambda index, sample: dict(sample))
 
 
 def tensor(dtype: str = "int8", scale: float | None = 0.5, zero: int | None = -3) -> TensorInfo:
@@ -84,6 +86,25 @@ def test_the_rate_is_that_of_what_was_computed_now() -> None:
     assert report(seconds=0.0).rate == 0.0
     assert report().match
     assert not report(mismatches=1).match
+
+
+def test_what_was_not_compared_is_named() -> None:
+    found = report(uncompared_outputs=("boxes",), independent=False)
+    text = evaluation_text(found)
+    assert "only the first output is evaluated and compared, not boxes" in text
+    assert text.splitlines()[0].startswith(
+        "net on b, compared with this compiler's own interpreter (not independent): 12 samples"
+    )
+    data = found.to_json()
+    assert (data["uncompared_outputs"], data["independent"]) == (["boxes"], False)
+    assert "only the first" not in evaluation_text(report())
+
+
+def test_no_sample_is_no_evaluation() -> None:
+    empty: Any = Data([])
+    model: Any = SimpleNamespace(inputs=[tensor()], outputs=[tensor()])
+    with pytest.raises(InputError, match="the data set has no sample"):
+        evaluation.evaluate_model(model, empty, EQUAL, [], board="b", key={})
 
 
 def test_a_difference_that_is_no_number_has_none_in_json() -> None:

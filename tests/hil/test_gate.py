@@ -31,6 +31,13 @@ BENCH: dict[str, Any] = {
     "workspace_bytes": 300,
     "ram_bytes": 700,
     "stack_peak_bytes": 90,
+    "checked": {
+        "samples": 1,
+        "reference": "tflm",
+        "reference_fallback": None,
+        "independent": True,
+        "match": True,
+    },
     "layers": [
         {"name": "a", "op": "CONV_2D", "macs": 9, "count": 600},
         {"name": "b", "op": "CONV_2D", "macs": 9, "count": 300},
@@ -109,7 +116,8 @@ def test_the_offending_layer_is_named(folder: Folder) -> None:
     assert (excess["layer"], excess["percent"], excess["limit"]) == ("CONV_2D b", 3.5, "2%")
     assert folder.gate(BENCH, "--max-slower", "2%", "--max-ram", "1K", "--max-flash", "0") == (
         "kws on mps2-an386: within the limits (slower 2%, ram 1,024 bytes, flash 0); 1,000 "
-        "instructions (QEMU), not cycles, per inference: unchanged\n"
+        "instructions (QEMU), not cycles, per inference: unchanged; outputs match tflm over 1 "
+        "sample\n"
     )
 
 

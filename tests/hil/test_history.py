@@ -327,20 +327,25 @@ def test_the_command(
     assert main(["history", "--history", str(history.path)]) == 2
     assert "there is no history" in capsys.readouterr().err
     made = {"commit": "ab" * 20, "dirty": True}
-    history.record("bench", result(per_inference=1000, provenance=made))
-    history.record("bench", result(per_inference=1030, provenance=made))
+    right, wrong = {"match": True}, {"match": False}
+    history.record("bench", result(per_inference=1000, provenance=made, checked=right))
+    history.record("bench", result(per_inference=1030, provenance=made, checked=wrong))
     history.record("verify", result(match=False, reference="tflm", samples=3))
+    history.record("verify", result(match=True, reference="hilc", samples=3, independent=False))
+    history.record("bench", result(per_inference=1030, provenance=made))
     monkeypatch.setenv("HIL_HISTORY", str(history.path))
     assert main(["history"]) == 0
-    first, second, third = capsys.readouterr().out.splitlines()[1:]
+    first, second, third, own, unchecked = capsys.readouterr().out.splitlines()[1:]
     assert first.endswith("mps2-an386  1,000 instructions")
     assert "ababababab+" in first
-    assert second.endswith("1,030 instructions (+3.00 %)")
+    assert second.endswith("1,030 instructions (+3.00 %), outputs DIFFER")
     assert third.endswith("DIFFER with tflm, 3 samples")
+    assert own.endswith("match with hilc (not independent), 3 samples")
+    assert unchecked.endswith("1,030 instructions (unchanged), outputs not compared")
     assert main(["history", "--json", "--kind", "bench", "--last", "1", "--model", "kws"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["history"] == str(history.path)
     (entry,) = data["entries"]
-    assert (entry["id"], entry["dirty"], entry["result"]["per_inference"]) == (2, True, 1030)
+    assert (entry["id"], entry["dirty"], entry["result"]["per_inference"]) == (5, True, 1030)
     assert main(["history", "--board", "microbit"]) == 0
     assert capsys.readouterr().out == "no entries\n"

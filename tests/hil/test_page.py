@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import html
 import json
 import random
 import re
@@ -818,3 +819,42 @@ def test_labels_in_boxes_have_enough_contrast(scheme: str) -> None:
             assert contrast(found["ink"], back) >= 4.5, (colour, back)
     for colour in PALETTE:
         assert contrast(found["ink"], over(colour, found["card"], part)) >= 4.5, colour
+
+
+def test_a_reference_that_is_not_independent() -> None:
+    """The verdict, the exactness and the summary say so."""
+    own = result()
+    own["verify"] |= {"independent": False, "reference": "hilc"}
+    said = "this compiler's own interpreter, not independent"
+    page = page_of(own)
+    assert page.verdict == f"The result equals its reference; the reference is {said}"
+    assert f"equals the reference ({said})" in html.unescape(page.html)
+    assert f"samples, hilc ({said})" in html.unescape(page.html)
+    other = result("mps3-an547")
+    page = page_of(own, other)
+    assert page.verdict == (
+        f"All 2 results equal their references; the reference of 1 result is {said}"
+    )
+    assert said not in page_of(other).html
+
+
+def test_the_strength_of_a_match_is_shown() -> None:
+    strong = result()
+    strong["verify"] |= {
+        "missed_fault_rate": {"rate": 0.02951, "confidence": 0.95, "samples": 100},
+        "float_tolerance": 1e-5,
+    }
+    text = page_of(strong).html
+    assert "A fault in 3 % or more of such inferences would show (95 % confidence)." in text
+    assert "Floats are equal within 1e-05 of the largest of their tensor." in text
+
+
+def test_outputs_of_a_measurement() -> None:
+    checked = {"samples": 1, "reference": "tflm", "match": False, "independent": True}
+    for match, verdict in (
+        (False, "Of 1 result, 1 different from the reference"),
+        (True, "The result equals its reference"),
+    ):
+        measured = {"model": "kws", "board": "b", "bench": {**result()["bench"]}}
+        measured["bench"]["checked"] = {**checked, "match": match}
+        assert page_of(measured).verdict == verdict

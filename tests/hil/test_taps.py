@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import pty
@@ -290,6 +291,72 @@ def test_packed_functions_of_microtvm(tmp_path: Path) -> None:
     assert report.diagnosis.op == next(
         layer.op for layer in library.modules[0].layers if layer.name == report.diagnosis.name
     )
+
+
+def faulty_points(folder: Path, inputs: Iterator[np.ndarray], faults: Iterator[bool]) -> Link:
+    """The interpreter's layers, of which one has a wrong bit where there is a fault."""
+
+    def inference(points: Points) -> None:
+        x = next(inputs)
+        values = {**interpreter.run_all(network(), {"x": x})}
+        if next(faults):
+            values["third"] = values["third"] ^ np.int8(1)
+        points.begin("net")
+        points.tensor(Tensors.INPUT, 0, 0, "x", x)
+        for number, name in enumerate(("first", "second", "pooled", "third", "y")):
+            points.tensor(Tensors.LAYER_OUTPUT, number, 0, name, values[name])
+        points.end()
+
+    return Link("points", line=Points(folder, inference))
+
+
+def default_report(link: Link, samples: int | None = None) -> Report:
+    oracle = Oracle(
+        "hilc", "", lambda _, given: interpreter.run_all(network(), given), independent=False
+    )
+    (module,) = compiled(network).modules
+    return verify_tapped(link, module, oracle, samples, wait_s=5.0)
+
+
+def test_the_default_finds_a_fault_of_some_inferences(tmp_path: Path) -> None:
+    """15 % of them; the user who asks for two is told what so few miss."""
+
+    def inputs() -> Iterator[np.ndarray]:
+        rng = np.random.default_rng(6)
+        while True:
+            yield rng.integers(-128, 128, (1, 8, 8, 3)).astype(np.int8)
+
+    def faults() -> Iterator[bool]:
+        rng = np.random.default_rng(2)
+        while True:
+            yield bool(rng.random() < 0.15)
+
+    few = default_report(faulty_points(tmp_path, inputs(), faults()), 2)
+    assert (few.match, few.samples) == (True, 2)
+    assert (few.missed_fault_rate or 0) > 0.15
+    report = default_report(faulty_points(tmp_path, inputs(), faults()))
+    assert 10 <= report.samples <= 100
+    assert not report.match
+    assert report.verdict == "DIFFER from this compiler's own interpreter (not independent)"
+
+
+def test_one_input_again_and_again(tmp_path: Path) -> None:
+    x = np.ones((1, 8, 8, 3), np.int8)
+    link = faulty_points(tmp_path, itertools.repeat(x), itertools.repeat(False))
+    report = default_report(link, 12)
+    assert (report.samples, report.independent_samples) == (12, 1)
+    assert report.remarks[0].startswith("a fault in 95 % or more")
+    assert "only 1 of the samples have inputs of their own" in report.remarks[0]
+
+
+def test_inputs_alone_are_no_match(tmp_path: Path) -> None:
+    def inference(points: Points) -> None:
+        points.begin("net")
+        points.tensor(Tensors.INPUT, 0, 0, "x", np.zeros((1, 8, 8, 3), np.int8))
+        points.end()
+
+    with pytest.raises(InputError, match="but its inputs, so nothing was compared"):
+        default_report(Link("points", line=Points(tmp_path, inference)), 3)
 
 
 def packed(points: Points, model: hilc.host.HostModel) -> None:

@@ -187,7 +187,10 @@ def test_json_is_the_contract() -> None:
         "reference": "given",
         "reference_description": "given numbers",
         "reference_fallback": None,
+        "independent": True,
         "match": False,
+        "missed_fault_rate": {"rate": 0.95, "confidence": 0.95, "samples": 1},
+        "float_tolerance": None,
         "outputs": [
             {
                 "name": "y",
@@ -421,12 +424,9 @@ def test_what_is_computed_again_is_compared_once() -> None:
     assert model.calls.count("run") == 4
 
 
-def test_no_samples_are_no_difference() -> None:
-    report = verify(CountingModel(), [], Sums().oracle, board="none", per_layer=True)
-    assert report.match
-    assert report.samples == 0
-    assert report.outputs[0].max_abs_diff == 0
-    assert report.cost is None
+def test_no_samples_are_no_match() -> None:
+    with pytest.raises(InputError, match="there is no sample, so nothing was compared"):
+        verify(CountingModel(), [], Sums().oracle, board="none", per_layer=True)
 
 
 def test_the_check_says_what_differs() -> None:

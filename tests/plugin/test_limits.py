@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from plugin_suite import run
 
+import hilc.references
 from hil.pytest_plugin.limits import Limits, limits_of
 
 BOARD = "--hil-board=mps2-an386"
@@ -280,3 +281,68 @@ def test_a_page_of_nothing(suite: pytest.Pytester) -> None:
     result = run(suite, "--hil-report=models")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--hil-report: cannot write models*"])
+
+
+def test_wrong_outputs_fail_what_measures(suite: pytest.Pytester) -> None:
+    """A flipped bit of a weight: its costs are as before, and no test passes for it."""
+    suite.makepyfile("""
+        import pytest
+        from wrong_outputs import with_flipped_weight
+
+        @pytest.fixture
+        def hil_library(hil_board):
+            return with_flipped_weight(hil_board.cpu.name)
+
+        def test_bench(hil_bench):
+            hil_bench()
+
+        def test_unchecked(hil_bench):
+            assert hil_bench(check=False).checked is None
+
+        @pytest.mark.hil_limits(max_instructions=10_000_000)
+        def test_limits(hil_device):
+            pass
+
+        def test_verify(hil_verify):
+            hil_verify()
+    """)
+    result = run(suite, BOARD)
+    result.assert_outcomes(passed=1, failed=3)
+    result.stdout.fnmatch_lines(["*digits on mps2-an386 differs from tflm: *"])
+
+
+def test_a_fallback_fails_unless_it_is_allowed(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hilc.references, "_installed", lambda package: None)
+    suite.makepyfile("""
+        import numpy as np
+        import pytest
+
+        pytestmark = pytest.mark.hil(model="models/tiny.tflite")
+
+        def test_verify(hil_verify):
+            assert not hil_verify(2).independent
+
+        def test_bench(hil_bench):
+            assert not hil_bench().checked.independent
+
+        def test_evaluate(hil_evaluate):
+            hil_evaluate(np.zeros((4, 1, 8), np.int8), np.arange(4))
+    """)
+    result = run(suite, BOARD, "--junit-xml=out.xml")
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "hil: compared with this compiler's own *; --hil-allow-fallback accepts it",
+            "*the reference tflm cannot run 'tiny'*",
+        ]
+    )
+    result = run(suite, BOARD, "--hil-allow-fallback", "--junit-xml=out.xml")
+    result.assert_outcomes(passed=3, warnings=3)
+    own = properties(suite)["test_verify[mps2-an386]"]
+    assert (own["hil_reference"], own["hil_independent"], own["hil_samples"]) == (
+        "hilc",
+        "false",
+        "2",
+    )

@@ -350,7 +350,8 @@ def test_another_reference_is_told(suite: pytest.Pytester, monkeypatch: pytest.M
 
         @pytest.mark.hil(model="models/tiny.tflite")
         def test_it(hil_library):
-            assert reference_of(hil_library, hil_library.modules[0]).name == "hilc"
+            module = hil_library.modules[0]
+            assert reference_of(hil_library, module, allow_fallback=True).name == "hilc"
     """)
     result = run(suite, "--hil-board=native")
     result.assert_outcomes(passed=1, warnings=1)

@@ -39,7 +39,7 @@ from hilc.frontends.onnx.reader import require_package
 from hilc.interpreter import Interpreter, check_inputs
 from hilc.ir import Array, Graph, Numerics
 from hilc.ops import OPS
-from hilc.references import tflm
+from hilc.references import tflite_runtime, tflm
 from hilc.references.file import ModelFile, variables
 from hilc.references.onnx_reference import OnnxReference
 from hilc.references.tflite_runtime import TfliteRuntime
@@ -50,6 +50,7 @@ __all__ = [
     "Arena",
     "Reference",
     "get_reference",
+    "is_independent",
     "numerics_of_reference",
     "reference_names",
     "require_installed",
@@ -95,8 +96,17 @@ def numerics_of_reference(name: str) -> Numerics | None:
     return _known(name).numerics
 
 
+def is_independent(name: str) -> bool:
+    """Return whether other people's code computes the reference ``name``, not this compiler's
+    interpreter: an error of the interpreter then shows as a difference.
+    """
+    return _known(name).independent
+
+
 def require_installed(name: str) -> None:
-    """Raise InputError if the reference ``name`` cannot run any model on this machine."""
+    """Raise InputError if the reference ``name`` cannot run any model on this machine: it is not
+    installed, or does not start.
+    """
     _known(name).installed()
 
 
@@ -271,6 +281,21 @@ def _unavailable(
     )
 
 
+def _start_tflm() -> None:
+    _tflm_version()
+    tflm.start()
+
+
+def _start_litert_ref() -> None:
+    package, _ = _litert_ref_package()
+    tflite_runtime.start(package)
+
+
+def _start_litert() -> None:
+    _litert_version()
+    tflite_runtime.start("ai-edge-litert")
+
+
 # By name -----------------------------------------------------------------------------------------
 
 
@@ -280,27 +305,30 @@ class _Row:
     #: Raises InputError if the reference cannot run here.
     installed: Callable[[], object]
     numerics: Numerics | None
+    independent: bool = True
 
 
 _REFERENCES: Mapping[str, _Row] = {
     "tflm": _Row(
-        lambda graph, model: _Tflm(_tflm_version(), graph, model), _tflm_version, Numerics.TFLM
+        lambda graph, model: _Tflm(_tflm_version(), graph, model),
+        _start_tflm,
+        Numerics.TFLM,
     ),
     "litert-ref": _Row(
         lambda graph, model: TfliteRuntime("litert-ref", *_litert_ref_package(), graph, model),
-        _litert_ref_package,
+        _start_litert_ref,
         Numerics.LITERT,
     ),
     "litert": _Row(
         lambda graph, model: TfliteRuntime(
             "litert", "ai-edge-litert", _litert_version(), graph, model
         ),
-        _litert_version,
+        _start_litert,
         Numerics.LITERT,
     ),
     "onnx": _Row(OnnxReference, require_package, Numerics.ONNX),
-    "qdq": _Row(lambda graph, model: _Qdq(graph), lambda: None, None),
-    "hilc": _Row(lambda graph, model: _Interpreter(graph), lambda: None, None),
+    "qdq": _Row(lambda graph, model: _Qdq(graph), lambda: None, None, independent=False),
+    "hilc": _Row(lambda graph, model: _Interpreter(graph), lambda: None, None, independent=False),
 }
 
 

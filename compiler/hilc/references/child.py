@@ -145,11 +145,19 @@ def _serve(link: socket.socket, answer: Callable[[dict[str, Any], bytes], Answer
         write_message(link, message, data)
 
 
+def _limit_memory(nbytes: int) -> None:
+    """Limit the address space to ``nbytes``; keep a lower limit that the user has set."""
+    present, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if present != resource.RLIM_INFINITY:
+        nbytes = min(nbytes, present)
+    resource.setrlimit(resource.RLIMIT_AS, (nbytes, nbytes))
+
+
 if __name__ == "__main__":
     # Do not import from this file's folder.
     del sys.path[0]
     _limit, _runtime = int(sys.argv[1]), sys.argv[2]
-    resource.setrlimit(resource.RLIMIT_AS, (_limit, _limit))
+    _limit_memory(_limit)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _serve(
         socket.socket(fileno=0),

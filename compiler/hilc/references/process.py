@@ -11,6 +11,7 @@ import fcntl
 import itertools
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -46,6 +47,11 @@ class Refused(Exception):
         super().__init__(said)
         #: The process is gone, with all of its models.
         self.has_ended = has_ended
+
+    @property
+    def may_lack_memory(self) -> bool:
+        """Whether a limit of memory may be the cause: C++ that gets none ends the process."""
+        return self.has_ended or "alloc" in str(self) or "MemoryError" in str(self)
 
 
 class Process:
@@ -177,15 +183,16 @@ def _end_of(status: int | None) -> str:
 class SharedProcess:
     """The one process of a runtime, for all models.
 
-    ``package`` is what it imports, ``remedy`` what to do where that does not start, and
+    ``package`` is what it imports, ``install`` the command that installs it again, and
     ``address_space`` the bytes that it may take.
     """
 
-    def __init__(self, runtime: str, address_space: int, package: str, remedy: str) -> None:
+    def __init__(self, runtime: str, address_space: int, package: str, install: str) -> None:
         #: Reentrant: a finalizer may run while a request is being made, in the same thread.
         self.lock = threading.RLock()
         self._words = (str(address_space), runtime)
-        self._package, self._remedy = package, remedy
+        self._package, self._install = package, install
+        self._address_space = address_space
         self._process: Process | None = None
         self._keys = itertools.count()
         self._to_drop: list[int] = []
@@ -202,9 +209,10 @@ class SharedProcess:
             self._end()
             try:
                 self._process = Process(self._words)
-            except Refused as error:
+            except (Refused, OSError) as error:
                 raise InputError(
-                    f"the installed {self._package} does not start: {error}", self._remedy
+                    f"the installed {self._package} does not start: {error}",
+                    self._remedy(str(error)),
                 ) from None
             self._to_drop.clear()
         assert self._process is not None
@@ -212,6 +220,27 @@ class SharedProcess:
             drop = {"do": "drop", "model": self._to_drop.pop()}
             self._process.ask(drop, b"", LOAD_LIMIT_S)
         return self._process
+
+    def memory_remedy(self) -> str:
+        """Return how to raise a limit of memory that the user has set below what the process may
+        take; empty if there is none.
+        """
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit == resource.RLIM_INFINITY or limit >= self._address_space:
+            return ""
+        return (
+            f"raise the limit of address space: `ulimit -v` is {limit >> 10}, and {self._package} "
+            f"may take {self._address_space >> 10}"
+        )
+
+    def _remedy(self, said: str) -> str:
+        """Return what to do about the reason for which the process did not start."""
+        if "ModuleNotFoundError" in said:
+            return self._install
+        if memory := self.memory_remedy():
+            return memory
+        # A library that another one needs, or a damaged file of the package.
+        return self._install if "ImportError" in said else ""
 
     def drop(self, key: int) -> None:
         """Free a model later: a finalizer may run during a request."""

@@ -6,6 +6,7 @@ import re
 import weakref
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -101,8 +102,10 @@ class _LoadedModel:
 
     def refusal(self, error: Refused) -> ModelError:
         """Return the error that tells what the runtime said."""
+        remedy = self._process.memory_remedy() if error.may_lack_memory else ""
         return ModelError(
-            f"{self._package} cannot run this model: {error}", "choose the reference hilc"
+            f"{self._package} cannot run this model: {error}",
+            remedy or "choose the reference hilc",
         )
 
     def _ask(self, request: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
@@ -115,10 +118,17 @@ class _LoadedModel:
             return process.ask({**request, "model": self._key}, payload, RUN_LIMIT_S)
 
 
+def start(package: str) -> None:
+    """Start the process of a package; raise InputError with the reason if that fails."""
+    process = _process_of(package)
+    with process.lock:
+        process.running()
+
+
 @cache
 def _process_of(package: str) -> SharedProcess:
-    remedy = "install it again, or choose the reference hilc"
-    return SharedProcess(package.replace("-", "_"), _ADDRESS_SPACE, package, remedy)
+    install = f"pip install --force-reinstall '{package}=={version(package)}'"
+    return SharedProcess(package.replace("-", "_"), _ADDRESS_SPACE, package, install)
 
 
 def _require_same_functions(name: str, graph: Graph) -> None:

@@ -63,6 +63,12 @@ class Arena:
     persistent: int
 
 
+def start() -> None:
+    """Start the process of the package; raise InputError with the reason if that fails."""
+    with _PROCESS.lock:
+        _PROCESS.running()
+
+
 class TflmModel:
     """A model in TFLM; each of its tensors can be read after a run.
 
@@ -120,7 +126,7 @@ class TflmModel:
             try:
                 return self._loaded_in.ask({**request, "model": self._key}, payload, limit_s)
             except Refused as error:
-                raise _refusal(str(error)) from None
+                raise _refusal_of(error) from None
 
     def _load(self) -> None:
         request = {
@@ -137,7 +143,7 @@ class TflmModel:
                     break
                 except Refused as error:
                     if not _TOO_SMALL.search(str(error)):
-                        raise _refusal(str(error)) from None
+                        raise _refusal_of(error) from None
                 if self._arena >= _LARGEST_ARENA:
                     raise ModelError(
                         "TensorFlow Lite Micro cannot run this model: without shared memory, its "
@@ -155,7 +161,12 @@ def tflm_arena_bytes(model: bytes) -> Arena:
     return Arena(found["total"], found["head"], found["tail"])
 
 
-def _refusal(said: str) -> ModelError:
+def _refusal_of(error: Refused) -> ModelError:
+    return _refusal(str(error), _PROCESS.memory_remedy() if error.may_lack_memory else "")
+
+
+def _refusal(said: str, remedy: str = "") -> ModelError:
     return ModelError(
-        f"TensorFlow Lite Micro cannot run this model: {said}", "choose another reference"
+        f"TensorFlow Lite Micro cannot run this model: {said}",
+        remedy or "choose another reference",
     )

@@ -12,16 +12,20 @@ from typing import Any
 from hil.board import Board
 from hil.cli.commands.evaluating import load_data_set
 from hil.cli.commands.mlperf_options import mlperf_of
-from hil.cli.commands.options import compiled_for, reachable_board
+from hil.cli.commands.options import allowed_fallback, compiled_for, reachable_board
+from hil.cli.commands.running import take_model
 from hil.cli.console import Console, table
 from hil.cli.render import flashed_text
 from hil.firmware.build import build
 from hil.firmware.mlperf import Mlperf, wire_bytes
 from hil.firmware.project import modules_of
 from hil.mlperf import Accuracy, Item, Performance, accuracy, open_dut, performance
+from hil.mlperf.check import check_results
 from hil.mlperf.items import indexed_items, is_indexed, items_of, random_items
 from hil.mlperf.submission import claimed_submission, write_submission
 from hil.runners import Choice, is_machine, runner_name
+from hil.verify.comparison import NOT_INDEPENDENT, Oracle
+from hil.verify.oracle import reference_of
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.errors import InputError
 
@@ -33,6 +37,7 @@ def mlperf_command(args: argparse.Namespace, console: Console) -> int:
         raise InputError(
             "accuracy needs a labelled data set", "add --data, or drop --mode accuracy"
         )
+    take_model(args)
     board = reachable_board(args)
     libraries = compiled_for(args, board, console)
     mlperf = mlperf_of(args, libraries)
@@ -55,8 +60,9 @@ def _measured(
     modes: Sequence[str],
 ) -> int:
     """Build the firmware, measure it, and write the files."""
-    (module,) = modules_of(libraries)
+    (library,), (module,) = libraries, modules_of(libraries)
     measured, labelled = _items(args, module, mlperf)
+    oracle = None if args.no_check else _oracle(args, library, module)
     choice = Choice(
         args.probe,
         args.port,
@@ -77,6 +83,10 @@ def _measured(
     ) as dut:
         if dut.model != mlperf.benchmark.model:
             console.warn(f"the device says that it is {dut.model}, not {mlperf.benchmark.model}")
+        checked = None
+        # The states of a streaming model are those of its start, which is not known at a port.
+        if oracle is not None and not (attaches and mlperf.benchmark.is_streaming):
+            checked = check_results(dut, measured[0], module, mlperf.benchmark, oracle)
         if "performance" in modes:
             runs.append(
                 performance(
@@ -105,11 +115,23 @@ def _measured(
         "benchmark": mlperf.benchmark.model,
         "device": {"name": dut.name, "profile": dut.profile, "model": dut.model},
         "emulator": emulator,
+        "checked": checked.to_json() if checked else None,
         **{_mode(run): run.to_json() for run in runs},
         "files": [str(path) for path in paths],
     }
     console.result(data, _text(data, runs))
     return 0
+
+
+def _oracle(args: argparse.Namespace, library: ModelLibrary, module: Module) -> Oracle:
+    """Return the reference of the device's results."""
+    try:
+        return reference_of(
+            library, module, source=args.model_source, allow_fallback=allowed_fallback(args)
+        )
+    except InputError as error:
+        error.hint = f"{error.hint}; or measure without a comparison: --no-check"
+        raise
 
 
 def _of_lab(mlperf: Mlperf, board: Board) -> Mlperf:
@@ -155,8 +177,16 @@ def _mode(run: Performance | Accuracy) -> str:
     return "performance" if isinstance(run, Performance) else "accuracy"
 
 
+def _checked_text(data: dict[str, Any]) -> str:
+    checked = data["checked"]
+    if checked is None:
+        return "results not compared with a reference"
+    who = checked["reference"] if checked["independent"] else NOT_INDEPENDENT
+    return f"results of 1 input match {who}"
+
+
 def _text(data: dict[str, Any], runs: Iterable[Performance | Accuracy]) -> str:
-    lines = [f"{data['benchmark']}: {data['model']} on {data['board']}"]
+    lines = [f"{data['benchmark']}: {data['model']} on {data['board']}", _checked_text(data)]
     for run in runs:
         if isinstance(run, Performance):
             valid = "" if run.is_valid else ", not valid for a submission"

@@ -41,6 +41,8 @@ _SECTIONS = {
     "boards": ("boards", "board", "erase", "reset", "lab"),
     "this program": ("doctor", "help", "completion", "tvmc"),
 }
+#: Models among what ``--source`` names.
+_LIBRARY_MODEL = "or the model file of the library, if its archive does not contain it"
 _SHELL = "bash, zsh or fish; load it where the shell starts (~/.bashrc, config.fish)"
 #: A parser or a group of options, with a title in the help.
 _Group = argparse._ArgumentGroup
@@ -306,7 +308,7 @@ def _add_measuring_commands(commands: Any) -> None:
     verify = _command(commands, "verify", "running", "Compare a model on a board with a reference.")
     _add_models(verify)
     verify.add_argument(
-        "--samples", type=positive_int, metavar="N", help="number of samples (default: 10, or all)"
+        "--samples", type=positive_int, metavar="N", help=f"number of samples (default: {_SAMPLES})"
     )
     _add_seed(verify)
     verify.add_argument("--inputs", metavar="F.npz", help="samples: one array per input, by name")
@@ -319,6 +321,7 @@ def _add_measuring_commands(commands: Any) -> None:
         "runs, qdq for quantized ones of ONNX and PyTorch, onnx for others of these); a model file "
         "is compiled with the reference's arithmetic",
     )
+    _add_allow_fallback(verify)
     _add_format(verify)
     _add_recording(verify)
     verify.add_argument(
@@ -326,7 +329,7 @@ def _add_measuring_commands(commands: Any) -> None:
         metavar="PORT",
         help="in place of --board: compare the layers that other firmware taps (hil_tap.h) at this "
         "serial port or pyserial URL, or at the port of this real board; --samples inferences "
-        "(default: 1)",
+        "(default: 10 to 100, as many as arrive in about 5 s)",
     )
     verify.add_argument(
         "--baud",
@@ -363,7 +366,7 @@ def _add_measuring_commands(commands: Any) -> None:
         verify,
         several=True,
         required=False,
-        source="or the model file of the library, if its archive does not contain it",
+        source=_LIBRARY_MODEL,
         compares=True,
     )
 
@@ -383,7 +386,7 @@ def _add_measuring_commands(commands: Any) -> None:
         help="show each layer with the instructions that the core cannot go below, and the ratio",
     )
     _add_measuring_options(bench)
-    _add_device_options(bench, several=True)
+    _add_device_options(bench, several=True, source=_LIBRARY_MODEL)
 
     tune = _command(
         commands,
@@ -403,6 +406,7 @@ def _add_measuring_commands(commands: Any) -> None:
         help="whole programs to measure for each goal, or the one of --optimize, at most "
         "(default: 4; 0: single layers only)",
     )
+    _add_check(tune)
     _add_force(tune)
     _add_seed(tune)
     _add_device_options(tune)
@@ -411,6 +415,31 @@ def _add_measuring_commands(commands: Any) -> None:
     monitor.add_argument("models", nargs="*", metavar="MODEL", help="as for build")
     monitor.add_argument("--seconds", type=positive_float, metavar="S", help="stop after S seconds")
     _add_device_options(monitor, required=False, lab=False)
+
+
+#: How many samples ``verify`` takes without ``--samples``.
+_SAMPLES = (
+    "all of --inputs; else extremes, then random ones, 10 to 100, as many as fit in about 5 s"
+)
+
+
+def _add_allow_fallback(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--allow-fallback",
+        action="store_true",
+        help="compare with this compiler's own interpreter if the default reference cannot run, "
+        "also in CI, in pytest and for hil gate, where that is an error",
+    )
+
+
+def _add_check(parser: argparse._ActionsContainer) -> None:
+    """Add the options of commands that compare the outputs of what they measure."""
+    parser.add_argument(
+        "--no-check",
+        action="store_true",
+        help="do not compare the outputs of one inference with the reference",
+    )
+    _add_allow_fallback(parser)
 
 
 def _add_measuring_options(
@@ -440,6 +469,7 @@ def _add_measuring_options(
         help="record the energy of as many inferences: trace:FILE.csv, joulescope[:KEY=VALUE,...], "
         "ppk2:KEY=VALUE,..., or a plugin's",
     )
+    _add_check(group)
     _add_seed(group)
     group.add_argument("--inputs", metavar="F.npz", help=inputs)
     _add_quantize_inputs(group)
@@ -483,7 +513,7 @@ def _add_compare(commands: Any) -> None:
     compare.add_argument("b", metavar="B", help="the same")
     _add_recording(compare)
     _add_measuring_options(compare)
-    _add_device_options(compare, required=False)
+    _add_device_options(compare, required=False, source=_LIBRARY_MODEL)
 
 
 def _add_gate(commands: Any) -> None:
@@ -528,7 +558,7 @@ def _add_gate(commands: Any) -> None:
     )
     _add_recording(gate)
     _add_measuring_options(gate)
-    _add_device_options(gate, required=False)
+    _add_device_options(gate, required=False, source=_LIBRARY_MODEL)
 
 
 def _add_history(parser: argparse._ActionsContainer) -> None:
@@ -568,7 +598,7 @@ def _add_report(commands: Any) -> None:
     report.add_argument("--results", metavar="F.json", help="store what is measured for --from")
     report.add_argument("--title", metavar="TEXT", help="the page's title")
     report.add_argument(
-        "--samples", type=positive_int, metavar="N", help="number of samples (default: 10, or all)"
+        "--samples", type=positive_int, metavar="N", help=f"number of samples (default: {_SAMPLES})"
     )
     report.add_argument("--reference", metavar="NAME", help="as for verify")
     report.add_argument(
@@ -675,11 +705,12 @@ def _add_evaluate(commands: Any) -> None:
         metavar="NAME",
         help="the reference beside the device, as for hil verify",
     )
+    _add_allow_fallback(evaluate)
     _add_recording(evaluate)
     _add_data_options(evaluate)
     _add_device_options(
         evaluate,
-        source="or the model file of the library, if its archive does not contain it",
+        source=_LIBRARY_MODEL,
         compares=True,
     )
 
@@ -762,9 +793,10 @@ def _add_mlperf(commands: Any) -> None:
         metavar="N",
         help="inferences before each window (default: 1)",
     )
+    _add_check(mlperf)
     _add_mlperf_options(mlperf, "--benchmark", "auto")
     _add_data_options(mlperf)
-    _add_device_options(mlperf)
+    _add_device_options(mlperf, source=_LIBRARY_MODEL)
 
 
 def _add_device_options(

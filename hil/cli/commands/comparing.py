@@ -16,10 +16,12 @@ from hil.firmware.sources import parse_sources
 from hil.history import Entry, History, history_path
 from hil.history.comparison import Change, Comparison, compare, paired
 from hil.history.gate import Excess, Limit, Verdict, gates
-from hil.history.measurement import Measurement, read_measurements
+from hil.history.measurement import Checked, Measurement, read_measurements
+from hil.verify.comparison import NOT_INDEPENDENT
 from hil.verify.provenance import commit_named
 from hilc.support.inputs import check_regular
 from hilc.support.jsondata import parse_json
+from hilc.support.suggest import counted
 
 #: The limits of `hil gate`: the option ``--max-NAME`` for each.
 LIMITS = ("slower", "ram", "flash", "workspace", "stack", "energy")
@@ -36,22 +38,32 @@ def compare_command(args: argparse.Namespace, console: Console) -> int:
     comparisons = [compare(before, after) for before, after in paired(*sides)]
     data = {"comparisons": [comparison.to_json() for comparison in comparisons]}
     console.result(data, "\n\n".join(_comparison_text(comparison) for comparison in comparisons))
-    return 0
+    checks = [m.checked for side in sides for m in side]
+    return 0 if all(check is None or check.match for check in checks) else 1
 
 
 def gate_command(args: argparse.Namespace, console: Console) -> int:
-    """Hold a measurement to limits beside its baseline; the exit code is 1 if one is exceeded."""
+    """Hold a measurement to limits beside its baseline; the exit code is 1 if one is exceeded, or
+    if the outputs of what is measured differ from the reference.
+    """
     given = {name: vars(args)[f"max_{name}"] for name in LIMITS}
     limits: Mapping[str, Limit] = {name: limit for name, limit in given.items() if limit}
     if not limits:
         raise InputError("no limit is given", "give at least one, such as --max-slower 2%")
     baselines = _measurements(args.baseline, args, console, is_measured=False)
     current = (
-        _measurements(args.current, args, console)
+        _measurements(args.current, args, console, is_gate=True)
         if args.current
         else _newest(chosen_history(args), baselines)
     )
-    verdicts = gates(baselines, current, limits, allow_other_model=args.allow_other_model)
+    verdicts = gates(
+        baselines,
+        current,
+        limits,
+        allow_other_model=args.allow_other_model,
+        check=not args.no_check,
+        allow_fallback=args.allow_fallback,
+    )
     passed = all(verdict.passed for verdict in verdicts)
     data = {"passed": passed, "gates": [verdict.to_json() for verdict in verdicts]}
     console.result(data, "\n".join(_verdict_text(verdict, limits) for verdict in verdicts))
@@ -62,7 +74,12 @@ def gate_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _measurements(
-    word: str, args: argparse.Namespace, console: Console, *, is_measured: bool = True
+    word: str,
+    args: argparse.Namespace,
+    console: Console,
+    *,
+    is_measured: bool = True,
+    is_gate: bool = False,
 ) -> list[Measurement]:
     """Return the measurements that ``word`` names: a JSON file, an entry of the history, a commit,
     or, where ``is_measured``, a model that is measured now.
@@ -78,7 +95,7 @@ def _measurements(
                 f"{word!r} is no measurement",
                 "give a .json file of `hil bench --json`, an id of `hil history`, or a commit",
             )
-        return _run(word, args, console)
+        return _run(word, args, console, is_gate)
     return _of_commit(word, args)
 
 
@@ -91,14 +108,14 @@ def _from_file(path: Path) -> list[Measurement]:
     return read_measurements(parse_json(data, str(path), _WRITE_IT), str(path))
 
 
-def _run(word: str, args: argparse.Namespace, console: Console) -> list[Measurement]:
+def _run(word: str, args: argparse.Namespace, console: Console, is_gate: bool) -> list[Measurement]:
     """Measure the model; its result is recorded as that of ``hil bench`` is."""
     if args.board is None:
         raise InputError(f"{word!r} is a model, and no board is given", "add --board B")
     parse_sources([word])
     history = history_of(args)
     one = argparse.Namespace(**{**vars(args), "models": [word]})
-    _, reports = measured(one, console)
+    _, reports = measured(one, console, is_gate=is_gate)
     results = [report.to_json() for report in reports]
     record(history, "bench", results, console)
     return [m for result in results for m in read_measurements(result, word)]
@@ -170,7 +187,8 @@ def _of_entry(entry: Entry) -> Measurement:
 def _comparison_text(comparison: Comparison) -> str:
     before, after = comparison.before, comparison.after
     heads = [
-        f"{name}: {shown_text(measurement.title)} ({measurement.source})"
+        f"{name}: {shown_text(measurement.title)} ({measurement.source}); "
+        f"{_outputs_text(measurement.checked)}"
         for name, measurement in (("A", before), ("B", after))
     ]
     rows = [_row(comparison.count, _count_title(comparison))]
@@ -200,14 +218,25 @@ def _count_title(comparison: Comparison) -> str:
 def _verdict_text(verdict: Verdict, limits: Mapping[str, Limit]) -> str:
     comparison = verdict.comparison
     title = shown_text(comparison.after.title)
+    outputs = _outputs_text(verdict.checked)
     if verdict.passed:
         units = {"slower": shown_text(comparison.after.counter), "energy": "uJ"}
         limited = ", ".join(
             f"{name} {_limit_text(limit, units.get(name, 'bytes'))}"
             for name, limit in limits.items()
         )
-        return f"{title}: within the limits ({limited}); {_count_text(comparison)}"
-    return "\n".join(_excess_text(comparison, excess) for excess in verdict.excesses)
+        return f"{title}: within the limits ({limited}); {_count_text(comparison)}; {outputs}"
+    wrong = [] if verdict.is_correct else [f"{title}: {outputs}"]
+    return "\n".join([*wrong, *(_excess_text(comparison, excess) for excess in verdict.excesses)])
+
+
+def _outputs_text(checked: Checked | None) -> str:
+    """Return what was found of the outputs of what was measured."""
+    if checked is None:
+        return "outputs not compared"
+    who = shown_text(checked.reference) if checked.independent else NOT_INDEPENDENT
+    word = "match" if checked.match else "DIFFER from"
+    return f"outputs {word} {who} over {counted(checked.samples, 'sample')}"
 
 
 def _excess_text(comparison: Comparison, excess: Excess) -> str:

@@ -12,12 +12,13 @@ from math import prod
 from pathlib import Path
 
 import hil
-from hil.cli.commands.options import compiled_for, opened, reachable_board
+from hil.cli.commands.options import allowed_fallback, compiled_for, opened, reachable_board
 from hil.cli.commands.recording import history_of, provenance_of, record
 from hil.cli.commands.running import take_model
 from hil.cli.console import Console, shown_name, table
 from hil.firmware.project import modules_of
 from hil.support.cache import cache_folder, writable_folder
+from hil.verify.comparison import NOT_INDEPENDENT
 from hil.verify.datasets import DataSet, Scaling, load_data
 from hil.verify.evaluation import Evaluation
 from hil.verify.metrics import Score, metric_named
@@ -54,7 +55,9 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
     data = load_data_set(args, module, metric_named(metrics[0]).labels == "values")
     if data.skipped:
         console.warn(f"{data.skipped} files of {args.data} are of other kinds, and left out")
-    oracle = reference_of(library, module, args.reference, source=source)
+    oracle = reference_of(
+        library, module, args.reference, source=source, allow_fallback=allowed_fallback(args)
+    )
     with (
         opened(args, board, libraries, console) as device,
         console.done_of(f"{module.name} on {board.name}", " samples") as progress,
@@ -166,8 +169,9 @@ def _is_evaluation(path: Path) -> bool:
 def evaluation_text(report: Evaluation) -> str:
     """Return the metrics, the confusion matrix and the first mismatches as text."""
     resumed = f", {report.resumed:,} of them before" if report.resumed else ""
+    own = "" if report.independent else f", compared with {NOT_INDEPENDENT}"
     lines = [
-        f"{report.model} on {report.board}: {report.samples:,} samples{resumed} in "
+        f"{report.model} on {report.board}{own}: {report.samples:,} samples{resumed} in "
         f"{report.seconds:.1f} s, {report.rate:.1f} samples/s through {report.transport}",
         f"reference {report.reference_description}",
         table(
@@ -199,6 +203,9 @@ def evaluation_text(report: Evaluation) -> str:
         )
     else:
         lines.append(f"every output is that of {report.reference}")
+    if report.uncompared_outputs:
+        others = ", ".join(map(shown_name, report.uncompared_outputs))
+        lines.append(f"only the first output is evaluated and compared, not {others}")
     if report.confusion is not None and len(report.confusion) <= _SHOWN_CLASSES:
         names = [shown_name(name) for name in report.class_names]
         rows = [[name, *row] for name, row in zip(names, report.confusion.tolist(), strict=True)]

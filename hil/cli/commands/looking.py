@@ -31,6 +31,7 @@ from hil.probe.usb import forbidden_probes
 from hil.runners import Choice, start
 from hil.verify.oracle import installed_reference
 from hil.virtual_probe import running_boards
+from hilc.references import is_independent
 
 
 def boards_command(args: argparse.Namespace, console: Console) -> int:
@@ -92,7 +93,9 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     lines += [f"probes: {probe_problem}"] if probe_problem else []
     lines += [f"no permission for {p.name} at {p.node}: {USB_REMEDY}" for p in forbidden]
     lines += [_plugin_line(plugin) for plugin in found_plugins]
-    lines.append(f"reference {reference}" + (f": {fallback}" if fallback else ""))
+    independent = is_independent(reference)
+    own = "" if independent else " (not independent)"
+    lines.append(f"reference {reference}{own}" + (f": {fallback}" if fallback else ""))
     lines.append(f"self-test: {tested}")
     lines.append(f"cache {cache['result']}" + (f" ({cache['remedy']})" if cache["remedy"] else ""))
     lines.append("emulated boards work" if works else "emulated boards do NOT work")
@@ -105,6 +108,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
         "reference": {
             "name": reference,
             "reference_fallback": asdict(fallback) if fallback else None,
+            "independent": independent,
         },
         "self_test": {"ok": problem is None, "result": tested},
         "cache": cache,

@@ -94,6 +94,11 @@ def _tell_counter(path: str, board: Board) -> None:
         )
 
 
+def allowed_fallback(args: argparse.Namespace) -> bool | None:
+    """Return whether ``--allow-fallback`` is given; None leaves it to the environment."""
+    return True if args.allow_fallback else None
+
+
 def parse_shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Return the shape of each input of ``--shape NAME=1,3,224,224``."""
     shapes: dict[str, tuple[int, ...]] = {}

@@ -47,7 +47,7 @@ def _history_text(entries: Sequence[Entry]) -> str:
     for entry in entries:
         commit = (entry.commit or "-")[:_COMMIT_DIGITS] + ("+" if entry.is_dirty else "")
         when = entry.time.astimezone().strftime("%Y-%m-%d %H:%M")
-        found = result_text(entry) + _change_text(entry, before)
+        found = result_text(entry) + _change_text(entry, before) + _outputs_text(entry)
         rows.append([str(entry.id), when, commit, entry.kind, entry.model, entry.board, found])
     return table(rows, ["id", "time", "commit", "command", "model", "board", "result"])
 
@@ -70,11 +70,24 @@ def result_text(entry: Entry) -> str:
     result: Mapping[str, Any] = entry.result
     if entry.kind == "verify":
         verdict = "match" if result.get("match") else "DIFFER"
-        return f"{verdict} with {result.get('reference')}, {result.get('samples')} samples"
+        own = " (not independent)" if result.get("independent") is False else ""
+        return f"{verdict} with {result.get('reference')}{own}, {result.get('samples')} samples"
     if entry.kind == "evaluate":
         return _evaluated_text(result)
     count = result.get("per_inference")
-    return f"{count:,} {result.get('counter')}" if isinstance(count, int) else "-"
+    if not isinstance(count, int):
+        return "-"
+    return f"{count:,} {result.get('counter')}"
+
+
+def _outputs_text(entry: Entry) -> str:
+    """Return that the outputs of a measured firmware are wrong or unknown; empty if right."""
+    if entry.kind != "bench":
+        return ""
+    checked = entry.result.get("checked")
+    if not isinstance(checked, Mapping):
+        return ", outputs not compared"
+    return "" if checked.get("match") is True else ", outputs DIFFER"
 
 
 def _evaluated_text(result: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from hil.board import Board
-from hil.cli.commands.options import compiled_for, opened, reachable_board
+from hil.cli.commands.options import allowed_fallback, compiled_for, opened, reachable_board
 from hil.cli.commands.recording import history_of, provenance_of, recorded
 from hil.cli.commands.tapping import against_command
 from hil.cli.console import Console, arrays_json, several
@@ -25,11 +25,13 @@ from hil.verify import Oracle
 from hil.verify.bench import BenchReport, check_countable
 from hil.verify.cycles import check_estimable, estimate_cycles
 from hil.verify.fidelity import float_meter
-from hil.verify.jobs import DEFAULT_SAMPLES, bench, verify
+from hil.verify.jobs import bench, verify
 from hil.verify.oracle import expected_outputs, reference_of
 from hil.verify.samples import (
     RandomSamples,
     Sample,
+    StandardSamples,
+    TimeBoxed,
     first_sample,
     is_saved,
     load_input,
@@ -170,7 +172,8 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
     reports = []
     with opened(args, board, libraries, console) as device:
         for library, module, samples, oracle in checks:
-            bar = console.progress(samples, f"{module.name} on {board.name}")
+            chosen = TimeBoxed(samples) if isinstance(samples, StandardSamples) else samples
+            bar = console.progress(chosen, f"{module.name} on {board.name}")
             report = verify(
                 device[module.name],
                 bar,
@@ -181,7 +184,8 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
                 metrics=args.metrics,
                 float_model=args.float_model,
             )
-            made_from = provenance_of(args, board, device, library, module, samples)
+            used = samples[: report.samples]
+            made_from = provenance_of(args, board, device, library, module, used)
             reports.append(replace(report, provenance=made_from))
     code = 0 if all(report.match for report in reports) else 1
     results = [report.to_json() for report in reports]
@@ -195,6 +199,9 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
 
 def take_model(args: argparse.Namespace) -> str | None:
     """Return the model file in ``--source``, and leave the code files in the argument."""
+    if "model_source" in args:
+        taken: str | None = args.model_source  # a command before took it from these arguments
+        return taken
     words: list[str] = args.source
     code = [w for w in words if Path(w).suffix in CODE_SUFFIXES or Path(w).is_dir()]
     models = [word for word in words if word not in code]
@@ -203,13 +210,16 @@ def take_model(args: argparse.Namespace) -> str | None:
             f"--source names {len(models)} models: {', '.join(models)}",
             "name the library's model only",
         )
-    args.source = code
-    return models[0] if models else None
+    model = models[0] if models else None
+    args.source, args.model_source = code, model
+    return model
 
 
 def _samples(args: argparse.Namespace, module: Module) -> Sequence[Sample]:
     if not args.inputs:
-        return RandomSamples(module.inputs, args.seed, args.samples or DEFAULT_SAMPLES)
+        if args.samples is None:
+            return StandardSamples(module.inputs, args.seed)
+        return RandomSamples(module.inputs, args.seed, args.samples)
     samples = load_samples(args.inputs, module.inputs, "input", quantize=args.quantize_inputs)
     if args.samples and args.samples > len(samples):
         raise InputError(
@@ -227,7 +237,9 @@ def _oracle(
 ) -> Oracle:
     if args.expect:
         return expected_outputs(args.expect, module, samples)
-    return reference_of(library, module, args.reference, source=model)
+    return reference_of(
+        library, module, args.reference, source=model, allow_fallback=allowed_fallback(args)
+    )
 
 
 def bench_command(args: argparse.Namespace, console: Console) -> int:
@@ -235,21 +247,26 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     history = history_of(args)
     board, reports = measured(args, console)
     results = [report.to_json() for report in reports]
+    code = 0 if all(report.is_correct for report in reports) else 1
     outcome = Outcome(
         "bench",
         board.name,
         reports,
         several(results),
+        code,
         in_detail=args.per_layer,
         limit=args.limit,
     )
     with recorded(history, "bench", results, console):
         console.outcome(outcome)
-    return 0
+    return code
 
 
-def measured(args: argparse.Namespace, console: Console) -> tuple[Board, list[BenchReport]]:
+def measured(
+    args: argparse.Namespace, console: Console, *, is_gate: bool = False
+) -> tuple[Board, list[BenchReport]]:
     """Return the board that the arguments name and the measurements of their models on it."""
+    model = take_model(args)
     board = reachable_board(args)
     check_countable(board)
     if args.cycles:
@@ -271,18 +288,29 @@ def measured(args: argparse.Namespace, console: Console) -> tuple[Board, list[Be
         or random_sample(module.inputs, args.seed, 0)
         for _, module in images
     ]
+    if model and len(images) > 1:
+        raise InputError(
+            f"--source names the model of one library, and the image has {len(images)} models",
+            "measure them one by one",
+        )
+    if model and args.no_check:
+        raise InputError(
+            "--source names a model, and --no-check compares nothing", "drop one of them"
+        )
+    oracles = [_check_oracle(args, *image, model, is_gate=is_gate) for image in images]
     reports = []
     with ExitStack() as stack:
         # A meter that supplies the board is there before the board is.
         recorder = stack.enter_context(opened_meter(args.energy)) if args.energy else None
         device = stack.enter_context(opened(args, board, libraries, console))
-        for (library, module), sample in zip(images, samples, strict=True):
+        for (library, module), sample, oracle in zip(images, samples, oracles, strict=True):
             report = bench(
                 device[module.name],
                 runs=args.runs,
                 warmup=args.warmup,
                 sample=sample,
                 energy=recorder,
+                check=oracle or False,
             )
             made_from = provenance_of(args, board, device, library, module, [sample])
             reports.append(replace(report, provenance=made_from))
@@ -295,6 +323,25 @@ def measured(args: argparse.Namespace, console: Console) -> tuple[Board, list[Be
         ]
         reports = [replace(r, estimate=e) for r, e in zip(reports, estimates, strict=True)]
     return board, reports
+
+
+def _check_oracle(
+    args: argparse.Namespace,
+    library: ModelLibrary,
+    module: Module,
+    model: str | None,
+    *,
+    is_gate: bool,
+) -> Oracle | None:
+    """Return the reference of the outputs of what is measured; None with ``--no-check``."""
+    if args.no_check:
+        return None
+    allowed = args.allow_fallback if is_gate else allowed_fallback(args)
+    try:
+        return reference_of(library, module, source=model, allow_fallback=allowed)
+    except InputError as error:
+        error.hint = f"{error.hint}; or measure without a comparison: --no-check"
+        raise
 
 
 def _is_emulated(args: argparse.Namespace, board: Board) -> bool:

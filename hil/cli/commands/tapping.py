@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hil.board import load_board
 from hil.board.config import remembered
-from hil.cli.commands.options import compile_options, compiled
+from hil.cli.commands.options import allowed_fallback, compile_options, compiled
 from hil.cli.console import Console, several
 from hil.cli.reports import Outcome
 from hil.errors import BoardError, InputError
@@ -24,6 +24,7 @@ _BAUD = 115200
 #: Arguments that mean something here; an option of any other would be ignored.
 _APPLY = (
     *("against", "baud", "checksums", "samples", "reference", "per_layer", "no_history"),
+    "allow_fallback",
     *("name", "shape", "constant", "allow_float", "format", "json", "quiet", "verbose", "help"),
 )
 
@@ -46,9 +47,9 @@ def against_command(args: argparse.Namespace, console: Console) -> int:
             f"--against compares one model, and {len(modules)} are given", "compare them one by one"
         )
     ((library, module),) = modules
-    oracle = reference_of(library, module, args.reference)
+    oracle = reference_of(library, module, args.reference, allow_fallback=allowed_fallback(args))
     with closing(Link(url, baudrate=args.baud or _BAUD)) as link:
-        report = verify_tapped(link, module, oracle, args.samples or 1, checksums=args.checksums)
+        report = verify_tapped(link, module, oracle, args.samples, checksums=args.checksums)
     report = replace(report, board=board)
     code = 0 if report.match else 1
     data = several([report.to_json()])

@@ -9,11 +9,21 @@ from functools import partial
 from pathlib import Path
 
 import hilc
-from hil.cli.commands.options import compile_options, opened, reachable_board
+from hil.board import Board
+from hil.cli.commands.options import (
+    allowed_fallback,
+    compile_options,
+    opened,
+    reachable_board,
+)
 from hil.cli.console import Console
 from hil.cli.render import tuning_text
+from hil.device import Device
 from hil.firmware.sources import parse_sources
 from hil.verify.bench import check_countable
+from hil.verify.comparison import compare
+from hil.verify.oracle import reference_of
+from hil.verify.samples import random_sample
 from hil.verify.tune import tune
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.control_flow import with_control_flow
@@ -94,10 +104,12 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         seed=args.seed,
         counter=counter,
         started=console.log,
+        check=partial(_check, args, board) if not args.no_check else lambda device, library: None,
     )
     write_file(output, log.to_json())
     data = {
         "output": str(output),
+        "checked": not args.no_check,
         "model": log.model,
         "board": log.board,
         "cpu": log.cpu,
@@ -124,6 +136,16 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
     }
     console.result(data, f"{tuning_text(log)}\n{output}: {data['seconds']} s")
     return 0
+
+
+def _check(args: argparse.Namespace, board: Board, device: Device, library: ModelLibrary) -> None:
+    """Raise NumericError if an image computes something else than the reference."""
+    (module,) = library.modules
+    oracle = reference_of(library, module, allow_fallback=allowed_fallback(args))
+    sample = random_sample(module.inputs, args.seed, 0)
+    compare(
+        device[module.name], [sample], oracle, board=board.name, repeated=device.repeated
+    ).check()
 
 
 def _is_log(path: Path, source: Source, cpu: str) -> bool:
