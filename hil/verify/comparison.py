@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from hil.errors import NumericError
+from hil.errors import Attempt, NumericError
 from hil.support.numbers import json_number
 from hil.verify.cost import Cost, cost_of, repeated_requests, undisturbed_count
 from hil.verify.diagnosis import PAIRS_MAX, Diagnosis, Pair, diagnose
@@ -174,6 +174,8 @@ class Report:
     provenance: Provenance | None = None
     #: How far the model is from the reference and from a model in floats, where that was asked for.
     metrics: tuple[Fidelity, ...] = ()
+    #: Steps that brought the board back since it was opened, or since the report before.
+    recoveries: tuple[Attempt, ...] = ()
 
     @property
     def match(self) -> bool:
@@ -252,6 +254,7 @@ class Report:
             "outputs": [output.json() for output in self.outputs],
             "seconds": round(self.seconds, 3),
             "cost": self.cost.to_json() if self.cost else None,
+            "recoveries": [attempt.to_json() for attempt in self.recoveries],
         }
         differing = next((output for output in self.outputs if output.first), None)
         report["first_difference"] = _first_difference_json(differing)

@@ -35,7 +35,7 @@ from hil.verify.evaluation import (
 from hil.verify.fidelity import FidelityMeter, exact_meter, float_meter
 from hil.verify.metrics import Metric
 from hil.verify.oracle import definition_of, expected_outputs, reference_of
-from hil.verify.prepare import Prepared, prepared, repeated_by
+from hil.verify.prepare import Prepared, prepared, recoveries_of, repeated_by
 from hil.verify.provenance import Provenance, call_text, provenance
 from hil.verify.samples import Sample, first_sample, random_sample, samples_of
 from hilc.artifact.library import Module, TensorInfo
@@ -111,7 +111,8 @@ def verify(
                 repeated=repeated or repeated_by(opened),
                 meters=_meters(opened, oracle, metrics, float_model),
             )
-            return replace(report, provenance=_made_from(job, opened, given, call))
+            made_from = _made_from(job, opened, given, call)
+            return replace(report, provenance=made_from, recoveries=recoveries_of(opened))
 
 
 def _meters(
@@ -214,6 +215,7 @@ def bench(
             _require_no_others(board=board, name=name, example=example, **options)
             given = first_sample(sample, module.inputs, quantize=quantize)
             report = measure(model, module, sample=given, **how)
+            report = replace(report, recoveries=recoveries_of(model[module.name]))
             return _with_cycles(report, model, module, given, seed) if cycles else report
         job = stack.enter_context(
             prepared(
@@ -237,7 +239,8 @@ def bench(
         if cycles:
             workspace = options.get("workspace", "own")
             report = _with_cycles(report, opened.device, opened.module, given, seed, workspace)
-        return replace(report, provenance=_made_from(job, opened, [given], call))
+        made_from = _made_from(job, opened, [given], call)
+        return replace(report, provenance=made_from, recoveries=recoveries_of(opened))
 
 
 def _require_no_others(**given: Any) -> None:
@@ -351,7 +354,8 @@ def evaluate(
             )
             transport = opened.device.transport if isinstance(opened, Model) else ""
             made_from = _made_from(job, opened, _Labelled(given), call)
-    return replace(report, transport=transport, provenance=made_from)
+            recoveries = recoveries_of(opened)
+    return replace(report, transport=transport, provenance=made_from, recoveries=recoveries)
 
 
 class _Labelled(Sequence[Sample]):
