@@ -61,7 +61,7 @@ class SuiteResult:
 
     @property
     def status(self) -> Status:
-        if self.exit_code != 0:
+        if self.exit_code != 0 or self.stopped:
             return "failed"
         return "match" if self.counts.get("passed") else "skipped"
 
@@ -74,6 +74,8 @@ class SuiteResult:
         ]
         parts += [f"{self.not_run:,} not run"] if self.not_run else []
         end = _ENDS.get(self.exit_code, f"The test run ended with exit code {self.exit_code}")
+        if self.exit_code == 0 and self.stopped:
+            end = "The test run stopped"
         return f"{end}: {', '.join(parts)}" if parts else end
 
 
@@ -82,4 +84,3 @@ _ORDER = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
 
 def _rank(outcome: str) -> int:
     return _ORDER.index(outcome) if outcome in _ORDER else len(_ORDER)
-
