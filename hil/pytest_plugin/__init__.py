@@ -623,7 +623,7 @@ def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Test
         name, error = item.config.stash[_SESSION].unit_name(_spec(item)), call.excinfo.value
         item.stash[_FAILURE] = f"{name}: {call.excinfo.typename}: {error}"
         if isinstance(error, errors.DeviceError) and error.is_lost:
-            item.stash[_LOST] = error.fact.partition("\n")[0]
+            item.stash[_LOST] = error.fact.partition("\n")[0].rstrip(":")
     if call.excinfo.errisinstance(errors.HilError) and not item.config.getoption("fulltrace"):
         report.longrepr = _told(item, call.excinfo)
 
@@ -671,7 +671,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             terminalreporter.write_line(f"    {end}")
     if recovered := outcomes.texts(RECOVERY):
         terminalreporter.section("hil: boards that were recovered")
-        terminalreporter.write_line(f"{len(recovered)} steps of recovery")
+        count = len(recovered)
+        terminalreporter.write_line(f"{count} step{'s' * (count > 1)} of recovery")
         for test, text in recovered:
             terminalreporter.write_line(f"{test}: {_line(text)}")
 
