@@ -161,14 +161,11 @@ def pytest_configure(config: pytest.Config) -> None:
         for board in boards:
             try:
                 load_plugins()
+                _check_way(board, config)
                 # The controller of xdist has asked the lab already, so its workers need not.
                 _check_board(board, ask_lab=not hasattr(config, "workerinput"))
             except HilError as error:
                 raise pytest.UsageError(f"--hil-board: {error}") from None
-            try:
-                _check_way(board, config)
-            except HilError as error:
-                raise pytest.UsageError(f"--hil-board={board}: {error}") from None
 
 
 def _check_board(spec: str, ask_lab: bool) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from fake_bench import Bench, FakeBoard
-from plugin_suite import dense_model
+from fake_bench import Bench
+from plugin_suite import FIVE, dense_model, pairs, properties
+from plugin_suite import run_on_bench as run
 
 TESTS = Path(__file__).resolve().parents[1]
 #: Lets pytest, and each of its workers, find the boards of the bench.
@@ -44,15 +43,6 @@ DROPS = """
             subprocess.run({cycle!r}.split(), check=True)
         assert hil_verify(2).match
 """
-FIVE = """
-    import pytest
-
-    pytestmark = pytest.mark.hil(model="tiny.tflite")
-
-    @pytest.mark.parametrize("job", range(5))
-    def test_job(hil_device, job):
-        hil_device["tiny"].run()
-"""
 
 
 @pytest.fixture
@@ -62,27 +52,8 @@ def suite(pytester: pytest.Pytester, rig: Bench, tmp_path: Path) -> pytest.Pytes
     return pytester
 
 
-def run(suite: pytest.Pytester, *options: str) -> pytest.RunResult:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
-    return suite.run(*command, "--hil-board=mps2-an386", timeout=300)
-
-
-def pairs(*boards: FakeBoard) -> list[str]:
-    """The options that name the boards of a pool."""
-    return [
-        word
-        for board in boards
-        for word in (f"--hil-probe={board.serial}", f"--hil-port={board.by_id()}")
-    ]
-
-
 def starts(suite: pytest.Pytester) -> list[str]:
     return (suite.path / "starts").read_text().split()
-
-
-def properties(path: Path, name: str) -> list[str]:
-    found = ElementTree.parse(path).iter("property")
-    return [str(p.get("value")) for p in found if p.get("name") == name]
 
 
 def test_a_board_that_drops_and_returns(suite: pytest.Pytester, rig: Bench) -> None:
