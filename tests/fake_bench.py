@@ -435,6 +435,10 @@ def installed(folder: Path) -> Iterator[None]:
         stack.enter_context(mock.patch.object(usb, "_DEVICES", folder / "sys/bus/usb/devices"))
         virtual = mock.patch("hil.virtual_probe.machine._folder", return_value=folder / "virtual")
         stack.enter_context(virtual)
+        # Benches of other tests, in other processes, have boards with the same serial numbers.
+        (folder / "locks").mkdir(exist_ok=True)
+        locks = mock.patch("hil.support.board_lock.writable_folder", return_value=folder / "locks")
+        stack.enter_context(locks)
         classes = pyocd.probe.aggregator.PROBE_CLASSES
         stack.enter_context(mock.patch.dict(classes, {"fake": probe}, clear=True))
         stack.enter_context(

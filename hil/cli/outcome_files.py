@@ -97,7 +97,7 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
         if (why := outcome.error.fact if outcome.error else outcome.skipped)
     ]
     reasons += [
-        f"- {outcome.label}: recovered: {attempt}"
+        f"- {outcome.label}: recovery: {attempt}"
         for outcome in outcomes
         for attempt in outcome.recoveries
     ]

@@ -38,7 +38,7 @@ _HEX_FROM = 1 << 28
 
 def recovery_lines(attempts: Sequence[Attempt]) -> list[str]:
     """Return a line for each step that recovery took."""
-    return [f"recovered: {shown_text(str(attempt))}" for attempt in attempts]
+    return [f"recovery: {shown_text(str(attempt))}" for attempt in attempts]
 
 
 def run_text(

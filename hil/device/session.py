@@ -215,7 +215,8 @@ def _device(
             if recovery is None:
                 raise
             recovery.recover(error)
-            way.device = opened()
+            # Not over yet: a board that fails again gets a stronger step.
+            way.device = recovery.repeated(opened)
         if recovery is not None:
             recovery.over()
         yield way.device

@@ -46,6 +46,7 @@ from hil.pytest_plugin.outcomes import (
     SET_ASIDE,
     Collector,
     add_recoveries,
+    begin_recoveries,
     require_none,
 )
 
@@ -151,6 +152,7 @@ def pytest_configure(config: pytest.Config) -> None:
         {name: value for name, value in options.items() if value is not None},
         run,
     )
+    begin_recoveries(config)
     if not hasattr(config, "workerinput"):
         # The controller reports what xdist's workers send.
         config.pluginmanager.register(Collector(config), "hil-outcomes")
@@ -667,7 +669,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             end = "passed on another board" if outcome == "passed" else f"{outcome} at last"
             terminalreporter.write_line(f"    {end}")
     if recovered := outcomes.texts(RECOVERY):
-        terminalreporter.section("hil: boards that were recovered")
+        terminalreporter.section("hil: recovery of boards")
         count = len(recovered)
         terminalreporter.write_line(f"{count} step{'s' * (count > 1)} of recovery")
         for test, text in recovered:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,7 +121,7 @@ def _is_passed_phase(report: pytest.TestReport) -> bool:
 
 def _incident(found: tuple[str, str]) -> str:
     name, text = found
-    what = {INFRASTRUCTURE: "ran again after", RECOVERY: "recovered", SET_ASIDE: "set aside"}[name]
+    what = {INFRASTRUCTURE: "ran again after", RECOVERY: "recovery", SET_ASIDE: "set aside"}[name]
     return f"{what}: {text}"
 
 
@@ -223,15 +224,25 @@ _COUNTED = pytest.StashKey[int]()
 _PENDING = pytest.StashKey[list[str]]()
 
 
+def _attempts() -> Sequence[object]:
+    """Return the steps of recovery that this process has taken."""
+    # If a board was recovered, the module is loaded.
+    module = sys.modules.get("hil.device.recovery")
+    return module.ATTEMPTS if module else ()
+
+
+def begin_recoveries(config: pytest.Config) -> None:
+    """Leave out what was recovered before this run, which may be one of several in a process."""
+    config.stash[_COUNTED] = len(_attempts())
+
+
 def add_recoveries(item: pytest.Item, report: pytest.TestReport) -> None:
     """Add the steps of recovery of a phase to its report; with ``--hil-strict`` it fails.
 
     Those of the setup fail the call: a test runs on a board that is back.
     """
-    # If a board was recovered, the module is loaded.
-    module = sys.modules.get("hil.device.recovery")
-    attempts = module.ATTEMPTS if module else []
-    new = [str(attempt) for attempt in attempts[item.config.stash.get(_COUNTED, 0) :]]
+    attempts = _attempts()
+    new = [str(attempt) for attempt in attempts[item.config.stash[_COUNTED] :]]
     item.config.stash[_COUNTED] = len(attempts)
     item.user_properties += [(RECOVERY, text) for text in new]
     report.user_properties += [(RECOVERY, text) for text in new]

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_bench import Bench
@@ -54,7 +55,7 @@ def suite(pytester: pytest.Pytester, rig: Bench) -> pytest.Pytester:
     return pytester
 
 
-def uses(suite: pytest.Pytester) -> list[list[object]]:
+def uses(suite: pytest.Pytester) -> list[list[Any]]:
     return [json.loads(line) for line in (suite.path / "uses").read_text().splitlines()]
 
 

@@ -62,12 +62,12 @@ def test_a_board_that_drops_and_returns(suite: pytest.Pytester, rig: Bench) -> N
     result = run(suite, *pairs(board), "--junit-xml=out.xml", "--hil-report=out.html")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
-        ["*hil: boards that were recovered*", "1 step of recovery", "*test_job*-1?: *a reset took*"]
+        ["*hil: recovery of boards*", "1 step of recovery", "*test_job*-1?: *a reset took*"]
     )
     (found,) = properties(suite.path / "out.xml", "hil_recovery")
     assert "a reset took" in found
     page = (suite.path / "out.html").read_text()
-    assert "recovered: mps2-an386: " in page
+    assert "recovery: mps2-an386: " in page
     assert "Boards failed on the way: 1 step of recovery" in page
 
 
@@ -146,3 +146,13 @@ def test_an_unconnected_probe_is_not_retried(suite: pytest.Pytester, rig: Bench)
         ]
     )
     assert not (suite.path / "starts").exists()
+
+
+@pytest.mark.full  # It waits for answers that never come.
+def test_a_silent_board_is_tried_once(suite: pytest.Pytester, rig: Bench) -> None:
+    """Its probe answers, its line does not."""
+    board = rig.add(interfaces=(1, 2), line=2)
+    suite.makepyfile(FIVE)
+    result = run(suite, *pairs(board))
+    result.assert_outcomes(errors=5)
+    assert starts(suite) == [board.serial] * 2

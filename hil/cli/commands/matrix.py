@@ -244,8 +244,11 @@ _STOP_S = 10.0
 
 def is_to_be_repeated(outcome: Outcome, args: argparse.Namespace, attempts: int) -> bool:
     """Return whether a combination runs again since its board, probe or link failed."""
-    failed = isinstance(outcome.error, DeviceError)
-    return failed and attempts <= getattr(args, "retries", 0)
+    if not isinstance(outcome.error, DeviceError):
+        return False
+    # There is another place in a lab, but not another board here.
+    may_help = bool(outcome.place) or not outcome.error.is_lost
+    return may_help and attempts <= getattr(args, "retries", 0)
 
 
 def failed_run(outcome: Outcome) -> list[Attempt]:

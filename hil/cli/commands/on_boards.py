@@ -59,11 +59,11 @@ def _on_only(args: argparse.Namespace, console: Console, only: Combination) -> i
             error = raised if isinstance(raised, HilError) else fault_in(raised)
             if error is None:
                 raise
-            outcome = Outcome(_command(args), only.name, exit_code=error.exit_code, error=error)
             failed.append(_place(one))
+            outcome = Outcome(_command(args), only.name, exit_code=error.exit_code, error=error)
+            outcome = replace(outcome, place=failed[-1], seconds=time.monotonic() - began)
             if is_to_be_repeated(outcome, args, len(failed)):
                 console.warn(f"{only.label} failed and runs again: {error.fact}")
-                outcome = replace(outcome, place=failed[-1], seconds=time.monotonic() - began)
                 reruns += failed_run(outcome)
                 continue
             if not (isinstance(error, FitError) and getattr(args, "skip_too_large", False)):
