@@ -581,7 +581,9 @@ def pytest_options() -> str:
     for call in _calls("addoption"):
         flag = ast.literal_eval(call.args[0])
         words = {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg in _SHOWN}
-        rows.append([f"`{flag} {words['metavar']}`", _escaped(words["help"])])
+        # A flag takes no value.
+        usage = f"{flag} {words['metavar']}" if "metavar" in words else flag
+        rows.append([f"`{usage}`", _escaped(words["help"])])
     return table(["option", "meaning"], rows)
 
 

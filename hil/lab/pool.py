@@ -27,7 +27,7 @@ from weakref import WeakValueDictionary
 from hil.board import Board, load_board
 from hil.errors import DeviceError, InputError, ProbeError
 from hil.lab.selector import Selector, parse_selector
-from hil.runners import VIRTUAL, Choice, chosen_runner, runner_name
+from hil.runners import VIRTUAL, Choice, chosen_runner, is_real, runner_name
 from hil.support.board_lock import lock_path, try_board_lock, try_lock
 from hil.support.cache import writable_folder
 
@@ -121,7 +121,7 @@ def open_pool(
     if pairs:
         return LocalPool(board, [_local(board, runner, *pair) for pair in pairs], aside)
     choice = Choice(rtt=board.is_over_rtt)
-    if not chosen_runner(board, runner, choice).uses_probe:
+    if not is_real(chosen_runner(board, runner, choice)):
         return None
     name = runner_name(board, runner, choice)
     if name == "pyocd":

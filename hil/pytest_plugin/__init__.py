@@ -81,7 +81,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="URL",
-        help="use the firmware that runs at this serial port (repeatable: workers share the ports)",
+        help="use the firmware that runs at this serial port; with a probe, or a runner that uses "
+        "one, the board's port (repeatable: workers share the boards)",
     )
     group.addoption(
         "--hil-probe",

@@ -44,6 +44,7 @@ __all__ = [
     "check_ready",
     "chosen_runner",
     "is_machine",
+    "is_real",
     "need_of",
     "register_runner",
     "runner_name",
@@ -171,9 +172,14 @@ def _started(runner: Runner, board: Board, firmware: Image, choice: Choice) -> I
         yield running
 
 
+def is_real(runner: Runner) -> bool:
+    """Return whether a runner drives boards that exist once; others start one for each user."""
+    return runner.uses_probe or runner.exists_once
+
+
 def _lock_names(runner: Runner, board: Board, choice: Choice) -> list[str]:
     """Return the names by which other processes know a plugin's real board."""
-    if not runner.uses_probe or choice.probe == VIRTUAL:
+    if not is_real(runner) or choice.probe == VIRTUAL:
         return []
     given = [name for name in (choice.probe, choice.port) if name is not None]
     return given or [f"{runner.name} {board.name}"]

@@ -25,7 +25,7 @@ RIG = """
     sys.path.insert(0, {tests!r})
     from pathlib import Path
     from fake_bench import installed
-    from hil.runners import Runner, pyocd, register_runner
+    from hil.runners import Runner, pyocd, qemu, register_runner
     from hil.runners.registry import Need
 
     _bench = installed(Path({folder!r}))
@@ -41,6 +41,18 @@ RIG = """
 
     register_runner(
         Runner("bench", start, serves=lambda board: board.qemu is not None, uses_probe=True)
+    )
+
+    @contextlib.contextmanager
+    def start_only(board, image, choice):
+        begin = time.monotonic()
+        with qemu.start(board, image) as running:
+            yield running
+        with open("uses", "a") as file:
+            file.write(json.dumps([None, None, begin, time.monotonic()]) + "\\n")
+
+    register_runner(
+        Runner("only", start_only, serves=lambda board: board.qemu is not None, exists_once=True)
     )
     register_runner(Runner("plain", start, serves=lambda board: board.name == "mps2-an386"))
 """
@@ -73,6 +85,13 @@ def test_a_plugins_runner_has_a_pool(suite: pytest.Pytester, rig: Bench) -> None
     for board in (a, b):
         times = sorted((begin, end) for probe, _, begin, end in found if probe == board.serial)
         assert all(end <= begin for (_, end), (begin, _) in zip(times, times[1:], strict=False))
+
+
+def test_a_board_that_exists_once_has_one_user(suite: pytest.Pytester) -> None:
+    """Its runner uses no probe; two workers wait for each other."""
+    run_on_bench(suite, "--hil-runner=only", "-n2").assert_outcomes(passed=5)
+    times = sorted((begin, end) for _, _, begin, end in uses(suite))
+    assert all(end <= begin for (_, end), (begin, _) in zip(times, times[1:], strict=False))
 
 
 @pytest.mark.parametrize(
