@@ -190,6 +190,9 @@ def _cases(outcome: Outcome) -> Iterator[ElementTree.Element]:
                 case, "failure", type="numeric", message=_xml(text.splitlines()[0])
             )
             element.text = _xml(text)
+        elif outcome.exit_code and not isinstance(report, Report):
+            message = f"{verdict(outcome)}: exit code {outcome.exit_code}"
+            ElementTree.SubElement(case, "failure", type="numeric", message=message)
         _add_log(case, outcome)
         yield case
 
