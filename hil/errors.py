@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from enum import IntEnum
+from typing import Any
 
 from hilc.errors import HilError, InputError
 
 __all__ = [
+    "Attempt",
     "BoardError",
     "BuildError",
     "DeviceError",
@@ -53,6 +56,29 @@ class Mend(IntEnum):
     POWER = 3
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """A step of a board's recovery that was taken (:mod:`hil.device.recovery`)."""
+
+    #: Name of the board.
+    board: str
+    #: What was done: ``a reset``, ``programming it again`` and so on.
+    step: str
+    #: Fact of the error that caused it.
+    reason: str
+    seconds: float
+    #: Why the step failed; empty on success.
+    failure: str = ""
+
+    def __str__(self) -> str:
+        end = f"failed: {self.failure}" if self.failure else "the board was back"
+        return f"{self.board}: {self.reason}; {self.step} took {self.seconds:.1f} s, {end}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that JSON outputs have in ``recoveries``."""
+        return {**asdict(self), "seconds": round(self.seconds, 3)}
+
+
 class DeviceError(HilError):
     """Board, emulator, probe or firmware failed.
 
@@ -62,9 +88,15 @@ class DeviceError(HilError):
     exit_code = 4
     kind = "device"
 
-    def __init__(self, fact: str, hint: str = "", *, mend: Mend | None = None) -> None:
+    def __init__(
+        self, fact: str, hint: str = "", *, mend: Mend | None = None, is_lost: bool = False
+    ) -> None:
         super().__init__(fact, hint)
         self.mend = mend
+        #: Steps that recovery took in vain before this error was raised.
+        self.recoveries: tuple[Attempt, ...] = ()
+        #: Whether the board cannot be reached: no step brought it back, or its probe is missing.
+        self.is_lost = is_lost
 
     def is_like(self, other: DeviceError) -> bool:
         """Return whether ``other`` was the same failure, so that a restart would be in vain."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
+from hil.errors import DeviceError
 from hil.support.numbers import json_number
 from hil.support.visible import visible
 
@@ -343,12 +344,21 @@ def arrays_json(arrays: Mapping[str, Array]) -> list[Mapping[str, Any]]:
 
 def error_json(error: HilError) -> dict[str, Any]:
     """Return an error as a JSON object."""
-    return {
+    found: dict[str, Any] = {
         "message": error.fact,
         "hint": error.hint,
         "class": error.kind,
         "exit_code": error.exit_code,
     }
+    if isinstance(error, DeviceError):
+        found["recoveries"] = recoveries_json(error)
+    return found
+
+
+def recoveries_json(error: HilError | None) -> list[dict[str, Any]]:
+    """Return the steps of recovery that were taken before an error."""
+    attempts = error.recoveries if isinstance(error, DeviceError) else ()
+    return [attempt.to_json() for attempt in attempts]
 
 
 def several(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

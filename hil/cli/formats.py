@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hil.cli.console import coloured, error_json
-from hil.cli.render import bench_text, build_text, verify_text
+from hil.cli.console import coloured, error_json, recoveries_json
+from hil.cli.render import bench_text, build_text, recovery_lines, verify_text
 from hil.cli.reports import Outcome, ReportFormat, register_report
 from hil.firmware.build import Firmware
 from hil.verify import Report
@@ -17,14 +17,15 @@ from hil.verify.bench import BenchReport
 
 def _text(outcomes: Sequence[Outcome]) -> str:
     return "\n\n".join(
-        _report_text(report, outcome) + _goal_line(outcome)
+        "\n".join([_report_text(report, outcome), *_more_lines(outcome)])
         for outcome in outcomes
         for report in outcome.reports
     )
 
 
-def _goal_line(outcome: Outcome) -> str:
-    return f"\ngoal {outcome.goal}" if outcome.goal else ""
+def _more_lines(outcome: Outcome) -> list[str]:
+    """Return the goal and the earlier runs of a report's combination."""
+    return [f"goal {outcome.goal}"] * bool(outcome.goal) + recovery_lines(outcome.reruns)
 
 
 def _report_text(report: Report | BenchReport | Firmware, outcome: Outcome) -> str:
@@ -43,7 +44,7 @@ def _verdict(text: str, good: bool) -> str:
 
 def _json(outcomes: Sequence[Outcome]) -> str:
     """Return one JSON object: the data of the only board, or of each board with its exit code."""
-    data: Mapping[str, Any] = outcomes[0].data
+    data = _data(outcomes[0])
     if len(outcomes) > 1:
         worst = max(outcome.exit_code for outcome in outcomes)
         data = {"boards": [_of_board(outcome) for outcome in outcomes], "exit_code": worst}
@@ -57,7 +58,22 @@ def _of_board(outcome: Outcome) -> dict[str, Any]:
     head |= {key: value for key, value in more.items() if value}
     if outcome.error is not None:
         head["error"] = error_json(outcome.error)
-    return {**head, **outcome.data}
+    return {**head, **_data(outcome)}
+
+
+def _data(outcome: Outcome) -> Mapping[str, Any]:
+    """Return the data of a command, whose recoveries include earlier runs of it."""
+    data = outcome.data
+    if outcome.command == "build":
+        return data
+    if isinstance(data.get("models"), list):
+        return {**data, "models": [_with_reruns(model, outcome) for model in data["models"]]}
+    return _with_reruns(data, outcome)
+
+
+def _with_reruns(data: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+    own = data.get("recoveries", []) or recoveries_json(outcome.error)
+    return {**data, "recoveries": [*(a.to_json() for a in outcome.reruns), *own]}
 
 
 def _html(outcomes: Sequence[Outcome]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from hil.cli.console import table
 from hil.cli.render import verify_text
 from hil.cli.reports import Outcome
+from hil.errors import Attempt
 from hil.firmware.build import Firmware
 from hil.verify import Report
 from hil.verify.bench import BenchReport
@@ -106,6 +107,11 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
         for outcome in outcomes
         if (why := outcome.error.fact if outcome.error else outcome.skipped)
     ]
+    reasons += [
+        f"- {outcome.label}: recovery: {attempt}"
+        for outcome in outcomes
+        for attempt in outcome.recoveries
+    ]
     return "\n".join([*lines, *([""] if reasons else []), *reasons, "", ""])
 
 
@@ -169,7 +175,7 @@ def junit_xml(outcomes: Sequence[Outcome]) -> str:
 
 def _cases(outcome: Outcome) -> Iterator[ElementTree.Element]:
     if not outcome.reports:
-        case = _case(outcome, outcome.label, {})
+        case = _case(outcome, outcome.label, {}, outcome.recoveries)
         if outcome.error is not None:
             error = outcome.error
             element = ElementTree.SubElement(
@@ -188,18 +194,25 @@ def _cases(outcome: Outcome) -> Iterator[ElementTree.Element]:
             properties["hil_independent"] = str(compared.independent).lower()
             properties["hil_match"] = str(compared.match).lower()
             properties["hil_samples"] = str(compared.samples)
-        case = _case(outcome, f"{_model(report)} on {outcome.board}{goal}", properties)
+        own = () if isinstance(report, Firmware) else report.recoveries
+        name = f"{_model(report)} on {outcome.board}{goal}"
+        case = _case(outcome, name, properties, [*outcome.reruns, *own])
         if compared is not None and not compared.match:
             text = verify_text(compared)
             element = ElementTree.SubElement(
                 case, "failure", type="numeric", message=_xml(text.splitlines()[0])
             )
             element.text = _xml(text)
+        elif outcome.exit_code and not isinstance(report, Report):
+            message = f"{verdict(outcome)}: exit code {outcome.exit_code}"
+            ElementTree.SubElement(case, "failure", type="numeric", message=message)
         _add_log(case, outcome)
         yield case
 
 
-def _case(outcome: Outcome, name: str, properties: dict[str, str]) -> ElementTree.Element:
+def _case(
+    outcome: Outcome, name: str, properties: dict[str, str], recoveries: Sequence[Attempt]
+) -> ElementTree.Element:
     case = ElementTree.Element(
         "testcase",
         classname=f"hil.{outcome.command}",
@@ -211,7 +224,8 @@ def _case(outcome: Outcome, name: str, properties: dict[str, str]) -> ElementTre
     if outcome.goal:
         own["hil_optimize"] = outcome.goal
     element = ElementTree.SubElement(case, "properties")
-    for key, value in own.items():
+    recovered = [("hil_recovery", str(attempt)) for attempt in recoveries]
+    for key, value in [*own.items(), *recovered]:
         ElementTree.SubElement(element, "property", name=key, value=_xml(value))
     return case
 

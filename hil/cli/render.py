@@ -17,6 +17,7 @@ from hilc.support.suggest import counted
 
 if TYPE_CHECKING:
     from hil.energy import Energy
+    from hil.errors import Attempt
     from hil.firmware.build import Firmware, Sizes
     from hil.probe.flash import Flashed
     from hil.verify import Difference, LayerReport, Report, TensorReport
@@ -35,14 +36,25 @@ _SHOWN_VALUES = 8
 _HEX_FROM = 1 << 28
 
 
-def run_text(outputs: Mapping[str, Array], counts: Mapping[str, int], counter: str) -> str:
-    """Return a summary of the outputs, and the ticks of each model's inference."""
+def recovery_lines(attempts: Sequence[Attempt]) -> list[str]:
+    """Return a line for each step that recovery took."""
+    return [f"recovery: {shown_text(str(attempt))}" for attempt in attempts]
+
+
+def run_text(
+    outputs: Mapping[str, Array],
+    counts: Mapping[str, int],
+    counter: str,
+    recoveries: Sequence[Attempt] = (),
+) -> str:
+    """Return a summary of the outputs, the ticks of each model's inference, and recoveries."""
     rows = [
         [name, array.dtype.name, _shape(array.shape), _values(array)]
         for name, array in outputs.items()
     ]
     lines = [table(rows, ["output", "type", "shape", "values"])]
     lines += [f"{name}: {count:,} {COUNTER_NOTES[counter]}" for name, count in counts.items()]
+    lines += recovery_lines(recoveries)
     return "\n".join(lines)
 
 
@@ -79,7 +91,7 @@ def verify_text(
             lines += diagnosis_lines(report.diagnosis)
     for metric in report.metrics:
         lines += fidelity_lines(metric)
-    return "\n".join(lines)
+    return "\n".join([*lines, *recovery_lines(report.recoveries)])
 
 
 def fidelity_lines(found: Fidelity) -> list[str]:
@@ -215,6 +227,8 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
                 ],
             )
         )
+    if report.recoveries:
+        lines.append("\n".join(recovery_lines(report.recoveries)))
     return "\n\n".join(lines)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from hil.errors import HilError
+from hil.errors import Attempt, DeviceError, HilError
 from hil.firmware.build import Firmware
 from hil.plugins import fault_of, registered
 from hil.verify import Report
@@ -41,8 +41,18 @@ class Outcome:
     seconds: float = 0.0
     #: The place of a lab that it ran on; empty elsewhere.
     place: str = ""
+    #: Its earlier runs, which failed as the board, probe or link did.
+    reruns: Sequence[Attempt] = ()
     #: What a combination that ran in a process of its own wrote to standard error.
     log: str = ""
+
+    @property
+    def recoveries(self) -> list[Attempt]:
+        """Earlier runs, and the steps of recovery of all reports or before the error."""
+        found = list(self.reruns)
+        for report in self.reports:
+            found += [] if isinstance(report, Firmware) else report.recoveries
+        return found + list(self.error.recoveries if isinstance(self.error, DeviceError) else ())
 
     @property
     def label(self) -> str:

@@ -10,7 +10,7 @@ from hil.board.config import remember
 from hil.device.power import power_of
 from hil.device.recovery import Recovery, Step
 from hil.device.session import open_link
-from hil.errors import InputError, LinkError, Mend
+from hil.errors import Attempt, InputError, LinkError, Mend
 from hil.firmware.image import check_image, has_symbol, read_image
 from hil.link.client import Client
 from hil.link.replies import Hello
@@ -39,6 +39,8 @@ class Deployed:
     flashed: flash.Flashed
     #: The firmware's answer to the handshake; None for an image of another project.
     hello: Hello | None
+    #: Steps that brought the board back.
+    recoveries: tuple[Attempt, ...] = ()
 
 
 def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
@@ -67,7 +69,9 @@ def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
     steps = [Step(Mend.FLASH, "programming it again", lambda: None)]
     if power is not None:
         steps.append(Step(Mend.POWER, "a power cycle", power.cycle))
-    return Recovery(board.name, lambda _: steps).repeated(lambda: _deployed(board, elf, choice))
+    recovery = Recovery(board.name, lambda _: steps)
+    deployed = recovery.repeated(lambda: _deployed(board, elf, choice))
+    return replace(deployed, recoveries=recovery.unreported())
 
 
 def _deployed(board: Board, elf: Path, choice: Choice) -> Deployed:

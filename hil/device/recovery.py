@@ -15,13 +15,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
-from hil.errors import DeviceError, Mend
+from hil.errors import Attempt, DeviceError, Mend
 
 T = TypeVar("T")
 
 #: Time limit of the steps of one incident before a step begins; each has deadlines of its own.
 LIMIT_S = 60.0
 _LOG = logging.getLogger("hil.recovery")
+#: Every step that this process has taken, of all boards, also of those that could not be opened.
+ATTEMPTS: list[Attempt] = []
 
 
 @dataclass(frozen=True)
@@ -33,18 +35,6 @@ class Step:
     name: str
     #: Raise :class:`DeviceError` if the board is not back.
     do: Callable[[], None]
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A step that was taken."""
-
-    name: str
-    #: Fact of the error that caused it.
-    reason: str
-    seconds: float
-    #: Why it failed; "" on success.
-    failure: str
 
 
 class Recovery:
@@ -61,7 +51,14 @@ class Recovery:
         self._limit_s = limit_s
         #: All steps that were taken.
         self.attempts: list[Attempt] = []
+        self._reported = 0
         self.over()
+
+    def unreported(self) -> tuple[Attempt, ...]:
+        """Return the steps since the last call, for the result that they belong to."""
+        found = tuple(self.attempts[self._reported :])
+        self._reported += len(found)
+        return found
 
     def over(self) -> None:
         """Record that the board works: the next failure begins a new incident."""
@@ -112,26 +109,34 @@ class Recovery:
         seconds = time.monotonic() - start
         self._spent_s += seconds
         attempt = Attempt(
-            step.name, _first_line(error), seconds, _first_line(failure) if failure else ""
+            self._board,
+            step.name,
+            _first_line(error),
+            seconds,
+            _first_line(failure) if failure else "",
         )
-        self.attempts.append(attempt)
-        self._tried.append(attempt)
+        for attempts in (ATTEMPTS, self.attempts, self._tried):
+            attempts.append(attempt)
         if failure is None:
             _LOG.warning("%s: back after %s, which took %.1f s", self._board, step.name, seconds)
             return True
         if failure.mend is None:
             # Stronger steps cannot remove the cause (no cable, a board in use).
+            failure.recoveries = tuple(self._tried)
             raise failure from error
         _LOG.warning("%s: %s did not help: %s", self._board, step.name, attempt.failure)
         return False
 
     def _give_up(self, error: DeviceError, why: str = "") -> NoReturn:
         tried = [
-            f"{attempt.name} ({attempt.failure or 'the board was back, the failure as well'})"
+            f"{attempt.step} ({attempt.failure or 'the board was back, the failure as well'})"
             for attempt in self._tried
         ]
         told = [error.hint, *([f"tried: {', '.join(tried)}"] if tried else []), why]
         error.hint = "; ".join(text for text in told if text)
+        error.recoveries = tuple(self._tried)
+        if self._tried and self._tried[-1].failure:
+            error.is_lost = True
         raise error
 
 

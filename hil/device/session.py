@@ -31,6 +31,7 @@ from hil.runners import (
     runner_named,
     start,
 )
+from hil.support.board_lock import board_lock
 from hilc.artifact.library import ModelLibrary
 from hilc.support.arguments import typed
 
@@ -214,7 +215,8 @@ def _device(
             if recovery is None:
                 raise
             recovery.recover(error)
-            way.device = opened()
+            # Not over yet: a board that fails again gets a stronger step.
+            way.device = recovery.repeated(opened)
         if recovery is not None:
             recovery.over()
         yield way.device
@@ -250,7 +252,11 @@ class _Way:
 
     def start(self) -> None:
         """Start the firmware unless it already runs, and perform the handshake."""
-        if not self._attaches:
+        if self._attaches:
+            assert self._choice.port is not None
+            port = self._choice.port
+            self._started.enter_context(board_lock(f"the board at {port}", port))
+        else:
             assert self._firmware is not None
             self.running = self._started.enter_context(
                 start(self._board, self._firmware, self._runner, self._choice)

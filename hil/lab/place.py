@@ -338,7 +338,7 @@ def acquire_other(
     """
     held = [acquire(keeper, selector, limit_s)]
     try:
-        places = _matching(keeper, selector) if held[0].place in avoid else ()
+        places = matching(keeper, selector) if held[0].place in avoid else ()
         # Acquired before the first is released: the lab could give the same one again.
         while held[-1].place in avoid and not set(places) <= {*avoid, *(b.place for b in held)}:
             held.append(acquire(keeper, selector, OTHER_LIMIT_S))
@@ -355,7 +355,7 @@ def acquire_other(
     return chosen
 
 
-def _matching(keeper: Keeper, selector: Selector) -> list[str]:
+def matching(keeper: Keeper, selector: Selector) -> list[str]:
     """Return the names of the places that match and have their resources."""
     places = keeper.ask("list")["places"]
     return [

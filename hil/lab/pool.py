@@ -4,6 +4,9 @@ The coordinator assigns boards of a lab (:mod:`hil.lab.place`). Boards of this m
 a probe or a serial port, are assigned by file locks, which the kernel releases when their holder
 ends. Emulated boards are started for each worker and need no pool.
 
+A board that failed for good is set aside for the rest of its test run, also by the other workers
+of the run: nobody waits for it again.
+
 A worker keeps its board from test to test, since another board would have to be programmed. If
 others wait, it releases the board after a test, but not within the first ``SLICE_S``.
 """
@@ -14,15 +17,18 @@ import contextlib
 import fcntl
 import hashlib
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from hil.board import Board, load_board
-from hil.errors import DeviceError, InputError
+from hil.errors import DeviceError, InputError, ProbeError
 from hil.lab.selector import Selector, parse_selector
+from hil.runners import VIRTUAL, Choice, chosen_runner, is_real, runner_name
+from hil.support.board_lock import lock_path, try_board_lock, try_lock
 from hil.support.cache import writable_folder
 
 if TYPE_CHECKING:
@@ -36,6 +42,8 @@ _LOOK_S = 0.02
 #: Files in which workers say that they wait: a pool of any size takes no more descriptors. Workers
 #: of two boards that share a file only release theirs needlessly.
 _WISHES = 64
+#: Files of boards that were set aside are removed when they are older: their run has ended.
+_ASIDE_KEPT_S = 24 * 3600.0
 #: Pause after a release for others, so that they acquire the board first.
 _YIELD_S = 5 * _LOOK_S
 
@@ -65,7 +73,13 @@ class Pool(Protocol):
 
     @property
     def size(self) -> int:
-        """Return the number of boards."""
+        """Return the number of boards that were not set aside."""
+
+    def set_aside(self, unit: Unit, reason: str) -> None:
+        """Give a board to nobody for the rest of the test run."""
+
+    def is_aside(self, unit: Unit) -> bool:
+        """Return whether a board was set aside."""
 
     def close(self) -> None: ...
 
@@ -81,30 +95,78 @@ def another(pool: Pool, failed: Unit) -> Unit:
     return found or pool.acquire()
 
 
-def open_pool(spec: str, ports: Sequence[str] = (), probes: Sequence[str] = ()) -> Pool | None:
+def open_pool(
+    spec: str,
+    ports: Sequence[str] = (),
+    probes: Sequence[str] = (),
+    runner: str | None = None,
+    run: str | None = None,
+) -> Pool | None:
     """Return the pool of ``--hil-board SPEC``; None if the board is started for each worker.
 
     ``ports`` and ``probes`` name the boards of this machine; without them the pool has the
-    connected probes that match the board, unless it is emulated.
+    connected probes that match the board, unless it is emulated. ``runner`` starts them, by default
+    the board's first. ``run`` names the test run that the worker is part of.
     """
+    aside = _Aside(run or uuid.uuid4().hex)
     wanted = parse_selector(spec)
     if wanted is not None:
-        return LabPool(wanted)
+        return LabPool(wanted, aside)
     board = load_board(spec)
+    pairs = paired(probes, ports)
+    for probe, port in pairs:
+        check_pair(board, runner, probe, port)
+    if VIRTUAL in probes:
+        return None
+    if pairs:
+        return LocalPool(board, [_local(board, runner, *pair) for pair in pairs], aside)
+    choice = Choice(rtt=board.is_over_rtt)
+    if not is_real(chosen_runner(board, runner, choice)):
+        return None
+    name = runner_name(board, runner, choice)
+    if name == "pyocd":
+        return LocalPool(board, [_Local(uid, None) for uid in _fitting_probes(board)], aside)
+    # It finds its probe itself: nobody knows how many there are.
+    return LocalPool(board, [_Local(None, None, f"{name} {board.name}")], aside)
+
+
+def paired(probes: Sequence[str], ports: Sequence[str]) -> list[tuple[str | None, str | None]]:
+    """Return probe and port of each board; raise InputError if they cannot be paired."""
     if probes and ports and len(probes) != len(ports):
         raise InputError(
             f"{len(probes)} probes and {len(ports)} ports are given, which cannot be paired",
             "give as many ports as probes, in the same order",
         )
-    if "virtual" in probes:
-        return None
+    if VIRTUAL in probes and len(probes) > 1:
+        raise InputError(
+            f"{len(probes)} probes are given, and one of them is virtual",
+            "give real probes only, or the virtual one alone, which each worker starts",
+        )
+    for what, names in (("probe", probes), ("port", ports)):
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"the {what} {twice!r} is given twice", "give each once")
     count = max(len(probes), len(ports))
-    units = [
-        _Local(probes[i] if probes else None, ports[i] if ports else None) for i in range(count)
-    ]
-    if not units and board.default_runner == "pyocd":
-        units = [_Local(uid, None) for uid in _fitting_probes(board)]
-    return LocalPool(board, units) if units else None
+    return [(probes[i] if probes else None, ports[i] if ports else None) for i in range(count)]
+
+
+def check_pair(board: Board, runner: str | None, probe: str | None, port: str | None) -> None:
+    """Raise InputError if ``runner`` cannot start the board behind the probe and the port."""
+    if runner is None and probe is None and port is not None:
+        return  # the firmware that runs at the port is used
+    chosen_runner(board, runner, Choice(probe, port, board.is_over_rtt))
+
+
+def _local(board: Board, runner: str | None, probe: str | None, port: str | None) -> _Local:
+    """Return a board of this machine, by the whole serial number of its probe."""
+    if probe is None or runner_name(board, runner, Choice(probe, port)) != "pyocd":
+        return _Local(probe, port)
+    from hil.probe.probes import choose_probe, connected_probes
+
+    # A probe that is not connected fails when it is used, and others take over.
+    with contextlib.suppress(ProbeError):
+        probe = choose_probe(board, probe, connected_probes()).uid
+    return _Local(probe, port)
 
 
 def _fitting_probes(board: Board) -> list[str]:
@@ -120,30 +182,85 @@ def _fitting_probes(board: Board) -> list[str]:
     return [choose_probe(board, None, probes).uid]
 
 
+class _Aside:
+    """The boards that failed for good in a test run, by name: files that its workers share."""
+
+    def __init__(self, run: str) -> None:
+        self._run = hashlib.sha256(run.encode()).hexdigest()[:16]
+        self._folder = writable_folder("boards")
+        self._folder.mkdir(exist_ok=True)
+        for old in self._folder.glob("*.aside"):
+            with contextlib.suppress(OSError):  # another worker was faster
+                if time.time() - old.stat().st_mtime > _ASIDE_KEPT_S:
+                    old.unlink()
+
+    def add(self, name: str, reason: str) -> None:
+        self._path(name).write_text(reason, encoding="utf-8")
+
+    def reason(self, name: str) -> str | None:
+        """Return why a board was set aside; None if it was not."""
+        try:
+            return self._path(name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def require_any(self, what: str, names: Sequence[str]) -> None:
+        """Raise DeviceError if all boards of a pool were set aside."""
+        reasons = {name: self.reason(name) for name in names}
+        if not reasons or None in reasons.values():
+            return
+        listed = "\n".join(f"  {name}: {reason}" for name, reason in reasons.items())
+        raise DeviceError(
+            f"no board {what} is left in this test run; set aside since they failed:\n{listed}",
+            "repair the board, and start the tests again",
+        )
+
+    def _path(self, name: str) -> Path:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+        return self._folder / f"{digest}-{self._run}.aside"
+
+
 # -- boards of a lab ----------------------------------------------------------------------------
 
 
 class LabPool:
     """The matching places of a lab."""
 
-    def __init__(self, wanted: Selector) -> None:
+    def __init__(self, wanted: Selector, aside: _Aside | None = None) -> None:
         from hil.lab.place import Keeper
 
         self._wanted = wanted
         self._keeper: Keeper = Keeper()
+        self._aside = aside
 
     @property
     def size(self) -> int:
-        places = self._keeper.ask("list")["places"]
-        return sum(
-            self._wanted.fits(place["name"], place["tags"]) and bool(place["resources"])
-            for place in places
-        )
+        return len(self._places()) - len(self._avoided())
 
     def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
-        from hil.lab.place import acquire
+        from hil.lab.place import acquire_other
 
-        return LabUnit(acquire(self._keeper, self._wanted, limit_s))
+        avoided = self._avoided()
+        if avoided and self._aside is not None:
+            self._aside.require_any(str(self._wanted), [f"lab:{p}" for p in self._places()])
+        return LabUnit(acquire_other(self._keeper, self._wanted, avoided, limit_s))
+
+    def set_aside(self, unit: Unit, reason: str) -> None:
+        if self._aside is not None:
+            self._aside.add(unit.name, reason)
+
+    def is_aside(self, unit: Unit) -> bool:
+        return self._aside is not None and self._aside.reason(unit.name) is not None
+
+    def _places(self) -> list[str]:
+        from hil.lab.place import matching
+
+        return matching(self._keeper, self._wanted)
+
+    def _avoided(self) -> list[str]:
+        if self._aside is None:
+            return []
+        return [p for p in self._places() if self._aside.reason(f"lab:{p}") is not None]
 
     def close(self) -> None:
         self._keeper.close()
@@ -179,27 +296,43 @@ class LabUnit:
 class _Local:
     probe: str | None
     port: str | None
+    #: What a runner starts that finds its probe itself.
+    whole: str = ""
 
     @property
     def name(self) -> str:
-        return self.probe or self.port or ""
+        return self.probe or self.port or self.whole
+
+    @property
+    def lock_names(self) -> list[str]:
+        """Names under which others may use the same board."""
+        return [name for name in (self.probe, self.port, self.whole) if name]
 
 
 class LocalPool:
     """The boards of one kind that are connected to this machine."""
 
-    def __init__(self, board: Board, boards: Sequence[_Local]) -> None:
+    def __init__(self, board: Board, boards: Sequence[_Local], aside: _Aside) -> None:
         self._board = board
         self._boards = tuple(boards)
+        self._aside = aside
         self._folder = writable_folder("boards")
-        self._folder.mkdir(exist_ok=True)
         self._wishes = sorted({self._wish(local.name) for local in boards})
         #: Boards that this pool has assigned itself: nobody needs to look whether they are free.
         self._held: WeakValueDictionary[_Local, LocalUnit] = WeakValueDictionary()
 
     @property
     def size(self) -> int:
-        return len(self._boards)
+        return sum(self._aside.reason(self._name(local)) is None for local in self._boards)
+
+    def set_aside(self, unit: Unit, reason: str) -> None:
+        self._aside.add(unit.name, reason)
+
+    def is_aside(self, unit: Unit) -> bool:
+        return self._aside.reason(unit.name) is not None
+
+    def _name(self, local: _Local) -> str:
+        return f"{self._board.name}:{local.name}"
 
     def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
         deadline = time.monotonic() + limit_s
@@ -207,12 +340,15 @@ class LocalPool:
             if others_wait:
                 time.sleep(_YIELD_S)
             while True:
+                self._aside.require_any(self._board.name, [self._name(b) for b in self._boards])
                 for local in self._boards:
-                    if local in self._held:
+                    if local in self._held or self._aside.reason(self._name(local)) is not None:
                         continue
-                    lock = _try_lock(self._path(local.name))
+                    lock = _locked(local)
                     if lock is not None:
-                        unit = self._held[local] = LocalUnit(self._board, local, lock, self)
+                        unit = self._held[local] = LocalUnit(
+                            self._board, self._name(local), local, lock, self
+                        )
                         return unit
                 if time.monotonic() > deadline:
                     raise DeviceError(
@@ -242,24 +378,28 @@ class LocalPool:
     def is_wanted(self) -> bool:
         """Return whether another worker waits: then the exclusive lock on a wait file fails."""
         for wish in self._wishes:
-            lock = _try_lock(wish)
+            lock = try_lock(wish)
             if lock is None:
                 return True
             lock.close()
         return False
 
-    def _path(self, name: str) -> Path:
-        return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"
-
     def _wish(self, name: str) -> Path:
-        return self._folder / f"{int(self._path(name).stem, 16) % _WISHES}.wanted"
+        return self._folder / f"{int(lock_path(name).stem, 16) % _WISHES}.wanted"
 
 
 class LocalUnit:
     """A board of this machine, held by a lock."""
 
-    def __init__(self, board: Board, local: _Local, lock: IO[str], pool: LocalPool) -> None:
-        self.name = f"{board.name}:{local.name}"
+    def __init__(
+        self,
+        board: Board,
+        name: str,
+        local: _Local,
+        lock: contextlib.ExitStack,
+        pool: LocalPool,
+    ) -> None:
+        self.name = name
         self.board = board
         self.options: dict[str, Any] = {"probe": local.probe, "port": local.port}
         self._local = local
@@ -275,12 +415,12 @@ class LocalUnit:
         self._pool.released(self._local)
 
 
-def _try_lock(path: Path) -> IO[str] | None:
-    """Return the locked file; None while another process or pool holds the lock."""
-    file = path.open("a")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        return None
-    return file
+def _locked(local: _Local) -> contextlib.ExitStack | None:
+    """Return the locks of a board; None while another process or pool holds one of them."""
+    with contextlib.ExitStack() as locks:
+        for name in local.lock_names:
+            lock = try_board_lock(name)
+            if lock is None:
+                return None
+            locks.enter_context(lock)
+        return locks.pop_all()

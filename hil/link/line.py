@@ -251,7 +251,8 @@ def open_error(url: str, error: Exception) -> HilError:
             "join the group that owns it (often: sudo usermod -aG dialout $USER) and log in again",
         )
     if number == errno.ECONNREFUSED:
-        return LinkError(f"nothing listens at {url}", "start the program that serves the port")
+        hint = "start the program that serves the port"
+        return LinkError(f"nothing listens at {url}", hint, is_lost=True)
     if number == errno.ENOENT:
         return _no_port(url)
     if number in (errno.ENOTTY, errno.EISDIR, errno.EINVAL):
@@ -284,4 +285,5 @@ def _no_url(url: str) -> InputError:
 
 
 def _no_port(url: str) -> LinkError:
-    return LinkError(f"there is no port {url}", "connect the board; `hil doctor` lists the ports")
+    hint = "connect the board; `hil doctor` lists the ports"
+    return LinkError(f"there is no port {url}", hint, is_lost=True)

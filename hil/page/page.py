@@ -21,6 +21,7 @@ from hil.page.results import (
     Result,
     merged,
 )
+from hil.page.suite import SuiteResult
 from hil.page.views import PageView, bin_text, minute, number
 from hil.support.visible import visible
 from hilc.errors import InputError
@@ -78,15 +79,17 @@ def make_page(
     title: str | None = None,
     command: str | None = None,
     made: str | None = None,
+    suite: SuiteResult | None = None,
 ) -> Page:
-    """Return the page of results, those of one model on one board merged.
+    """Return the page of results, those of one model on one board merged, and of a run of tests.
 
     ``command`` is what reproduces the page, ``made`` the time at which it was made, in words; both
     are shown if given. The same arguments give the same page. Raise
-    :class:`~hilc.errors.InputError` without any result, or without the extra ``report``.
+    :class:`~hilc.errors.InputError` without any result or run, or without the extra ``report``.
     """
     check_installed()
-    view = PageView(_with_models(merged(results)), title, command, made)
+    shown = _shown_results(merged(results)) if results or suite is None else []
+    view = PageView(shown, title, command, made, suite)
     text = _template().render(page=view, version=hilc.__version__, css=_css())
     is_match = view.status == "match"
     return Page(view.title, view.verdict, is_match, text)
@@ -103,9 +106,9 @@ def now() -> str:
     return moment.strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _with_models(results: Sequence[Result]) -> list[Result]:
-    """Return the results; one of a board that failed before any model is named after its board."""
-    return [result for result in results if result.model or result.failure]
+def _shown_results(results: Sequence[Result]) -> list[Result]:
+    """Return the results of models, and those of boards that failed or were skipped before one."""
+    return [result for result in results if result.model or result.failure or result.skipped]
 
 
 # -- rendering ---------------------------------------------------------------------------------

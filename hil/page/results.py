@@ -174,6 +174,10 @@ class Verified:
     #: Share of the largest magnitude of a tensor within which its floats are equal.
     float_tolerance: float | None = None
 
+    @property
+    def is_good(self) -> bool:
+        return self.match
+
     def contradictions(self) -> Iterator[str]:
         """Yield what cannot all be true."""
         differ = any(output.mismatches for output in self.outputs)
@@ -330,6 +334,10 @@ class Evaluated:
     provenance: Provenance | None = None
     independent: bool = True
 
+    @property
+    def is_good(self) -> bool:
+        return self.met and not self.mismatches
+
     def contradictions(self) -> Iterator[str]:
         """Yield what cannot all be true."""
         if self.mismatches > self.samples:
@@ -413,6 +421,25 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class RecoveryStep:
+    """A step that was taken to bring a failed board back, or a run that was repeated."""
+
+    step: str
+    reason: str
+    board: str = ""
+    seconds: float = 0.0
+    #: Why it failed; empty if the board was back.
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class _Recovered:
+    """The key that every result of a board has."""
+
+    recoveries: tuple[RecoveryStep, ...] = ()
+
+
+@dataclass(frozen=True)
 class Result:
     """What is known of a model on a board; a part that nobody measured is None."""
 
@@ -433,6 +460,8 @@ class Result:
     skipped: str = ""
     #: Goal of the compiler, where a matrix has several.
     goal: str = ""
+    #: What it took to bring the board back.
+    recoveries: tuple[RecoveryStep, ...] = ()
 
     @property
     def provenance(self) -> Provenance | None:
@@ -520,7 +549,8 @@ def results_in(data: Any, label: str) -> list[Result]:
 def merged(results: Iterable[Result]) -> list[Result]:
     """Return one result for each model, board and goal, in the order of their first mention.
 
-    Of a part that several have, the last counts. A plan, which names no board, is for every board
+    Of a part that several have, the last counts, but a comparison or an evaluation that is good
+    does not replace one that is not. A plan, which names no board, is for every board
     of its model whose core is its own.
     """
     found: dict[tuple[str, str, str], Result] = {}
@@ -530,9 +560,7 @@ def merged(results: Iterable[Result]) -> list[Result]:
             for_all.append(result)
             continue
         key = (result.model, result.board, result.goal)
-        known = found.get(key, result)
-        given = {f.name: value for f in fields(result) if (value := getattr(result, f.name))}
-        found[key] = replace(known, **given)
+        found[key] = _joined(found[key], result) if key in found else result
     for of_model in for_all:
         for key, result in found.items():
             if of_model.plan and key[0] == of_model.model and of_model.plan.cpu == _core(result):
@@ -540,6 +568,16 @@ def merged(results: Iterable[Result]) -> list[Result]:
     if not found:
         raise InputError("the results name no board, as a plan alone does not", _REMEDY)
     return list(found.values())
+
+
+def _joined(known: Result, newer: Result) -> Result:
+    given = {f.name: value for f in fields(newer) if (value := getattr(newer, f.name))}
+    for part in ("verified", "evaluated"):
+        before = getattr(known, part)
+        if before is not None and not before.is_good and part in given and given[part].is_good:
+            del given[part]
+    given["recoveries"] = known.recoveries + newer.recoveries
+    return replace(known, **given)
 
 
 def _core(result: Result) -> str:
@@ -569,6 +607,7 @@ def _results(data: Any, label: str, board: str) -> Iterator[Result]:
         return
     goal = data.get("optimize")
     for result in _read(data, label, board):
+        result = replace(result, recoveries=tuple(_recoveries(data, label)))
         yield replace(result, goal=goal) if isinstance(goal, str) else result
 
 
@@ -601,6 +640,14 @@ def _read(data: Mapping[str, Any], label: str, board: str) -> Iterator[Result]:
         raise InputError(
             f"{label} is no result that a page can show; its keys are {sorted(data)[:12]}", _REMEDY
         )
+
+
+def _recoveries(data: Mapping[str, Any], label: str) -> Iterator[RecoveryStep]:
+    """Yield the recoveries of a result, and those of its parts."""
+    yield from _part(_Recovered, data, label).recoveries
+    for key in ("verify", "bench", "evaluate"):
+        if isinstance(data.get(key), dict):
+            yield from _part(_Recovered, data[key], f"{label}: {key}").recoveries
 
 
 def runs_of(entries: Sequence[Mapping[str, Any]], label: str) -> tuple[Run, ...]:

@@ -21,6 +21,7 @@ from hil.page.results import (
     TensorResult,
     VerifiedLayer,
 )
+from hil.page.suite import SuiteResult
 from hil.support.fused import group_text
 from hilc.memory.explain import ArenaSlot, Explanation
 from hilc.memory.liveness import BEFORE
@@ -86,6 +87,14 @@ class _Cell:
 class _Named:
     name: str
     value: str
+
+
+@dataclass(frozen=True)
+class _Recovery:
+    step: str
+    reason: str
+    seconds: str
+    end: str
 
 
 @dataclass(frozen=True)
@@ -203,10 +212,16 @@ class PageView:
     """What the template shows of all results."""
 
     def __init__(
-        self, results: Sequence[Result], title: str | None, command: str | None, made: str | None
+        self,
+        results: Sequence[Result],
+        title: str | None,
+        command: str | None,
+        made: str | None,
+        suite: SuiteResult | None = None,
     ) -> None:
         self.command = command
         self.made = made
+        self.suite = suite
         names = list(dict.fromkeys(result.model for result in results))
         self.models = [
             _ModelView(name, f"model-{index}", [r for r in results if r.model == name])
@@ -214,20 +229,46 @@ class PageView:
         ]
         boards = list(dict.fromkeys(result.board for result in results))
         where = boards[0] if len(boards) == 1 else f"{len(boards)} boards"
-        self.title = title or f"{' and '.join(filter(None, names)) or 'Results'} on {where}"
+        on = f" on {where}" if results else ""
+        what = "Tests" if suite else "Results"
+        self.title = title or f"{' and '.join(filter(None, names)) or what}{on}"
         views = [view for model in self.models for view in model.views]
         counts = Counter(view.status for view in views)
-        self.status: Status = next(status for status in _STATUSES if counts[status])
+        self.status = _status(counts, suite)
         self.mark = _STATUSES[self.status][0]
-        self.verdict = _verdict(counts, len(views)) + _weak_references(results)
+        verdicts = [suite.verdict] if suite else []
+        verdicts += [_verdict(counts, len(views)) + _weak_references(results)] if views else []
+        self.verdict = ". ".join(verdicts)
+        self.recovered = _recovered(results, suite)
         units = dict.fromkeys(v.counter for v in views if v.counter)
         self.counters = " ".join(_COUNTERS.get(unit, "") for unit in units)
         self.told = f"{_plural(len(names), 'model')}, {_plural(len(boards), 'board')}."
+        self.told = self.told if results else ""
         #: Columns of the summary: those that some result has.
         labels = dict.fromkeys(cell.label for view in views for cell in view.figures)
         self.columns = [label for label in _COLUMNS if label in labels]
         for view in views:
             view.columns = self.columns
+
+
+def _status(counts: Mapping[Status, int], suite: SuiteResult | None) -> Status:
+    """Return the worst status of the results and the run of tests.
+
+    What nothing was compared with has no verdict, but tests that passed have.
+    """
+    found = {status for status in _STATUSES if counts[status]}
+    if suite is not None:
+        found = {*(found - {"measured", "skipped"}), suite.status}
+    return next(status for status in _STATUSES if status in found)
+
+
+def _recovered(results: Sequence[Result], suite: SuiteResult | None) -> str:
+    """Return a sentence about failures of boards; empty if there were none."""
+    count = sum(len(result.recoveries) for result in results)
+    if suite is not None:
+        # Those of the tests include those of their results.
+        count = max(count, sum(len(case.incidents) for case in suite.cases))
+    return f"Boards failed on the way: {_plural(count, 'step')} of recovery." if count else ""
 
 
 def _verdict(counts: Mapping[Status, int], total: int) -> str:
@@ -379,6 +420,14 @@ class _ResultView:
     def command(self) -> str:
         made = self.result.provenance
         return self.result.command or (made.command if made else "")
+
+    @property
+    def recoveries(self) -> list[_Recovery]:
+        """Steps that brought the board back, for a table."""
+        return [
+            _Recovery(step.step, step.reason, f"{step.seconds:.1f}", step.failure or "back")
+            for step in self.result.recoveries
+        ]
 
     @property
     def compared(self) -> str:

@@ -61,7 +61,11 @@ def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator
     }
     probes = ConnectHelper.get_all_connected_probes(blocking=False, unique_id=uid)
     if not probes:
-        raise ProbeError(f"there is no probe {uid!r}", "plug it in; `hil doctor` lists the probes")
+        raise ProbeError(
+            f"there is no probe {uid!r}",
+            "plug it in; `hil doctor` lists the probes",
+            is_lost=True,
+        )
     from pyocd.core.session import Session
 
     check_target(board)

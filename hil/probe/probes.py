@@ -106,6 +106,7 @@ def _only(
     raise ProbeError(
         f"{what} is not connected; connected probes:\n{listed}",
         remedy + (", or choose a connected one with --probe UID" if probes else ""),
+        is_lost=True,
     )
 
 

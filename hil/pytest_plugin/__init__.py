@@ -22,6 +22,7 @@ or link fails, the test runs again on another board; a wrong result is never a r
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
@@ -37,6 +38,17 @@ from _pytest.runner import runtestprotocol
 
 from hil.pytest_plugin.limits import MARKER as _LIMITS_MARKER
 from hil.pytest_plugin.limits import Limits, limits_of
+from hil.pytest_plugin.outcomes import (
+    INFRASTRUCTURE,
+    OUTCOMES,
+    RECOVERY,
+    RESULTS,
+    SET_ASIDE,
+    Collector,
+    add_recoveries,
+    begin_recoveries,
+    require_none,
+)
 
 # Every pytest run of the environment imports this module, so it imports the harness only in tests
 # that use it.
@@ -51,10 +63,8 @@ if TYPE_CHECKING:
 
 _MARKER = "hil(model=PATH, boards=[NAME, ...]): the model of the test, and its boards"
 _KEYWORDS = ("model", "boards")
-#: Name of a worker's results on their way to the controller.
-_RESULTS = "hil_results"
-#: Names of properties of a report, also in JUnit files.
-_BOARD, _INFRASTRUCTURE, _REFERENCE = "hil_board", "hil_infrastructure", "hil_reference"
+#: Name of a property of a report, also in JUnit files.
+_BOARD = "hil_board"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,7 +81,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="URL",
-        help="use the firmware that runs at this serial port (repeatable: workers share the ports)",
+        help="use the firmware that runs at this serial port; with a probe, or a runner that uses "
+        "one, the board's port (repeatable: workers share the boards)",
     )
     group.addoption(
         "--hil-probe",
@@ -107,9 +118,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "interpreter if the default reference cannot run; they fail otherwise",
     )
     group.addoption(
+        "--hil-strict",
+        action="store_true",
+        help="fail a test whose board had to be recovered, or that ran again on another board",
+    )
+    group.addoption(
         "--hil-report",
         metavar="F.html",
-        help="write one page of what hil_verify, hil_bench and hil_evaluate found",
+        help="write one page of the tests, and of what hil_verify, hil_bench and hil_evaluate "
+        "found",
     )
 
 
@@ -134,11 +151,18 @@ def pytest_configure(config: pytest.Config) -> None:
         "runner": config.getoption("--hil-runner"),
         "run_timeout_s": config.getoption("--hil-timeout"),
     }
+    # xdist's workers of one run share which boards were set aside.
+    run = getattr(config, "workerinput", {}).get("testrunuid")
     config.stash[_SESSION] = _Session(
         tuple(config.getoption("--hil-port")),
         tuple(config.getoption("--hil-probe")),
         {name: value for name, value in options.items() if value is not None},
+        run,
     )
+    begin_recoveries(config)
+    if not hasattr(config, "workerinput"):
+        # The controller reports what xdist's workers send.
+        config.pluginmanager.register(Collector(config), "hil-outcomes")
     if boards:
         from hil.errors import HilError
         from hil.plugins import load_plugins
@@ -146,9 +170,9 @@ def pytest_configure(config: pytest.Config) -> None:
         for board in boards:
             try:
                 load_plugins()
+                _check_way(board, config)
                 # The controller of xdist has asked the lab already, so its workers need not.
                 _check_board(board, ask_lab=not hasattr(config, "workerinput"))
-                _check_runner(board, config.getoption("--hil-runner"))
             except HilError as error:
                 raise pytest.UsageError(f"--hil-board: {error}") from None
 
@@ -179,21 +203,22 @@ def _check_report(path: str) -> None:
         raise pytest.UsageError(f"--hil-report: {error}") from None
 
 
-def _check_runner(spec: str, runner: str | None) -> None:
+def _check_way(spec: str, config: pytest.Config) -> None:
+    """Raise InputError if the runner, the probes and the ports do not suit the board."""
     from hil.board import load_board
     from hil.errors import InputError
     from hil.lab import parse_selector
+    from hil.lab.pool import check_pair, paired
 
-    if runner is None:
-        return
+    given = {name: config.getoption(f"--hil-{name}") for name in ("runner", "probe", "port")}
     if parse_selector(spec) is not None:
-        raise InputError("--hil-runner does not apply to a board of a lab", "drop --hil-runner")
-    board = load_board(spec)
-    if runner not in board.runners:
-        raise InputError(
-            f"board {board.name!r} has no runner {runner!r} (--hil-runner)",
-            f"choose one of {', '.join(board.runners)}",
-        )
+        for name, value in given.items():
+            if value:
+                option = f"--hil-{name}"
+                raise InputError(f"{option} does not apply to a board of a lab", f"drop {option}")
+        return
+    for probe, port in paired(given["probe"], given["port"]) or [(None, None)]:
+        check_pair(load_board(spec), given["runner"], probe, port)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -339,7 +364,7 @@ def hil_device(
     device.log = silent
     for name, value in use.properties().items():
         _set_property(item, name, value)
-    _hil_session.results += use.results()
+    item.stash[_FOUND] = use.results()
     _hil_session.close_if_broken()
 
 
@@ -357,7 +382,8 @@ def hil_verify(request: pytest.FixtureRequest, hil_device: Device) -> Callable[.
     def verify(samples: Any = None, *args: Any, model: str | None = None, **options: Any) -> Report:
         options = {**_fallback(request.config), **options}
         report: Report = hil.verify(use.model(model), samples, *args, **options)
-        use.verified[report.model] = report
+        use.reports.append(report)
+        use.verified.setdefault(report.model, []).append(report)
         return report.check()
 
     return verify
@@ -378,6 +404,7 @@ def hil_bench(request: pytest.FixtureRequest, hil_device: Device) -> Callable[..
     def bench(*, model: str | None = None, **options: Any) -> BenchReport:
         options = {**_fallback(request.config), **options}
         report: BenchReport = hil.bench(use.model(model), **options)
+        use.reports.append(report)
         use.measured[report.model] = report
         return report.check()
 
@@ -400,6 +427,7 @@ def hil_evaluate(request: pytest.FixtureRequest, hil_device: Device) -> Callable
     def evaluate(*args: Any, model: str | None = None, **options: Any) -> Evaluation:
         options = {**_fallback(request.config), **options}
         report: Evaluation = hil.evaluate(use.model(model), *args, **options)
+        use.reports.append(report)
         use.evaluated[report.model] = report
         return report.check()
 
@@ -432,7 +460,8 @@ def hil_open(request: pytest.FixtureRequest) -> Iterator[Callable[..., Device]]:
                     "use hil_device",
                     pytrace=False,
                 )
-            chosen: dict[str, Any] = {**session.options, **options}
+            own = session.own_options(spec) if board is None or spec in selected else {}
+            chosen: dict[str, Any] = {**session.options, **own, **options}
             device: Device = stack.enter_context(hil.open(spec, *models, **chosen))
             return device
 
@@ -445,14 +474,15 @@ class _Use:
 
     device: Device
     log: list[str] = field(default_factory=list)
-    verified: dict[str, Report] = field(default_factory=dict)
+    #: All that it verified, counted and evaluated, in order; then the same by model.
+    reports: list[Report | BenchReport | Evaluation] = field(default_factory=list)
+    verified: dict[str, list[Report]] = field(default_factory=dict)
     measured: dict[str, BenchReport] = field(default_factory=dict)
     evaluated: dict[str, Evaluation] = field(default_factory=dict)
 
     def results(self) -> list[dict[str, Any]]:
         """Return the JSON objects of what the test found."""
-        found: list[Any] = [*self.verified.values(), *self.measured.values()]
-        return [report.to_json() for report in [*found, *self.evaluated.values()]]
+        return [report.to_json() for report in self.reports]
 
     def model(self, name: str | None) -> Model:
         models = self.device.models
@@ -470,8 +500,10 @@ class _Use:
             if not limits.are_costs:
                 continue
             if name not in self.measured:
+                report = hil.bench(model, **options)
+                self.reports.append(report)
                 # Costs of wrong results keep no limit.
-                self.measured[name] = hil.bench(model, **options).check()
+                self.measured[name] = report.check()
             broken += limits.broken(self.measured[name])
         return broken
 
@@ -492,10 +524,11 @@ class _Use:
             if firmware is not None:
                 own["flash_bytes"] = firmware.sizes.models[name].flash_bytes
             if name in self.verified:
-                own["reference"] = self.verified[name].reference
-                own["independent"] = str(self.verified[name].independent).lower()
-                own["samples"] = self.verified[name].samples
-                own["match"] = str(self.verified[name].match).lower()
+                reports = self.verified[name]
+                own["reference"] = reports[-1].reference
+                own["independent"] = str(all(report.independent for report in reports)).lower()
+                own["samples"] = reports[-1].samples
+                own["match"] = str(all(report.match for report in reports)).lower()
             if name in self.evaluated:
                 own |= {m.name: m.device.value for m in self.evaluated[name].metrics}
             # A model is named where there are several.
@@ -549,28 +582,37 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     hook = item.ihook
     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for left in range(max(0, item.config.getoption("--hil-retries")), -1, -1):
-        item.stash[_FAILURE] = ""
+        item.stash[_FAILURE], item.stash[_LOST] = "", ""
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
         failure = item.stash[_FAILURE]
         if failure:
-            item.user_properties.append((_INFRASTRUCTURE, failure))
-        if not failure or not left or item.session.shouldstop:
+            item.user_properties.append((INFRASTRUCTURE, failure))
+        if name := session.set_aside(spec, item.stash[_LOST]):
+            item.user_properties.append((SET_ASIDE, f"{name}: {item.stash[_LOST]}"))
+        if not failure or not left or item.session.shouldstop or not session.has_board(spec):
             break
-        session.retreat(spec)
+        session.switch_board(spec)
         # Clear the fixtures' values, as pytest does before it runs an item.
         item._initrequest()  # type: ignore[attr-defined]
     _set_property(item, _BOARD, session.unit_name(spec))
     _mark(reports, item)
     for report in reports:
+        if report.when == "call":
+            require_none(item.config, report, _properties(item, INFRASTRUCTURE))
+    for report in reports:
         hook.pytest_runtest_logreport(report=report)
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    session.rest(keep=nextitem is not None and _spec(nextitem) == spec)
+    session.release_board(keep=nextitem is not None and _spec(nextitem) == spec)
     return True
+
+
+def _properties(item: pytest.Item, wanted: str) -> list[str]:
+    return [str(text) for name, text in item.user_properties if name == wanted]
 
 
 def _mark(reports: Sequence[pytest.TestReport], item: pytest.Item) -> None:
     """Add the failures of boards to the test's reports."""
-    failures = [str(text) for name, text in item.user_properties if name == _INFRASTRUCTURE]
+    failures = _properties(item, INFRASTRUCTURE)
     for report in reports:
         # Include the last failure, which was recorded after the reports were made.
         report.user_properties = [(name, str(value)) for name, value in item.user_properties]
@@ -578,12 +620,21 @@ def _mark(reports: Sequence[pytest.TestReport], item: pytest.Item) -> None:
             report.sections.append(("hil infrastructure", "\n".join(failures)))
 
 
-@pytest.hookimpl(hookwrapper=True)
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, Any, None]:
-    """Record failures of the board, and shorten the report of the harness's errors."""
+    """Record what happened to the board and what was found, also where the test is expected to
+    fail, and shorten the report of the harness's errors.
+    """
     report: pytest.TestReport = (yield).get_result()
+    _shorten(item, call, report)
+    add_recoveries(item, report)
+    if report.when == "teardown":
+        setattr(report, RESULTS, item.stash.get(_FOUND, []))
+
+
+def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     use = item.stash.get(_USE, None)
     if report.failed and use is not None and use.log:
         report.sections.append((f"log of board {use.device.board}", "\n".join(use.log)))
@@ -592,8 +643,10 @@ def pytest_runtest_makereport(
     if not report.failed or call.excinfo is None or errors is None:
         return
     if _FAILURE in item.stash and call.excinfo.errisinstance(errors.DeviceError):
-        name = item.config.stash[_SESSION].unit_name(_spec(item))
-        item.stash[_FAILURE] = f"{name}: {call.excinfo.typename}: {call.excinfo.value}"
+        name, error = item.config.stash[_SESSION].unit_name(_spec(item)), call.excinfo.value
+        item.stash[_FAILURE] = f"{name}: {call.excinfo.typename}: {error}"
+        if isinstance(error, errors.DeviceError) and error.is_lost:
+            item.stash[_LOST] = error.fact.partition("\n")[0].rstrip(":")
     if call.excinfo.errisinstance(errors.HilError) and not item.config.getoption("fulltrace"):
         report.longrepr = _told(item, call.excinfo)
 
@@ -622,53 +675,38 @@ def _told(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> An
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Report the boards that failed, also if their tests passed at last."""
-    lines = []
-    for outcome, reports in terminalreporter.stats.items():
-        for report in reports:
-            properties = getattr(report, "user_properties", ())
-            failures = [text for name, text in properties if name == _INFRASTRUCTURE]
-            # A setup or teardown that passed has no outcome.
-            if not outcome or not failures:
-                continue
-            lines += [f"{report.nodeid}: {text.splitlines()[0]}" for text in failures]
-            end = "passed on another board" if outcome == "passed" else f"{outcome} at last"
-            lines.append(f"    {end}")
     config = terminalreporter.config
-    if (path := config.getoption("--hil-report")) and not config.stash[_SESSION].results:
-        terminalreporter.write_line(
-            f"hil: no test verified, counted or evaluated, so {path} was not written"
-        )
-    if lines:
+    outcomes = config.stash[OUTCOMES]
+    if outcomes.page_problem:
+        terminalreporter.write_line(f"ERROR: --hil-report: {outcomes.page_problem}", red=True)
+    if aside := outcomes.texts(SET_ASIDE):
+        terminalreporter.section("hil: boards set aside")
+        for test, text in aside:
+            terminalreporter.write_line(f"{_line(text)} (from {test} on)")
+    if failed := outcomes.texts(INFRASTRUCTURE):
         terminalreporter.section("hil: boards that failed")
-        count = sum(not line.startswith(" ") for line in lines)
-        terminalreporter.write_line(f"{count} infrastructure failures")
-        for line in lines:
-            terminalreporter.write_line(line)
+        terminalreporter.write_line(f"{len(failed)} infrastructure failures")
+        for test, group in itertools.groupby(failed, key=lambda found: found[0]):
+            for _, text in group:
+                terminalreporter.write_line(f"{test}: {_line(text)}")
+            outcome = outcomes.ended.get(test)
+            end = "passed on another board" if outcome == "passed" else f"{outcome} at last"
+            terminalreporter.write_line(f"    {end}")
+    if recovered := outcomes.texts(RECOVERY):
+        terminalreporter.section("hil: recovery of boards")
+        count = len(recovered)
+        terminalreporter.write_line(f"{count} step{'s' * (count > 1)} of recovery")
+        for test, text in recovered:
+            terminalreporter.write_line(f"{test}: {_line(text)}")
+
+
+def _line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    config = session.config
-    own = config.stash[_SESSION]
-    own.close()
-    path = config.getoption("--hil-report")
-    if not path:
-        return
-    if hasattr(config, "workeroutput"):
-        # The controller writes the page of all workers.
-        config.workeroutput[_RESULTS] = own.results
-    elif own.results:
-        import hil
-        from hil.verify.provenance import command_text
-
-        words = [str(word) for word in config.invocation_params.args]
-        hil.report(*own.results, output=path, command=command_text(["pytest", *words]))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take the results of a worker of xdist; one that crashed has none."""
-    node.config.stash[_SESSION].results += getattr(node, "workeroutput", {}).get(_RESULTS, [])
+    session.config.stash[_SESSION].close()
 
 
 def _spec(item: pytest.Item) -> str | None:
@@ -682,14 +720,17 @@ class _Session:
     """The compiled libraries, the held boards and their open devices, one per board."""
 
     def __init__(
-        self, ports: tuple[str, ...], probes: tuple[str, ...], options: dict[str, Any]
+        self,
+        ports: tuple[str, ...],
+        probes: tuple[str, ...],
+        options: dict[str, Any],
+        run: str | None = None,
     ) -> None:
         #: Options of ``hil.open`` that the user chose.
         self.options = options
-        #: JSON objects of what the tests found, for the report.
-        self.results: list[dict[str, Any]] = []
         self._ports = ports
         self._probes = probes
+        self._run = run
         self._libraries: dict[tuple[Path, str], ModelLibrary] = {}
         self._pools: dict[str, Pool | None] = {}
         self._boards: dict[str, Board] = {}
@@ -723,9 +764,14 @@ class _Session:
         from hil.lab.pool import open_pool
 
         if spec not in self._pools:
-            by_probe = self.options.get("runner", "pyocd") == "pyocd"
-            self._pools[spec] = open_pool(spec, self._ports, self._probes) if by_probe else None
+            self._pools[spec] = open_pool(
+                spec, self._ports, self._probes, self.options.get("runner"), self._run
+            )
         return self._pools[spec]
+
+    def own_options(self, spec: str) -> dict[str, Any]:
+        """Return the arguments of ``hil.open`` for a board that no worker shares."""
+        return {"probe": self._probes[0]} if self._probes and not self.is_shared(spec) else {}
 
     def board(self, spec: str) -> Board:
         """Return the board for a test and hold it; skip if its emulator is not installed."""
@@ -738,7 +784,7 @@ class _Session:
         pool = self._pool(spec)
         if pool is not None:
             if self._unit is None or self._unit[0] != spec:
-                self.rest(keep=False)
+                self.release_board(keep=False)
                 self._unit = (spec, pool.acquire())
                 self._since = time.monotonic()
             return self._unit[1].board
@@ -753,7 +799,28 @@ class _Session:
     def unit_name(self, spec: str | None) -> str:
         return self._unit[1].name if self._unit and self._unit[0] == spec else str(spec)
 
-    def retreat(self, spec: str) -> None:
+    def set_aside(self, spec: str, reason: str) -> str:
+        """Give the board that failed for good to no further test; return its name.
+
+        Without a reason, or where no board was held, nothing is set aside.
+        """
+        pool = self._pool(spec)
+        if not reason or pool is None or self._unit is None or self._unit[0] != spec:
+            return ""
+        pool.set_aside(self._unit[1], reason)
+        return self._unit[1].name
+
+    def has_board(self, spec: str) -> bool:
+        """Return whether a board of the pool is left."""
+        from hil.errors import HilError
+
+        try:
+            pool = self._pool(spec)
+            return pool is None or pool.size > 0
+        except HilError:
+            return False  # the lab's coordinator does not answer
+
+    def switch_board(self, spec: str) -> None:
         """Replace the board that failed by another one of the same pool."""
         from hil.errors import HilError
         from hil.lab.pool import another
@@ -767,15 +834,17 @@ class _Session:
                 self._unit = (spec, another(pool, failed))
                 self._since = time.monotonic()
 
-    def rest(self, keep: bool) -> None:
+    def release_board(self, keep: bool) -> None:
         """Release the shared board after a test, or keep it for the next test.
 
-        It is kept if the next test needs it and no other worker waits, or was acquired just now.
+        It is kept if the next test needs it and no other worker waits, or was acquired just now,
+        but not if it was set aside.
         """
         from hil.lab.pool import SLICE_S
 
         if self._unit is None:
             return
+        keep = keep and not self._is_aside()
         if keep and (time.monotonic() - self._since < SLICE_S or not self._unit[1].is_contended()):
             return
         spec, unit = self._unit
@@ -784,6 +853,13 @@ class _Session:
             self._close(spec)
         finally:
             unit.release()
+
+    def _is_aside(self) -> bool:
+        if self._unit is None:
+            return False
+        spec, unit = self._unit
+        pool = self._pool(spec)
+        return pool is not None and pool.is_aside(unit)
 
     def device(self, library: ModelLibrary) -> Device:
         """Return the device of the test's board running this library."""
@@ -798,8 +874,7 @@ class _Session:
         if self._unit is not None and self._unit[0] == spec:
             board, options = self._unit[1].board, self._unit[1].options
         else:
-            probe = self._probes[0] if self._probes else None
-            board, options = self._boards[spec], {"probe": probe}
+            board, options = self._boards[spec], self.own_options(spec)
         stack = ExitStack()
         device = stack.enter_context(hil.open(board, library, **{**self.options, **options}))
         self._devices[spec] = (library, device, stack)
@@ -836,8 +911,12 @@ class _Session:
 _SESSION = pytest.StashKey[_Session]()
 #: What a test does with its device.
 _USE = pytest.StashKey[_Use]()
+#: JSON objects of what a test verified, counted and evaluated.
+_FOUND = pytest.StashKey[list[dict[str, Any]]]()
 #: The failure of the board in the current attempt; empty if it did not fail.
 _FAILURE = pytest.StashKey[str]()
+#: Why the board cannot be reached any more; empty if it can.
+_LOST = pytest.StashKey[str]()
 
 
 @dataclass(frozen=True)

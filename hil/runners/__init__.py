@@ -23,6 +23,7 @@ from hil.runners.registry import (
     runner_named,
     runners_for,
 )
+from hil.support.board_lock import board_lock
 from hil.support.qemu import install_hint, program
 from hilc.support.counters import Counter
 from hilc.support.suggest import nearest
@@ -41,7 +42,9 @@ __all__ = [
     "Running",
     "check_line",
     "check_ready",
+    "chosen_runner",
     "is_machine",
+    "is_real",
     "need_of",
     "register_runner",
     "runner_name",
@@ -118,7 +121,7 @@ def check_ready(board: Board, runner: str | None, choice: Choice) -> None:
     check_line(choice)
     if choice.lab is not None:
         return
-    chosen = _checked_runner(board, runner, choice)
+    chosen = chosen_runner(board, runner, choice)
     need = need_of(chosen, board)
     if need is not None and not need.is_there():
         raise DeviceError(f"{need.name} is not installed", need.hint)
@@ -146,7 +149,7 @@ def start(
     if choice.lab is not None:
         return choice.lab.start(firmware.elf, choice)
     choice = replace(choice, rtt=choice.rtt or board.is_over_rtt)
-    chosen = _checked_runner(board, runner, choice)
+    chosen = chosen_runner(board, runner, choice)
     if is_own(chosen.start):
         return chosen.start(board, firmware, choice)
     return _started(chosen, board, firmware, choice)
@@ -156,6 +159,8 @@ def start(
 def _started(runner: Runner, board: Board, firmware: Image, choice: Choice) -> Iterator[Running]:
     """Yield what a plugin's runner starts; raise InputError if it breaks the rules of runners."""
     with ExitStack() as stack:
+        for name in _lock_names(runner, board, choice):
+            stack.enter_context(board_lock(f"the board behind {name}", name))
         with blaming(runner.start, f"the runner {runner.name!r}"):
             context: object = runner.start(board, firmware, choice)
             if not isinstance(context, AbstractContextManager):
@@ -167,7 +172,20 @@ def _started(runner: Runner, board: Board, firmware: Image, choice: Choice) -> I
         yield running
 
 
-def _checked_runner(board: Board, runner: str | None, choice: Choice) -> Runner:
+def is_real(runner: Runner) -> bool:
+    """Return whether a runner drives boards that exist once; others start one for each user."""
+    return runner.uses_probe or runner.exists_once
+
+
+def _lock_names(runner: Runner, board: Board, choice: Choice) -> list[str]:
+    """Return the names by which other processes know a plugin's real board."""
+    if not is_real(runner) or choice.probe == VIRTUAL:
+        return []
+    given = [name for name in (choice.probe, choice.port) if name is not None]
+    return given or [f"{runner.name} {board.name}"]
+
+
+def chosen_runner(board: Board, runner: str | None, choice: Choice) -> Runner:
     """Return the runner; raise InputError if the board lacks it or it cannot use the choice."""
     name = runner_name(board, runner, choice)
     offered = board.runners if name in board.runners else runners_for(board)

@@ -18,6 +18,7 @@ from hil.probe import flash
 from hil.probe.probes import ProbeInfo, choose_port, choose_probe, connected_probes
 from hil.runners.choice import VIRTUAL, Choice
 from hil.runners.qemu import QemuBoard, QemuMemory
+from hil.support.board_lock import board_lock
 
 if TYPE_CHECKING:
     from pyocd.core.session import Session
@@ -110,7 +111,8 @@ class Reached:
 def reached(board: Board, asked: str | None) -> Iterator[Reached]:
     """Yield the requested probe for ``board``, or the only matching one.
 
-    ``virtual`` starts the board's QEMU machine, which ends with the context.
+    ``virtual`` starts the board's QEMU machine, which ends with the context. During the context no
+    other process uses the board.
     """
     if asked == VIRTUAL:
         with virtual_probe.start(board) as (virtual, process):
@@ -123,7 +125,8 @@ def reached(board: Board, asked: str | None) -> Iterator[Reached]:
             f"the probe {probe.uid} is on the board {running.board}, not {board.name}",
             f"use --board {running.board}, or another probe",
         )
-    yield Reached(probe.uid, probe, running, _aliveness(running))
+    with board_lock(f"the board behind the probe {probe.uid}", probe.uid):
+        yield Reached(probe.uid, probe, running, _aliveness(running))
 
 
 @contextlib.contextmanager
@@ -139,6 +142,8 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
         virtual = chosen.virtual
         # Before programming, which is useless without a port.
         url = line_url(board, chosen, choice)
+        if virtual is None and not choice.rtt:
+            stack.enter_context(board_lock(f"the port {url}", url))
         session = stack.enter_context(flash.connected(board, chosen.uid))
         done = flash.program(session, image, choice.progress)
         flash.start_image(session, image)

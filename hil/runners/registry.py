@@ -103,6 +103,8 @@ class Runner:
     check: Callable[[Board, Choice], None] = field(default_factory=lambda: _is_always_ready)
     #: Whether it uses a debug probe: then a probe, a port and RTT may be chosen.
     uses_probe: bool = False
+    #: Whether it drives a board that exists once, without a probe: then one process at a time may.
+    exists_once: bool = False
     #: Whether its firmware may have :attr:`Running.memory`.
     reaches_memory: bool = False
 

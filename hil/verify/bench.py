@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from hil.board import Board
 from hil.device import Device, Model
 from hil.energy import Energy, Recorder, energy_of
-from hil.errors import LinkError
+from hil.errors import Attempt, LinkError
 from hil.firmware.build import Sizes
 from hil.firmware.owners import OWNERS
 from hil.support.fused import group_text
@@ -123,6 +123,8 @@ class BenchReport:
     energy: Energy | None = None
     #: What the measurement was made from, if the caller stated it.
     provenance: Provenance | None = None
+    #: Steps that brought the board back since it was opened, or since the report before.
+    recoveries: tuple[Attempt, ...] = ()
     #: Comparison of the outputs of another inference with a reference; None if it was not asked
     #: for. What is counted is not affected by it.
     checked: Report | None = None
@@ -246,6 +248,7 @@ class BenchReport:
             "ram_bytes": self.ram_bytes,
             "stack_peak_bytes": self.stack_peak_bytes,
             "stack_bytes": self.stack_bytes,
+            "recoveries": [attempt.to_json() for attempt in self.recoveries],
             "macs": self.macs,
             "folded_channels": self.folded.channels,
             "folded_macs": self.folded.macs,

@@ -20,7 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from hil.errors import NumericError
+from hil.errors import Attempt, NumericError
 from hil.support.numbers import json_number
 from hil.verify.cost import Cost, cost_of, repeated_requests, undisturbed_count
 from hil.verify.diagnosis import PAIRS_MAX, Diagnosis, Pair, diagnose
@@ -194,6 +194,8 @@ class Report:
     independent: bool = True
     #: Samples that are drawn or real, each counted once: neither extremes nor repetitions.
     independent_samples: int = 0
+    #: Steps that brought the board back since it was opened, or since the report before.
+    recoveries: tuple[Attempt, ...] = ()
 
     @property
     def match(self) -> bool:
@@ -327,6 +329,7 @@ class Report:
             "outputs": [output.json() for output in self.outputs],
             "seconds": round(self.seconds, 3),
             "cost": self.cost.to_json() if self.cost else None,
+            "recoveries": [attempt.to_json() for attempt in self.recoveries],
         }
         differing = next((output for output in self.outputs if output.first), None)
         report["first_difference"] = _first_difference_json(differing)

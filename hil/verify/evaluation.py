@@ -28,7 +28,7 @@ from typing import IO, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hil.errors import NumericError
+from hil.errors import Attempt, NumericError
 from hil.support.numbers import json_number
 from hil.verify.comparison import Fallback, Oracle, RunnableModel, differs
 from hil.verify.datasets import DataSet, digest_of
@@ -138,6 +138,8 @@ class Evaluation:
     independent: bool = True
     #: Outputs behind the first one, which are neither evaluated nor compared.
     uncompared_outputs: tuple[str, ...] = ()
+    #: Steps that brought the board back since it was opened, or since the report before.
+    recoveries: tuple[Attempt, ...] = ()
 
     @property
     def rate(self) -> float:
@@ -235,6 +237,7 @@ class Evaluation:
             "confusion": self.confusion.tolist() if self.confusion is not None else None,
             "transport": self.transport,
             "bytes": self.nbytes,
+            "recoveries": [attempt.to_json() for attempt in self.recoveries],
             "resumed": self.resumed,
             "samples_per_second": round(self.rate, 3),
             "seconds": round(self.seconds, 3),

@@ -35,7 +35,7 @@ from hil.verify.evaluation import (
 from hil.verify.fidelity import FidelityMeter, exact_meter, float_meter
 from hil.verify.metrics import Metric
 from hil.verify.oracle import definition_of, expected_outputs, reference_of
-from hil.verify.prepare import Prepared, prepared, repeated_by
+from hil.verify.prepare import Prepared, prepared, recoveries_of, repeated_by
 from hil.verify.provenance import Provenance, call_text, provenance
 from hil.verify.samples import (
     Sample,
@@ -123,7 +123,8 @@ def verify(
                 meters=_meters(opened, oracle, metrics, float_model),
             )
             used = StandardSamples(job.inputs, seed, report.samples) if samples is None else given
-            return replace(report, provenance=_made_from(job, opened, used, call))
+            made_from = _made_from(job, opened, used, call)
+            return replace(report, provenance=made_from, recoveries=recoveries_of(opened))
 
 
 def _meters(
@@ -241,6 +242,7 @@ def bench(
             report = measure(model, module, sample=given, **how)
             compared = given or random_sample(module.inputs, seed, 0)
             report = _with_check(report, model, module, compared, oracle)
+            report = replace(report, recoveries=recoveries_of(model[module.name]))
             return _with_cycles(report, model, module, given, seed) if cycles else report
         job = stack.enter_context(
             prepared(
@@ -266,7 +268,8 @@ def bench(
         if cycles:
             workspace = options.get("workspace", "own")
             report = _with_cycles(report, opened.device, opened.module, given, seed, workspace)
-        return replace(report, provenance=_made_from(job, opened, [given], call))
+        made_from = _made_from(job, opened, [given], call)
+        return replace(report, provenance=made_from, recoveries=recoveries_of(opened))
 
 
 def _library_of(device: Device, module: Module) -> ModelLibrary | None:
@@ -419,7 +422,8 @@ def evaluate(
             )
             transport = opened.device.transport if isinstance(opened, Model) else ""
             made_from = _made_from(job, opened, _Labelled(given), call)
-    return replace(report, transport=transport, provenance=made_from)
+            recoveries = recoveries_of(opened)
+    return replace(report, transport=transport, provenance=made_from, recoveries=recoveries)
 
 
 class _Labelled(Sequence[Sample]):

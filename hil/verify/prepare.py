@@ -18,7 +18,7 @@ from hil.board import Board, load_board
 from hil.device import Device, Model
 from hil.device.session import check_way
 from hil.device.session import open as open_device
-from hil.errors import InputError
+from hil.errors import Attempt, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelObject, ModelOptions, load_sources, parse_sources
 from hil.lab.selector import parse_selector
@@ -103,6 +103,13 @@ def prepared(
 def repeated_by(model: RunnableModel) -> Callable[[Callable[[], Any]], Any]:
     """Return the function that repeats a job on a model after its board was recovered."""
     return model.device.repeated if isinstance(model, Model) else lambda job: job()
+
+
+def recoveries_of(model: RunnableModel) -> tuple[Attempt, ...]:
+    """Return the steps of recovery of a model's board that no result has reported yet."""
+    if not isinstance(model, Model) or model.device.recovery is None:
+        return ()
+    return model.device.recovery.unreported()
 
 
 def only_module(library: ModelLibrary) -> Module:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +281,62 @@ def test_what_is_repeated() -> None:
     assert [is_to_be_repeated(failed, args, n) for n in (1, 2, 3)] == [True, True, False]
     assert not is_to_be_repeated(Outcome("verify", "b", error=InputError("x")), args, 1)
     assert not is_to_be_repeated(Outcome("verify", "b", exit_code=1), args, 1)
+
+
+def test_a_lost_board_is_repeated_in_a_lab_only() -> None:
+    args = argparse.Namespace(retries=2)
+    lost = Outcome("verify", "b", error=DeviceError("no probe", is_lost=True))
+    assert not is_to_be_repeated(lost, args, 1)
+    assert is_to_be_repeated(replace(lost, place="bench-2"), args, 1)
+
+
+@pytest.mark.parametrize("goals", [[], ["--optimize=ram", "--optimize=speed"]])
+def test_an_earlier_run_is_reported(
+    models: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    goals: list[str],
+) -> None:
+    """In JSON, the JUnit file and the summary, of the combination that it belongs to."""
+    from hil.cli.commands import running
+
+    calls = []
+
+    def fails_once(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 1:
+            raise LinkError("no answer")
+        return verify(*args)
+
+    verify = running.verify_command
+    monkeypatch.setattr(running, "verify_command", fails_once)
+    junit, summary = tmp_path / "out.xml", tmp_path / "summary.md"
+    words = ["verify", str(models / "one.tflite"), "--board=native", "--samples=1", *goals]
+    words += ["--retries=1", f"--junit={junit}", f"--summary={summary}"]
+    assert main([*words, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    first, *others = data.get("boards", [data])
+    assert [step["step"] for step in first["recoveries"]] == ["another run"]
+    assert [one["recoveries"] for one in others] == [[]] * len(others)
+    found = ElementTree.parse(junit).findall(".//property[@name='hil_recovery']")
+    assert len(found) == 1
+    assert "no answer; another run took" in str(found[0].get("value"))
+    assert "recovery: native: no answer; another run took" in summary.read_text()
+    calls.clear()
+    assert main(words) == 0
+    assert capsys.readouterr().out.count("recovery: native: no answer; another run") == 1
+
+
+def test_an_exit_code_is_a_failure() -> None:
+    """Also where the report itself has no verdict."""
+    report: Any = argparse.Namespace(model="net", recoveries=())
+    outcome = Outcome("bench", "b", (report,), exit_code=1)
+    root = ElementTree.fromstring(junit_xml([outcome]).partition("?>")[2])
+    assert root.find("testsuite/testcase/failure") is not None
+    assert root.find("testsuite").get("failures") == "1"  # type: ignore[union-attr]
+    good = junit_xml([replace(outcome, exit_code=0)]).partition("?>")[2]
+    assert ElementTree.fromstring(good).find("testsuite/testcase/failure") is None
 
 
 def test_a_board_that_fails_is_tried_again(

@@ -363,7 +363,7 @@ def test_failure_amid_a_job(
         assert case.hint in error.hint
         assert device.recovery is not None
         if case.by:
-            assert device.recovery.attempts[-1].name == case.by
+            assert device.recovery.attempts[-1].step == case.by
             assert device.repeated(job) == observed(), "the board works on"
 
 
@@ -380,7 +380,7 @@ def test_what_happens_again_after_a_restart_is_raised(model: str, table: list[st
             device.repeated(job)
         assert "it comes back after a restart" in caught.value.hint
         assert device.recovery is not None
-        assert [attempt.name for attempt in device.recovery.attempts] == [RESET]
+        assert [attempt.step for attempt in device.recovery.attempts] == [RESET]
     row(table, f"{model} in every attempt", caught.value.kind, "", time.monotonic() - start)
 
 

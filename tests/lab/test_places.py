@@ -98,7 +98,7 @@ def test_a_board_of_the_lab_is_brought_back(lab: Served, model: str, by: str, me
         assert device.repeated(once_spoiled(device, model)) == [5, 6, 7, 8]
         assert device.recovery is not None
         (attempt,) = device.recovery.attempts
-        assert attempt.name == by
+        assert attempt.step == by
         assert message in attempt.reason
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from hil.board import Board, load_board
 from hil.cli.commands.options import board_of, compiled_for
 from hil.cli.console import Console
-from hil.cli.render import flashed_text
+from hil.cli.render import flashed_text, recovery_lines
 from hil.device.deploy import deploy
 from hil.errors import DeviceError, InputError
 from hil.firmware.build import build
@@ -51,7 +51,8 @@ def flash_image(
         "bytes": done.flashed.nbytes,
         "seconds": round(done.flashed.seconds, 3),
         "build_id": done.hello.build_id if done.hello else None,
-        "text": flashed_text(done.flashed),
+        "recoveries": [attempt.to_json() for attempt in done.recoveries],
+        "text": "\n".join([flashed_text(done.flashed), *recovery_lines(done.recoveries)]),
     }
 
 

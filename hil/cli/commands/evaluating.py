@@ -16,6 +16,7 @@ from hil.cli.commands.options import allowed_fallback, compiled_for, opened, rea
 from hil.cli.commands.recording import history_of, provenance_of, record
 from hil.cli.commands.running import take_model
 from hil.cli.console import Console, shown_name, table
+from hil.cli.render import recovery_lines
 from hil.firmware.project import modules_of
 from hil.support.cache import cache_folder, writable_folder
 from hil.verify.comparison import NOT_INDEPENDENT
@@ -210,6 +211,7 @@ def evaluation_text(report: Evaluation) -> str:
         names = [shown_name(name) for name in report.class_names]
         rows = [[name, *row] for name, row in zip(names, report.confusion.tolist(), strict=True)]
         lines.append(table(rows, ["label, device's class:", *names]))
+    lines += recovery_lines(report.recoveries)
     return "\n\n".join(lines)
 
 

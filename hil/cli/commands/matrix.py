@@ -22,7 +22,7 @@ from pathlib import Path
 
 from hil.board import board_names, load_board
 from hil.cli.reports import Outcome
-from hil.errors import DeviceError, InputError
+from hil.errors import Attempt, DeviceError, InputError
 from hil.lab.selector import parse_selector
 from hilc.support.process import start
 
@@ -166,8 +166,8 @@ class Processes:
         """Yield the outcome of each combination with its position, as they end."""
         limits = {c.board: _at_once(c.board, self._args) for c in plan}
         waiting = list(range(len(plan)))
-        attempts = Counter[int]()
         failed: dict[int, list[str]] = {}
+        reruns: dict[int, list[Attempt]] = {}
         try:
             while waiting or self._running:
                 for index in tuple(waiting):
@@ -182,11 +182,13 @@ class Processes:
                 del self._running[index]
                 if isinstance(outcome, BaseException):
                     raise outcome
-                attempts[index] += 1
-                if is_to_be_repeated(outcome, self._args, attempts[index]):
-                    failed.setdefault(index, []).append(outcome.place)
+                places = failed.setdefault(index, [])
+                if is_to_be_repeated(outcome, self._args, len(places) + 1):
+                    places.append(outcome.place)
+                    reruns.setdefault(index, []).extend(failed_run(outcome))
                     waiting.append(index)
                     continue
+                outcome = replace(outcome, reruns=reruns.get(index, ()))
                 self._told(index, outcome)
                 yield index, outcome
         finally:
@@ -242,13 +244,25 @@ _STOP_S = 10.0
 
 def is_to_be_repeated(outcome: Outcome, args: argparse.Namespace, attempts: int) -> bool:
     """Return whether a combination runs again since its board, probe or link failed."""
-    failed = isinstance(outcome.error, DeviceError)
-    return failed and attempts <= getattr(args, "retries", 0)
+    if not isinstance(outcome.error, DeviceError):
+        return False
+    # There is another place in a lab, but not another board here.
+    may_help = bool(outcome.place) or not outcome.error.is_lost
+    return may_help and attempts <= getattr(args, "retries", 0)
+
+
+def failed_run(outcome: Outcome) -> list[Attempt]:
+    """Return what is kept of a run that failed and is repeated: the steps of recovery, and it."""
+    error = outcome.error
+    assert isinstance(error, DeviceError), "see is_to_be_repeated"
+    where = outcome.place or outcome.board
+    again = Attempt(where, "another run", error.fact.partition("\n")[0], outcome.seconds)
+    return [*outcome.recoveries, again]
 
 
 def _at_once(board: str, args: argparse.Namespace) -> int | None:
     """Return how many combinations a board can run at the same time; None for any number."""
-    from hil.runners import Choice, is_machine
+    from hil.runners import Choice, is_machine, runner_name, runner_named
 
     wanted = parse_selector(board)
     if wanted is not None:
@@ -261,5 +275,6 @@ def _at_once(board: str, args: argparse.Namespace) -> int | None:
             pool.close()
     if args.port is not None:
         return 1
-    choice = Choice(args.probe, None)
-    return None if is_machine(load_board(board), args.runner, choice) else 1
+    described, choice = load_board(board), Choice(args.probe, None)
+    runner = runner_named(runner_name(described, args.runner, choice))
+    return 1 if runner.exists_once or not is_machine(described, args.runner, choice) else None

@@ -12,12 +12,18 @@ from dataclasses import replace
 from typing import Any
 
 from hil.cli.commands.each_board import handled
-from hil.cli.commands.matrix import Combination, Processes, combinations, is_to_be_repeated
+from hil.cli.commands.matrix import (
+    Combination,
+    Processes,
+    combinations,
+    failed_run,
+    is_to_be_repeated,
+)
 from hil.cli.console import Console, PartConsole
 from hil.cli.outcome_files import check_files, outcome_table, write_files
 from hil.cli.reports import Outcome
 from hil.cli.status import Status
-from hil.errors import HilError, InputError
+from hil.errors import Attempt, HilError, InputError
 from hil.firmware.fit import FitError
 from hil.plugins import fault_in
 
@@ -35,25 +41,30 @@ def _on_only(args: argparse.Namespace, console: Console, only: Combination) -> i
     """Run the only combination; its error ends the command as any error does."""
     start = time.monotonic()
     failed: list[str] = []
+    reruns: list[Attempt] = []
 
     def ended(outcome: Outcome) -> int:
+        outcome = replace(outcome, reruns=reruns)
         write_files(args, [only.named(outcome, time.monotonic() - start)])
         return outcome.exit_code
 
     while True:
         one = only.arguments(args)
         one.output, one.words = getattr(args, "output", None), args.words
-        one.failed_places = tuple(failed)
+        one.failed_places, one.reruns = tuple(failed), tuple(reruns)
+        began = time.monotonic()
         try:
             code = handled(one, console)
         except Exception as raised:
             error = raised if isinstance(raised, HilError) else fault_in(raised)
             if error is None:
                 raise
-            outcome = Outcome(_command(args), only.name, exit_code=error.exit_code, error=error)
             failed.append(_place(one))
+            outcome = Outcome(_command(args), only.name, exit_code=error.exit_code, error=error)
+            outcome = replace(outcome, place=failed[-1], seconds=time.monotonic() - began)
             if is_to_be_repeated(outcome, args, len(failed)):
                 console.warn(f"{only.label} failed and runs again: {error.fact}")
+                reruns += failed_run(outcome)
                 continue
             if not (isinstance(error, FitError) and getattr(args, "skip_too_large", False)):
                 ended(outcome)
@@ -142,6 +153,7 @@ def one_by_one(
     def run(plan: Sequence[Combination]) -> Iterator[tuple[int, Outcome]]:
         for index, combination in enumerate(plan):
             failed: list[str] = []
+            reruns: list[Attempt] = []
             while True:
                 part = PartConsole(console.quiet)
                 own = combination.arguments(args)
@@ -150,7 +162,8 @@ def one_by_one(
                 failed.append(outcome.place)
                 if not is_to_be_repeated(outcome, args, len(failed)):
                     break
-            yield index, outcome
+                reruns += failed_run(outcome)
+            yield index, replace(outcome, reruns=reruns)
 
     return run
 

@@ -62,7 +62,7 @@ def report_command(args: argparse.Namespace, console: Console) -> int:
     page.save(args.output)
     if args.results:
         write_file(args.results, json.dumps(data, indent=2, allow_nan=False) + "\n")
-    if any(result.status in ("differ", "failed") for result in results):
+    if any(result.status in ("differ", "missed", "failed") for result in results):
         code = max(code, 1)
     shown = {"page": str(args.output), "match": page.match, "verdict": page.verdict}
     console.result({**shown, **data}, _text(page, results, args.output))
@@ -205,6 +205,7 @@ def _result(args: Namespace, combination: Combination, outcome: Outcome) -> dict
         result["error"] = error_json(outcome.error)
     if outcome.skipped:
         result["skipped"] = outcome.skipped
+    result["recoveries"] = [attempt.to_json() for attempt in outcome.recoveries]
     result.setdefault("log", outcome.log.splitlines())
     result["command"] = shlex.join(["hil", *combination.words(args)])
     return result

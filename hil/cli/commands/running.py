@@ -74,15 +74,17 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
             for tensor in module.outputs:
                 outputs[_word(images, module, tensor)] = result.outputs[tensor.name]
         counter = device.counter
+        recoveries = device.recovery.unreported() if device.recovery else ()
     if args.output:
         save_arrays(args.output, outputs)
     data = {
         "board": board.name,
         "counter": counter,
         "counts": counts,
+        "recoveries": [attempt.to_json() for attempt in recoveries],
         "outputs": arrays_json(outputs),
     }
-    console.result(data, run_text(outputs, counts, counter))
+    console.result(data, run_text(outputs, counts, counter, recoveries))
     return 0
 
 
@@ -190,7 +192,13 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
     code = 0 if all(report.match for report in reports) else 1
     results = [report.to_json() for report in reports]
     outcome = Outcome(
-        "verify", board.name, reports, several(results), code, in_detail=args.per_layer
+        "verify",
+        board.name,
+        reports,
+        several(results),
+        code,
+        in_detail=args.per_layer,
+        reruns=getattr(args, "reruns", ()),
     )
     with recorded(history, "verify", results, console):
         console.outcome(outcome)
@@ -256,6 +264,7 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
         code,
         in_detail=args.per_layer,
         limit=args.limit,
+        reruns=getattr(args, "reruns", ()),
     )
     with recorded(history, "bench", results, console):
         console.outcome(outcome)

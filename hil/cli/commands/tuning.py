@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,8 +19,9 @@ from hil.cli.commands.options import (
     reachable_board,
 )
 from hil.cli.console import Console
-from hil.cli.render import tuning_text
+from hil.cli.render import recovery_lines, tuning_text
 from hil.device import Device
+from hil.errors import Attempt
 from hil.firmware.sources import parse_sources
 from hil.verify.bench import check_countable
 from hil.verify.comparison import compare
@@ -92,12 +95,20 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         own = replace(options, choice=choice, optimize=goal or options.optimize)
         return hilc.compile(model.path, options=own)
 
+    recoveries: list[Attempt] = []
+
+    @contextmanager
+    def open_(library: ModelLibrary) -> Iterator[Device]:
+        with opened(args, board, [library], console) as device:
+            yield device
+            recoveries.extend(device.recovery.unreported() if device.recovery else ())
+
     log = tune(
         source,
         cpu,
         board,
         compiled,
-        lambda library: opened(args, board, [library], console),
+        open_,
         lambda goal: Programs(prepared, replace(options, optimize=goal)),
         goals=(args.optimize,) if args.optimize else GOALS,
         programs=args.programs,
@@ -132,9 +143,11 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
             }
             for program in log.programs
         ],
+        "recoveries": [attempt.to_json() for attempt in recoveries],
         "seconds": round(time.monotonic() - start, 3),
     }
-    console.result(data, f"{tuning_text(log)}\n{output}: {data['seconds']} s")
+    lines = [tuning_text(log), *recovery_lines(recoveries), f"{output}: {data['seconds']} s"]
+    console.result(data, "\n".join(lines))
     return 0
 
 
