@@ -82,6 +82,8 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         own = replace(options, choice=choice, optimize=goal or options.optimize)
         return hilc.compile(model.path, options=own)
 
+    # Measurements outlive a signal; the log of an earlier run stays until the new is whole.
+    unfinished = output.with_name(f"{output.stem}.partial.json")
     log = tune(
         source,
         cpu,
@@ -94,8 +96,10 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         seed=args.seed,
         counter=counter,
         started=console.log,
+        measured=lambda log: write_file(unfinished, log.to_json()),
     )
     write_file(output, log.to_json())
+    unfinished.unlink(missing_ok=True)
     data = {
         "output": str(output),
         "model": log.model,
