@@ -21,6 +21,7 @@ from torture import limits as campaign
 from hil.cli.failures import known_error
 from hil.errors import DeviceError, InputError
 from hil.history import History
+from hil.support.process import ChildProcess
 from hilc.support import limits
 from hilc.support.outputs import OutputError, update_folder
 
@@ -123,6 +124,27 @@ def test_the_remedy_is_for_the_cause() -> None:
     assert own.hint == "install it"
     quoted = InputError("the node 'Too many open files' is unknown", "drop it")
     assert known_error(raised(quoted)) is quoted
+
+
+@pytest.mark.parametrize(
+    ("message", "hint"),
+    [
+        ("allocate 1073741824 bytes for jit buffer: Cannot allocate memory", "free some"),
+        ("qemu: qemu_thread_create: Resource temporarily unavailable", "(pids)"),
+        ("cannot open shared object file: Too many open files", "ulimit -n 1024"),
+    ],
+)
+def test_an_emulator_that_meets_a_limit(message: str, hint: str) -> None:
+    """It is not started again, which would end the same way."""
+    child = ChildProcess("QEMU", ["sh", "-c", f"echo '{message}' >&2; exit 1"], install_hint="")
+    try:
+        child.process.wait(60)
+        error = child.end()
+    finally:
+        child.stop()
+    assert message in error.fact
+    assert hint in error.hint
+    assert error.mend is None
 
 
 def test_a_file_that_cannot_be_opened_is_not_edited(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ _STARTERS = frozenset({"_execute_child", "fork", "forkpty", "_fork_exec", "posix
 _OWNER = 0o700
 #: Parts of messages of Python, the loader and C++ libraries.
 _OF_MEMORY = (os.strerror(errno.ENOMEM), "failed to map segment", "bad_alloc")
-_OF_THREADS = ("can't start new thread", "pthread_create failed")
+_OF_THREADS = ("can't start new thread", "pthread_create failed", "qemu_thread_create")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _limit(error: BaseException) -> Limit | None:
     if isinstance(error, HilError):  # its text may quote what a user wrote
         return None
     if not isinstance(error, OSError):
-        return _of_text(str(error))
+        return limit_in(str(error))
     if isinstance(error, FileNotFoundError) and "usable temporary directory" in str(error):
         # The module tempfile tried to open a file and to write a few bytes, and does not say why
         # it failed.
@@ -126,8 +126,8 @@ def descriptor_limit(count: int) -> Limit | None:
     return None
 
 
-def _of_text(text: str) -> Limit | None:
-    """Return the limit that a library's message names, as that of a failed import does."""
+def limit_in(text: str) -> Limit | None:
+    """Return the limit that a message of a library or a program names."""
     if os.strerror(errno.EMFILE) in text:
         return _of_number(errno.EMFILE)
     if any(words in text for words in _OF_MEMORY):
