@@ -18,8 +18,10 @@ __all__ = [
     "HilError",
     "HilWarning",
     "InputError",
+    "InternalError",
     "LinkError",
     "Mend",
+    "NotRunError",
     "NumericError",
     "ProbeError",
     "StackError",
@@ -138,3 +140,30 @@ class NumericError(HilError):
 
     exit_code = 1
     kind = "numeric"
+
+
+class InternalError(HilError):
+    """A bug of this program, whose traceback was printed."""
+
+    exit_code = 70
+    kind = "internal"
+
+    def __init__(self, error: BaseException) -> None:
+        text = " ".join(str(error).split())
+        super().__init__(
+            f"{type(error).__name__}: {text}" if text else type(error).__name__,
+            "this is a bug in hil; please report it with the text above",
+        )
+
+
+class NotRunError(HilError):
+    """A combination of a matrix has no result, since the command ended first.
+
+    ``why`` says what ended it, ``exit_code`` is that of the command.
+    """
+
+    kind = "interrupted"
+
+    def __init__(self, why: str, exit_code: int) -> None:
+        super().__init__(f"not run: {why}")
+        self.exit_code = exit_code

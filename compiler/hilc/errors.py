@@ -23,7 +23,7 @@ class HilError(Exception):
     in them are shortened.
     """
 
-    exit_code: ClassVar[int] = 2
+    exit_code: int = 2
     #: What failed: ``input`` (given by the user), ``build``, ``flash``, ``link`` (connection to the
     #: board), ``device`` (a fault, a hang, the board itself) or ``numeric``.
     kind: ClassVar[str] = "input"

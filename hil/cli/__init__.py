@@ -4,8 +4,8 @@
 code   meaning
 =====  =====================================================================================
 0      good
-1      outputs differ
-2      bad input or usage, or an output that cannot be written
+1      outputs differ, or a limit is exceeded
+2      bad input or usage, an output that cannot be written, or a limit of the system
 3      the build failed, or the image does not fit the board
 4      board, emulator, probe or link failed; ``doctor``: something required is missing
 70     a bug in this program: the traceback is on stderr
@@ -27,7 +27,7 @@ import time
 
 TYPE_CHECKING = False  # as in hil/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import FrameType, TracebackType
     from typing import Any, NoReturn
 
@@ -35,15 +35,10 @@ if TYPE_CHECKING:
 
 EXIT_USAGE = 2
 EXIT_BUG = 70
-EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
-#: What is said of a signal that ends a command.
-_ENDED = {
-    signal.SIGINT: "interrupted",
-    signal.SIGTERM: "terminated",
-    signal.SIGHUP: "hung up",
-}
 #: Seconds after which a signal is raised again of which the main thread shows no sign.
 _AGAIN_S = 0.5
+#: The remedy where nothing can be loaded that would find out more.
+_SCARCE = "raise the limits of this process (`ulimit -a` lists them), or free memory and disk space"
 #: New objects after which Python looks for those that nothing refers to.
 _OBJECTS_PER_COLLECTION = 20_000
 
@@ -120,6 +115,8 @@ class _Signals:
             except RuntimeError:  # there can be no further thread
                 pass
         self.received, self._raised = number, self._RAISED[signal.Signals(number)]()
+        if self.console is not None:
+            self.console.ended_by = number
         raise self._raised
 
     def _swallowed(self, unraisable: Any) -> None:
@@ -151,12 +148,23 @@ class _Signals:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; return the exit code."""
-    is_program = argv is None
-    if is_program:
-        # A compilation makes millions of objects that live to its end; to look through them again
-        # and again took a tenth of its time.
-        gc.set_threshold(_OBJECTS_PER_COLLECTION)
-    words = list(sys.argv[1:] if argv is None else argv)
+    if argv is not None:
+        return _main(list(argv), is_program=False)
+    # A compilation makes millions of objects that live to its end; to look through them again and
+    # again took a tenth of its time.
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    words = sys.argv[1:]
+    try:
+        from hil.cli.supervision import supervised, tight_limits
+
+        if tight_limits():
+            return supervised(lambda ended: _main(words, is_program=True, ended=ended), words)
+    except (OSError, MemoryError, ImportError) as error:
+        return _report_plainly(error)
+    return _main(words, is_program=True)
+
+
+def _main(words: list[str], *, is_program: bool, ended: Callable[[int], None] | None = None) -> int:
     with _Signals(is_program) as signals:
         try:
             code = _guarded(words, signals)
@@ -164,7 +172,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             # The signal arrived outside of the guarded part: before it began, or while an error
             # was printed.
             code = _stopped(signals, words)
+        except (OSError, MemoryError, ImportError) as error:
+            code = _report_plainly(error)
     if is_program and signals.received is not None:
+        if ended is not None:
+            ended(code)
         _end(code)
     return code
 
@@ -184,7 +196,7 @@ def _end(code: int) -> NoReturn:
 
 
 def _guarded(words: Sequence[str], signals: _Signals) -> int:
-    from hil.cli.console import Console, open_closed_streams, printing
+    from hil.cli.console import EXIT_BROKEN_PIPE, Console, open_closed_streams, printing
 
     open_closed_streams()
     # Usage errors are reported in the requested format, too, so it is needed before parsing.
@@ -288,35 +300,46 @@ def _lacking_command(parser: Any, console: Console) -> int:
     return EXIT_USAGE
 
 
-def _report(error: Exception | SystemExit, console: Console) -> int:
+def _report(error: BaseException, console: Console) -> int:
     """Print the error in the requested format; return the exit code."""
+    _release(error)
     # Not at the top: importing hil.errors loads the compiler.
-    from hil.errors import HilError, InputError
-    from hil.plugins import fault_in
-    from hilc.support.outputs import OutputError, cannot_write, is_unwritable
+    from hil.cli.failures import known_error
 
-    if not isinstance(error, HilError):
-        error = fault_in(error) or error
-    # Operating system errors about files are user errors; any other exception is a bug.
-    if isinstance(error, OSError) and is_unwritable(error):
-        import tempfile
-
-        place = error.filename or f"a file; temporary ones are in {tempfile.gettempdir()}"
-        error = cannot_write(place, error)
-    elif isinstance(error, OSError) and error.filename is not None:
-        error = InputError(f"cannot use {error.filename}: {error.strerror}")
-    if not isinstance(error, HilError):
+    known = known_error(error)
+    if known is None:
         return _bug(error)
     if console.as_json and not console.has_result:
         # If stdout cannot be written, the message on stderr below has to do.
         from contextlib import suppress
 
         from hil.cli.console import error_json
+        from hilc.support.outputs import OutputError
 
         with suppress(BrokenPipeError, OutputError):
-            console.result({"error": error_json(error)}, "")
-    console.error(error)
-    return error.exit_code
+            console.result({"error": error_json(known)}, "")
+    console.error(known)
+    return known.exit_code
+
+
+def _release(error: BaseException | None) -> None:
+    """Drop what the functions that raised still hold: too few files may be left for a report."""
+    while error is not None:
+        trace = error.__traceback__
+        while trace is not None:
+            try:  # noqa: SIM105
+                trace.tb_frame.clear()
+            except RuntimeError:  # it is running
+                pass
+            trace = trace.tb_next
+        error = error.__context__
+
+
+def _report_plainly(error: BaseException) -> int:
+    """Print an error with what is loaded already: too few files or bytes are left to load more."""
+    fact = "memory ran out" if isinstance(error, MemoryError) else str(error)
+    os.write(2, f"error: {fact}\n\nhint: {_SCARCE}\n".encode("utf-8", "backslashreplace"))
+    return EXIT_USAGE
 
 
 def _bug(error: BaseException) -> int:
@@ -331,11 +354,11 @@ def _stopped(signals: _Signals, words: Sequence[str]) -> int:
     """Say that a signal ended the command; return the exit code."""
     from contextlib import suppress
 
-    from hil.cli.console import Console
+    from hil.cli.console import ENDED, Console
 
     signals.end()
     number = signals.received or signal.SIGINT
-    text, code = _ENDED[signal.Signals(number)], 128 + number
+    text, code = ENDED[signal.Signals(number)], 128 + number
     console = signals.console or Console("--json" in words)
     if console.as_json and not console.has_result:
         error = {"message": text, "hint": "", "class": "interrupted", "exit_code": code}

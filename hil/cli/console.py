@@ -9,6 +9,7 @@ import functools
 import json
 import logging
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: What a signal that ends a command did to it.
+ENDED = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "hung up",
+}
+EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 #: The meaning of a colour.
 Mood = Literal["good", "bad", "odd"]
 _SGR: Mapping[Mood, str] = {"good": "32", "bad": "1;31", "odd": "33"}
@@ -48,6 +56,8 @@ class Console:
         self.format: ReportFormat | None = None
         #: Whether the JSON object has been written.
         self.has_result = False
+        #: The signal that ends the command; None before one arrives.
+        self.ended_by: int | None = None
         #: The outcome of the command, if it has one.
         self.found: Outcome | None = None
 
@@ -95,8 +105,7 @@ class Console:
         """Print the command's result in the requested format; called once."""
         if self.as_json:
             text = json.dumps(data, indent=2, allow_nan=False)
-        self.has_result = True
-        self.line(text.removesuffix("\n"))
+        self.result_text(text)
 
     def outcome(self, outcome: Outcome) -> None:
         """Write the command's outcome in the chosen report format; called once."""
@@ -106,14 +115,15 @@ class Console:
 
     def result_text(self, text: str) -> None:
         """Write the result of the command in its report format."""
+        text = _printable(text.removesuffix("\n"))
+        # Only now: until then a signal may end the command, whose error is its result.
         self.has_result = True
-        self.line(text.removesuffix("\n"))
+        with printing():
+            print(text, flush=True)
 
     def line(self, text: str) -> None:
         """Print a line of incremental output on stdout."""
-        # stdout's encoding may lack characters of a file name.
-        encoding = sys.stdout.encoding or "utf-8"
-        text = visible(text).encode(encoding, "backslashreplace").decode(encoding)
+        text = _printable(text)
         with printing():
             print(text, flush=True)
 
@@ -221,6 +231,12 @@ class PartConsole(Console):
     def outcome(self, outcome: Outcome) -> None:
         """Keep the outcome."""
         self.found = outcome
+
+
+def _printable(text: str) -> str:
+    """Return a text in characters that stdout's encoding has."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return visible(text).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def coloured(text: str, mood: Mood, stream: TextIO) -> str:

@@ -6,13 +6,14 @@ import argparse
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from hil.cli.console import table
 from hil.cli.render import verify_text
 from hil.cli.reports import Outcome
-from hil.errors import Attempt
+from hil.errors import Attempt, HilError, NotRunError
 from hil.firmware.build import Firmware
 from hil.verify import Report
 from hil.verify.bench import BenchReport
@@ -30,16 +31,83 @@ def check_files(args: argparse.Namespace) -> None:
             check_place(Path(path), is_folder=False)
 
 
-def write_files(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> None:
-    """Write the JUnit file of ``--junit``, and append to the summary of ``--summary``."""
-    if junit := getattr(args, "junit", None):
-        write_file(junit, junit_xml(outcomes))
-    if summary := getattr(args, "summary", None):
+class OutcomeFiles:
+    """The files of ``--junit`` and ``--summary``: they have what is finished at every moment.
+
+    ``pending`` are the outcomes of the combinations that have none yet. The JUnit file is replaced
+    as a whole after each combination. The summary, to which others append too, only grows: first
+    the number of combinations, then a row for each that has ended. A failure to write is kept until
+    :meth:`finish`, since the combinations after it have results of their own.
+    """
+
+    def __init__(self, args: argparse.Namespace, pending: Sequence[Outcome]) -> None:
+        self._junit: str | None = getattr(args, "junit", None)
+        self._summary: str | None = getattr(args, "summary", None)
+        self._outcomes = list(pending)
+        self._cases = [_case_texts(outcome) for outcome in pending] if self._junit else []
+        #: Text that the summary lacks, as bytes; positions of the outcomes that it has.
+        self._unwritten = b""
+        self._listed: set[int] = set()
+        self._has_foot = False
+        self._failure: HilError | None = None
+
+    def begin(self) -> None:
+        """Write the files as if nothing had been run; an older JUnit file is gone from then on."""
+        self._unwritten = _summary_head(self._outcomes).encode()
+        self._write()
+        self._raise()
+
+    def add(self, index: int, outcome: Outcome) -> None:
+        """Add the outcome of a combination, by its position."""
+        self._take(index, outcome)
+        self._write()
+
+    def finish(self, outcomes: Sequence[Outcome]) -> None:
+        """Write the outcomes of all combinations; raise if a file cannot be written.
+
+        A second call, as where the first was interrupted, adds what is missing.
+        """
+        for index, outcome in enumerate(outcomes):
+            if index not in self._listed:
+                self._take(index, outcome)
+        self._unwritten += self._foot(outcomes).encode()
+        self._failure = None
+        self._write()
+        self._raise()
+
+    def _foot(self, outcomes: Sequence[Outcome]) -> str:
+        """Return the end of the summary, once."""
+        is_first, self._has_foot = not self._has_foot, True
+        return _summary_foot(outcomes) if is_first else ""
+
+    def _take(self, index: int, outcome: Outcome) -> None:
+        self._outcomes[index] = outcome
+        self._listed.add(index)
+        self._unwritten += "".join(map(_markdown_row, _rows([outcome]))).encode()
+        if self._junit:
+            self._cases[index] = _case_texts(outcome)
+
+    def _write(self) -> None:
         try:
-            with open(summary, "a", encoding="utf-8") as file:
-                file.write(markdown(outcomes))
+            if self._junit:
+                write_file(self._junit, _junit_text(self._outcomes, self._cases))
+            if self._summary:
+                self._append(self._summary)
+        except HilError as error:
+            self._failure = error
+
+    def _append(self, path: str) -> None:
+        try:
+            with open(path, "ab", buffering=0) as file:
+                while self._unwritten:
+                    # A full disk may take a part.
+                    self._unwritten = self._unwritten[file.write(self._unwritten) or 0 :]
         except OSError as error:
-            raise cannot_write(summary, error) from None
+            raise cannot_write(path, error) from None
+
+    def _raise(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
 
 # -- tables ------------------------------------------------------------------------------------
@@ -47,6 +115,8 @@ def write_files(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> None:
 
 def verdict(outcome: Outcome) -> str:
     """Return the result of a combination in a word or two."""
+    if isinstance(outcome.error, NotRunError):
+        return "not run"
     if outcome.error is not None:
         return f"error: {outcome.error.kind}"
     if outcome.skipped:
@@ -98,21 +168,33 @@ def outcome_table(outcomes: Sequence[Outcome]) -> str:
 
 def markdown(outcomes: Sequence[Outcome]) -> str:
     """Return the same table in Markdown, with the reasons of what failed or was skipped."""
-    lines = [f"| {' | '.join(_HEADER)} |", "|---|---|---|---|---:|---|---:|---:|"]
-    for row in _rows(outcomes):
-        cells = (f"{c:,}" if isinstance(c, int) else "" if c is None else str(c) for c in row)
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    rows = "".join(map(_markdown_row, _rows(outcomes)))
+    return _summary_head(outcomes) + rows + _summary_foot(outcomes)
+
+
+def _summary_head(outcomes: Sequence[Outcome]) -> str:
+    count = len(outcomes)
+    intro = f"{count} combinations; one without a row was not run.\n\n" if count > 1 else ""
+    return f"{intro}| {' | '.join(_HEADER)} |\n|---|---|---|---|---:|---|---:|---:|\n"
+
+
+def _markdown_row(row: Sequence[Any]) -> str:
+    cells = (f"{c:,}" if isinstance(c, int) else "" if c is None else str(c) for c in row)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def _summary_foot(outcomes: Sequence[Outcome]) -> str:
     reasons = [
-        f"- {outcome.label}: {'; '.join(map(str.strip, why.splitlines()))}"
+        f"- {outcome.label}: {'; '.join(map(str.strip, why.splitlines()))}\n"
         for outcome in outcomes
         if (why := outcome.error.fact if outcome.error else outcome.skipped)
     ]
     reasons += [
-        f"- {outcome.label}: recovery: {attempt}"
+        f"- {outcome.label}: recovery: {attempt}\n"
         for outcome in outcomes
         for attempt in outcome.recoveries
     ]
-    return "\n".join([*lines, *([""] if reasons else []), *reasons, "", ""])
+    return "".join([*(["\n"] if reasons else []), *reasons, "\n"])
 
 
 def _model(report: Report | BenchReport | Firmware) -> str:
@@ -156,21 +238,34 @@ def junit_xml(outcomes: Sequence[Outcome]) -> str:
 
     Its properties are those of the pytest plugin: ``hil_board``, ``hil_instructions`` and so on.
     """
-    cases = [case for outcome in outcomes for case in _cases(outcome)]
+    return _junit_text(outcomes, [_case_texts(outcome) for outcome in outcomes])
+
+
+def _junit_text(outcomes: Sequence[Outcome], cases: Sequence[Sequence[str]]) -> str:
+    """Return the file of outcomes whose tests are made."""
+    tests = list(chain.from_iterable(cases))
     counts = {
-        kind: str(sum(case.find(kind.rstrip("s")) is not None for case in cases))
-        for kind in ("failures", "errors")
+        kind: str(sum(f"<{tag} " in text for text in tests))
+        for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
     }
-    counts["skipped"] = str(sum(case.find("skipped") is not None for case in cases))
     seconds = f"{sum(outcome.seconds for outcome in outcomes):.3f}"
     suite = ElementTree.Element(
-        "testsuite", {"name": "hil", "tests": str(len(cases)), "time": seconds, **counts}
+        "testsuite", {"name": "hil", "tests": str(len(tests)), "time": seconds, **counts}
     )
-    suite.extend(cases)
-    root = ElementTree.Element("testsuites", name="hil")
-    root.append(suite)
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    head = ElementTree.tostring(suite, encoding="unicode").removesuffix(" />")
+    return (
+        "<?xml version='1.0' encoding='utf-8'?>\n"
+        f'<testsuites name="hil">\n  {head}>\n{"".join(tests)}  </testsuite>\n</testsuites>\n'
+    )
+
+
+def _case_texts(outcome: Outcome) -> list[str]:
+    """Return the tests of an outcome as text: of a long matrix only the new ones are made."""
+    texts = []
+    for case in _cases(outcome):
+        ElementTree.indent(case, level=2)
+        texts.append(f"    {ElementTree.tostring(case, encoding='unicode')}\n")
+    return texts
 
 
 def _cases(outcome: Outcome) -> Iterator[ElementTree.Element]:

@@ -22,6 +22,7 @@ from hil.board.config import configured_history
 from hil.errors import InputError
 from hilc.support.inputs import check_regular
 from hilc.support.jsondata import has_surrogate
+from hilc.support.limits import descriptor_limit, file_size_limit, umask_limit
 
 _T = TypeVar("_T")
 
@@ -54,6 +55,8 @@ MIGRATIONS: Sequence[Sequence[str]] = (
 #: Time to wait for other writers; each holds the file for milliseconds.
 BUSY_LIMIT_S = 30.0
 _RETRY_S = 0.02
+#: Descriptors that SQLite needs: the file, its log, and the memory that its users share.
+_DESCRIPTORS = 3
 #: How many columns of the table are computed: ``hidden`` is 0 for stored ones.
 _GENERATED = "SELECT count(*) FROM pragma_table_xinfo('entry') WHERE hidden != 0"
 _COLUMNS = "id, time, kind, model, board, commit_id, dirty, result"
@@ -292,6 +295,14 @@ class History:
                 f"the history {self.path} has been in use for {BUSY_LIMIT_S:g} s",
                 "end the process that holds it (`fuser` names it), or choose another file",
             )
+        limit = None
+        if "disk I/O error" in text:
+            limit = file_size_limit()
+        elif "unable to open" in text:
+            limit = descriptor_limit(_DESCRIPTORS) or umask_limit()
+        if limit is not None:
+            fact = f"the history {self.path} cannot be written: {text}; {limit.fact}"
+            return InputError(fact, limit.hint)
         if "full" in text or "disk I/O error" in text:
             return InputError(
                 f"the history {self.path} cannot be written: {text}",

@@ -68,8 +68,14 @@ def writable_folder(kind: str) -> Path:
     with suppress(FileExistsError):
         folder.mkdir(_CACHE_MODE)
     for each in _KINDS:
-        with suppress(OSError):
+        try:
             (folder / each).mkdir(_KIND_MODE)
+        except FileExistsError:
+            pass
+        except OSError:
+            # The reason is lost where a file in a folder that is missing is opened.
+            if each == kind:
+                raise
     return folder / kind
 
 

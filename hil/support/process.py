@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 
 from hil.errors import DeviceError, Mend
+from hilc.support.limits import limit_in
 from hilc.support.process import kill_group, start
 
 _LOG = logging.getLogger("hil.runner")
@@ -77,6 +78,9 @@ class ChildProcess:
                 "a user, another program or the system (out of memory?) ended it: run the command "
                 "again; in Python, open the board again"
             )
+        elif (limit := limit_in(message)) is not None:
+            # It would end again.
+            return DeviceError(f"{self.name} ended: {how}{message}; {limit.fact}", limit.hint)
         elif message:
             hint = "its last message gives the reason"
         else:

@@ -11,7 +11,7 @@ measured; then the programs beside it on the frontier are measured too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -64,15 +64,17 @@ def tune(
     counter: Counter | None = None,
     started: Callable[[str], None] = lambda what: None,
     check: Callable[[Device, ModelLibrary], None] = lambda device, library: None,
+    measured: Callable[[Tuning], None] = lambda log: None,
 ) -> Tuning:
     """Return the log of ``source`` on ``board``.
 
     For each of ``goals`` at most ``programs`` are measured as a whole. ``started`` is told what is
     measured next. ``check`` raises for an image whose outputs are wrong: its counts are not
-    recorded. Raise :class:`~hilc.errors.InputError`, before much is measured, where the board
-    counts something else than ``counter``.
+    recorded. ``measured`` gets the log so far after each image. Raise
+    :class:`~hilc.errors.InputError`, before much is measured, where the board counts something
+    else than ``counter``.
     """
-    log = _layers_log(source, cpu, board, compile_, open_, seed, counter, started, check)
+    log = _layers_log(source, cpu, board, compile_, open_, seed, counter, started, check, measured)
     for goal in goals if programs else ():
         candidates = programs_for(goal)
         for number in range(1, programs + 1):
@@ -84,6 +86,7 @@ def tune(
                 found = device.repeated(partial(_program, device, library, choice, goal, seed))
                 check(device, library)
             log = replace(log, programs=(*log.programs, found))
+            measured(log)
     return log
 
 
@@ -127,14 +130,25 @@ def _layers_log(
     wanted: Counter | None,
     started: Callable[[str], None],
     check: Callable[[Device, ModelLibrary], None],
+    measured: Callable[[Tuning], None],
 ) -> Tuning:
     """Return a log of every kernel of every layer."""
     layers = {
         node.name: (node.op, kernel_names(source, node.name, cpu)) for node in source.graph.nodes
     }
+    log = Tuning(
+        format=FORMAT,
+        model=source.graph.name,
+        digest=source.digest,
+        cpu=cpu.name,
+        compiler=hilc.__version__,
+        board=board.name,
+        counter="instructions",
+        layers=tuple(TunedLayer(name, op, ()) for name, (op, _) in layers.items()),
+        programs=(),
+    )
     images = max((len(names) for _, names in layers.values()), default=1)
     counts: dict[str, dict[int, int]] = {name: {} for name in layers}
-    counter: Counter = "instructions"
     for image in range(images):
         started(f"layers: image {image + 1} of {images}")
         chosen = {
@@ -156,27 +170,26 @@ def _layers_log(
             # A layer that the planner added, a copy, has no name of the graph's.
             if layer.name in counts:
                 counts[layer.name].setdefault(chosen.get(layer.name, 0), count)
-    return Tuning(
-        format=FORMAT,
-        model=source.graph.name,
-        digest=source.digest,
-        cpu=cpu.name,
-        compiler=hilc.__version__,
-        board=board.name,
-        counter=counter,
-        layers=tuple(
-            TunedLayer(
-                name,
-                op,
-                tuple(
-                    Measured(kernel, counts[name][position])
-                    for position, kernel in enumerate(kernels)
-                    if position in counts[name]
-                ),
-            )
-            for name, (op, kernels) in layers.items()
-        ),
-        programs=(),
+        log = replace(log, counter=counter, layers=_tuned_layers(layers, counts))
+        measured(log)
+    return log
+
+
+def _tuned_layers(
+    layers: Mapping[str, tuple[str, Sequence[str]]], counts: Mapping[str, Mapping[int, int]]
+) -> tuple[TunedLayer, ...]:
+    """Return the counts of each layer's kernels, by their positions, as far as they are known."""
+    return tuple(
+        TunedLayer(
+            name,
+            op,
+            tuple(
+                Measured(kernel, counts[name][position])
+                for position, kernel in enumerate(kernels)
+                if position in counts[name]
+            ),
+        )
+        for name, (op, kernels) in layers.items()
     )
 
 

@@ -194,6 +194,17 @@ def test_a_cache_that_is_read_only_is_of_use(kept: Firmware) -> None:
     assert "set HIL_CACHE" in caught.value.hint
 
 
+def test_an_empty_cache_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is the folder's, not that of a file in it."""
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    open_way(folder)
+    folder.chmod(0o555)
+    monkeypatch.setenv("HIL_CACHE", str(folder))
+    with as_nobody(), pytest.raises(OutputError, match="Permission denied"), locked(folder):
+        pass
+
+
 def give_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     """Make ``folder`` another user's; return whose."""
     if os.geteuid() == 0:

@@ -11,6 +11,7 @@ from small_models import convolutions
 
 import hilc
 from hil.cli import main
+from hil.verify import tune
 from hilc.lowering.choice import Choice
 from hilc.schedule.tuning import load_tuning
 
@@ -50,6 +51,29 @@ def test_a_log_of_something_else_is_not_written_over(
     # One of the same core, from another board, is one to be measured again.
     assert main([*command, str(changed(log, other, board="nucleo-f446re"))]) == 0
     assert load_tuning(other).board == BOARD
+
+
+def test_an_interrupted_log_is_kept(
+    measured: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Beside the older log, which stays; the next whole one takes the place of both."""
+
+    def interrupted(*words: object) -> object:
+        raise KeyboardInterrupt
+
+    model, log = measured
+    output, partial = tmp_path / "net.json", tmp_path / "net.partial.json"
+    output.write_text(log.read_text())
+    command = ["tune", str(model), "--board", BOARD, "--optimize", "ram", "-o", str(output)]
+    with monkeypatch.context() as patch:
+        patch.setattr(tune, "_program", interrupted)
+        assert main(command) == 130
+    assert output.read_text() == log.read_text()
+    kept = load_tuning(partial)
+    assert (kept.layers, kept.programs) == (load_tuning(log).layers, ())
+    assert main([*command, "--programs", "0"]) == 0
+    assert load_tuning(output).programs == ()
+    assert not partial.exists()
 
 
 def test_rows_are_refused_before_anything_is_measured(

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from hilc.errors import InputError
+from hilc.support.limits import limit_of
 from hilc.support.temporary import beside, partial_file, remove_abandoned_files
 
 #: List of the files in a folder that were written, as opposed to added or edited later.
@@ -50,12 +51,15 @@ class OutputError(InputError):
 def cannot_write(place: object, error: OSError, remedy: str = "") -> OutputError:
     """Return the error for a system error at ``place``."""
     why = error.strerror or str(error)
+    if (limit := limit_of(error)) is not None:
+        return OutputError(f"cannot write {place}: {why}; {limit.fact}", limit.hint)
     if error.errno in _FULL:
         return OutputError(
             f"cannot write {place}: {why}", f"free some space there{remedy and f', or {remedy}'}"
         )
     if error.errno == errno.EFBIG:
-        return OutputError(f"cannot write {place}: {why}", "raise the limit of `ulimit -f`")
+        hint = "choose a file system that takes files of this size"
+        return OutputError(f"cannot write {place}: {why}", hint)
     hint = _REMEDIES.get(error.errno or 0, "choose a place that can be written to")
     return OutputError(f"cannot write {place}: {why}", remedy or hint)
 
@@ -354,7 +358,12 @@ def _read_manifest(folder: Path) -> dict[str, tuple[str, ...]]:
         if value["version"] != _VERSION:
             return {}
         files = {str(path): tuple(map(str, found)) for path, found in value["files"].items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except OSError as error:
+        # A limit of this process says nothing about the file.
+        if limit_of(error) is not None:
+            raise
+        return {}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
     return {p: f for p, f in files.items() if not (p.startswith("/") or ".." in p.split("/"))}
 
@@ -372,5 +381,8 @@ def _digest_of(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         # A dangling link exists too.
         return "a link" if path.is_symlink() else None
-    except OSError:
+    except OSError as error:
+        # A limit of this process says nothing about the file.
+        if limit_of(error) is not None:
+            raise
         return "unreadable"

@@ -11,18 +11,21 @@ import argparse
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from hil.board import board_names, load_board
 from hil.cli.reports import Outcome
-from hil.errors import Attempt, DeviceError, InputError
+from hil.errors import Attempt, DeviceError, HilError, InputError, NotRunError
 from hil.lab.selector import parse_selector
 from hilc.support.process import start
 
@@ -151,6 +154,12 @@ def _models(words: Sequence[str]) -> Iterator[str]:
 
 #: Called when a combination starts, and when it has ended.
 Told = Callable[[int, Outcome | None], None]
+#: Status with which a process of a combination ends after SIGTERM.
+_TERMINATED = 128 + signal.SIGTERM
+#: Time for a process to end its emulator.
+_STOP_S = 10.0
+#: Time to wait for the results of processes that are just ending.
+_LAST_S = 2.0
 
 
 class Processes:
@@ -159,40 +168,41 @@ class Processes:
     def __init__(self, args: argparse.Namespace, told: Told) -> None:
         self._args = args
         self._told = told
-        self._ended: queue.Queue[tuple[int, Outcome | BaseException]] = queue.Queue()
+        self._ended: queue.Queue[int] = queue.Queue()
         self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._threads: list[threading.Thread] = []
+        #: Outcome of each combination that has ended, from threads, which no signal interrupts.
+        self.finished: dict[int, Outcome] = {}
+        #: Whether processes that have no result were asked to end.
+        self._is_ending = False
 
-    def run(self, plan: Sequence[Combination]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the outcome of each combination with its position, as they end."""
+    def run(self, plan: Sequence[Combination]) -> Iterator[int]:
+        """Yield the position of each combination that has ended; call :meth:`stop` afterwards."""
         limits = {c.board: _at_once(c.board, self._args) for c in plan}
         waiting = list(range(len(plan)))
         failed: dict[int, list[str]] = {}
         reruns: dict[int, list[Attempt]] = {}
-        try:
-            while waiting or self._running:
-                for index in tuple(waiting):
-                    used = sum(plan[i].board == plan[index].board for i in self._running)
-                    limit = limits[plan[index].board]
-                    if len(self._running) >= self._args.jobs:
-                        break
-                    if limit is None or used < limit:
-                        waiting.remove(index)
-                        self._start(index, plan[index], failed.get(index, ()))
-                index, outcome = self._ended.get()
-                del self._running[index]
-                if isinstance(outcome, BaseException):
-                    raise outcome
-                places = failed.setdefault(index, [])
-                if is_to_be_repeated(outcome, self._args, len(places) + 1):
-                    places.append(outcome.place)
-                    reruns.setdefault(index, []).extend(failed_run(outcome))
-                    waiting.append(index)
-                    continue
-                outcome = replace(outcome, reruns=reruns.get(index, ()))
-                self._told(index, outcome)
-                yield index, outcome
-        finally:
-            self._stop()
+        while waiting or self._running:
+            for index in tuple(waiting):
+                used = sum(plan[i].board == plan[index].board for i in self._running)
+                limit = limits[plan[index].board]
+                if len(self._running) >= self._args.jobs:
+                    break
+                if limit is None or used < limit:
+                    waiting.remove(index)
+                    self._start(index, plan[index], failed.get(index, ()))
+            index = self._ended.get()
+            del self._running[index]
+            outcome = self.finished[index]
+            places = failed.setdefault(index, [])
+            if is_to_be_repeated(outcome, self._args, len(places) + 1):
+                places.append(outcome.place)
+                reruns.setdefault(index, []).extend(failed_run(outcome))
+                waiting.append(index)
+                continue
+            outcome = self.finished[index] = replace(outcome, reruns=reruns.get(index, ()))
+            self._told(index, outcome)
+            yield index
 
     def _start(self, index: int, combination: Combination, failed: Sequence[str]) -> None:
         self._told(index, None)
@@ -207,26 +217,49 @@ class Processes:
         )
         self._running[index] = process
         data = pickle.dumps((one, prog, combination))
-        threading.Thread(
-            target=self._wait, args=(index, combination, process, data), daemon=True
-        ).start()
+        thread = threading.Thread(
+            target=self._wait, args=(index, combination, process, data, prog), daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
 
     def _wait(
-        self, index: int, combination: Combination, process: subprocess.Popen[bytes], data: bytes
+        self,
+        index: int,
+        combination: Combination,
+        process: subprocess.Popen[bytes],
+        data: bytes,
+        prog: str,
     ) -> None:
-        output, errors = process.communicate(data)
-        log = errors.decode("utf-8", "replace")
-        outcome: Outcome | BaseException
-        if output:
+        log = ""
+        try:
+            output, errors = process.communicate(data)
+            log = errors.decode("utf-8", "replace")
             # It is what this program itself has written.
             outcome = replace(pickle.loads(output), log=log)
-        else:
-            outcome = RuntimeError(
-                f"{combination.label}: the process ended with {process.returncode}: {log}"
-            )
-        self._ended.put((index, outcome))
+        except Exception:  # the process ended before it had written all of it
+            process.kill()
+            status = process.wait()
+            if self._is_ending:
+                return
+            error = _death(status)
+            command: Any = prog.split()[-1]
+            outcome = Outcome(command, "", exit_code=error.exit_code, error=error, log=log)
+            outcome = combination.named(outcome, 0.0)
+        self.finished[index] = outcome
+        self._ended.put(index)
 
-    def _stop(self) -> None:
+    def end(self) -> None:
+        """Ask the processes that run to end, and wait a moment for results on their way."""
+        self._is_ending = True
+        for process in tuple(self._running.values()):
+            with suppress(OSError):
+                process.terminate()
+        deadline = time.monotonic() + _LAST_S
+        for thread in tuple(self._threads):
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def stop(self) -> None:
         """End the processes that run; they close what they opened."""
         for process in self._running.values():
             with suppress(OSError):
@@ -238,8 +271,17 @@ class Processes:
                 process.kill()
 
 
-#: Time for a process to end its emulator.
-_STOP_S = 10.0
+def _death(status: int) -> HilError:
+    """Return the error for a process that ended without an outcome."""
+    if status in (_TERMINATED, -signal.SIGTERM):
+        return NotRunError("its process was terminated", _TERMINATED)
+    how = f"exit status {status}" if status >= 0 else f"signal {-status}"
+    with suppress(ValueError):
+        how += f" ({signal.Signals(-status).name})"
+    return InputError(
+        f"the process that ran it ended with {how}, and without a result",
+        "a lack of memory may be the cause: give fewer --jobs, or raise the limits of `ulimit -a`",
+    )
 
 
 def is_to_be_repeated(outcome: Outcome, args: argparse.Namespace, attempts: int) -> bool:

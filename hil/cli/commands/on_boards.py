@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from hil.cli.commands.each_board import handled
 from hil.cli.commands.matrix import (
@@ -19,13 +22,13 @@ from hil.cli.commands.matrix import (
     failed_run,
     is_to_be_repeated,
 )
-from hil.cli.console import Console, PartConsole
-from hil.cli.outcome_files import check_files, outcome_table, write_files
+from hil.cli.console import ENDED, EXIT_BROKEN_PIPE, Console, PartConsole
+from hil.cli.failures import known_error
+from hil.cli.outcome_files import OutcomeFiles, check_files, outcome_table
 from hil.cli.reports import Outcome
 from hil.cli.status import Status
-from hil.errors import Attempt, HilError, InputError
+from hil.errors import Attempt, HilError, InputError, InternalError, NotRunError
 from hil.firmware.fit import FitError
-from hil.plugins import fault_in
 
 
 def run_on_boards(args: argparse.Namespace, console: Console) -> int:
@@ -42,10 +45,12 @@ def _on_only(args: argparse.Namespace, console: Console, only: Combination) -> i
     start = time.monotonic()
     failed: list[str] = []
     reruns: list[Attempt] = []
+    files = OutcomeFiles(args, [not_run(args, only)])
+    files.begin()
 
     def ended(outcome: Outcome) -> int:
         outcome = replace(outcome, reruns=reruns)
-        write_files(args, [only.named(outcome, time.monotonic() - start)])
+        files.finish([only.named(outcome, time.monotonic() - start)])
         return outcome.exit_code
 
     while True:
@@ -55,10 +60,8 @@ def _on_only(args: argparse.Namespace, console: Console, only: Combination) -> i
         began = time.monotonic()
         try:
             code = handled(one, console)
-        except Exception as raised:
-            error = raised if isinstance(raised, HilError) else fault_in(raised)
-            if error is None:
-                raise
+        except BaseException as raised:
+            error = _ending(raised, console)
             failed.append(_place(one))
             outcome = Outcome(_command(args), only.name, exit_code=error.exit_code, error=error)
             outcome = replace(outcome, place=failed[-1], seconds=time.monotonic() - began)
@@ -74,6 +77,25 @@ def _on_only(args: argparse.Namespace, console: Console, only: Combination) -> i
             _skip(console, only.named(outcome, 0))
             return ended(outcome)
         return ended(replace(console.found or Outcome(_command(args), only.name), exit_code=code))
+
+
+def not_run(args: argparse.Namespace, combination: Combination) -> Outcome:
+    """Return the outcome of a combination as long as it has none: also after SIGKILL."""
+    error = NotRunError("the command ended before it had a result", 128 + signal.SIGKILL)
+    outcome = Outcome(_command(args), combination.name, exit_code=error.exit_code, error=error)
+    return combination.named(outcome, 0.0)
+
+
+def _ending(raised: BaseException, console: Console) -> HilError:
+    """Return the error for what ended a combination, or the command."""
+    number = console.ended_by
+    if number is None and isinstance(raised, KeyboardInterrupt):
+        number = signal.SIGINT
+    if number is not None:
+        return NotRunError(ENDED[signal.Signals(number)], 128 + number)
+    if isinstance(raised, BrokenPipeError):
+        return NotRunError("standard output is closed", EXIT_BROKEN_PIPE)
+    return known_error(raised) or InternalError(raised)
 
 
 def _skip(console: Console, outcome: Outcome) -> None:
@@ -99,9 +121,11 @@ def outcome_of(args: argparse.Namespace, combination: Combination, console: Cons
         code = handled(args, console)
         outcome = replace(console.found or outcome, exit_code=code)
     except Exception as raised:
-        error = raised if isinstance(raised, HilError) else fault_in(raised)
+        error = known_error(raised)
         if error is None:
-            raise
+            # A bug in one combination does not take the results of the others.
+            traceback.print_exception(raised)
+            error = InternalError(raised)
         if console.found is not None and outcome.command == "report":
             # A page shows what was found before the error.
             outcome = console.found
@@ -117,55 +141,153 @@ def _command(args: argparse.Namespace) -> Any:
     return args.parser.prog.split()[-1]
 
 
+class Runs(Protocol):
+    """A way to run the combinations of a matrix."""
+
+    #: Outcome of each combination that has ended, by its position.
+    finished: dict[int, Outcome]
+
+    def run(self, plan: Sequence[Combination]) -> Iterator[int]:
+        """Yield the position of each combination that has ended; call :meth:`stop` afterwards."""
+        ...
+
+    def end(self) -> None:
+        """Ask what runs to end, and wait a moment for results on their way."""
+        ...
+
+    def stop(self) -> None:
+        """End what runs."""
+        ...
+
+
+def run_each(
+    args: argparse.Namespace,
+    console: Console,
+    plan: Sequence[Combination],
+    ended: Callable[[int, Outcome, Status], None],
+    save: Callable[[Sequence[Outcome]], None],
+) -> list[Outcome]:
+    """Run each combination, also after one of them failed; return their outcomes.
+
+    ``ended`` is called for each as it ends, ``save`` with all outcomes at the end. Where a signal
+    or an error ends the command, those that have not ended are marked as not run, ``save`` is
+    called, perhaps again, and the exception passes.
+    """
+    jobs = getattr(args, "jobs", 1)
+    status = Status(console, [c.label for c in plan], may_be_live=jobs > 1)
+    runs: Runs = Processes(args, status.update) if jobs > 1 else InTurn(args, console)
+    try:
+        with status:
+            for index in runs.run(plan):
+                outcome = runs.finished[index]
+                tell(console, outcome)
+                ended(index, outcome, status)
+        found = [runs.finished[index] for index in range(len(plan))]
+        save(found)
+        return found
+    except BaseException as raised:
+        runs.end()
+        with suppress(HilError, BrokenPipeError):
+            save(_ended_early(args, plan, runs.finished, _ending(raised, console), console))
+        raise
+    finally:
+        runs.stop()
+
+
+def _ended_early(
+    args: argparse.Namespace,
+    plan: Sequence[Combination],
+    finished: Mapping[int, Outcome],
+    error: HilError,
+    console: Console,
+) -> list[Outcome]:
+    """Return the outcomes of a matrix that ``error`` ended; say how many were not run."""
+    why = error.fact.removeprefix("not run: ")
+    left = NotRunError(why, error.exit_code)
+    found = [
+        finished.get(index)
+        or replace(not_run(args, combination), error=left, exit_code=left.exit_code)
+        for index, combination in enumerate(plan)
+    ]
+    if count := sum(outcome.error is left for outcome in found):
+        console.warn(f"{count} of {len(found)} combinations were not run: {why}")
+    return found
+
+
 def _on_each(args: argparse.Namespace, console: Console, plan: Sequence[Combination]) -> int:
-    """Run each combination, also after one of them failed; raise usage errors before the first."""
+    """Run each combination; raise usage errors before the first."""
     _check(args, plan)
-    assert console.format is not None, "commands on several boards have formats"
-    is_parallel = getattr(args, "jobs", 1) > 1
+    form = console.format
+    assert form is not None, "commands on several boards have formats"
+    files = OutcomeFiles(args, [not_run(args, combination) for combination in plan])
+    files.begin()
+    written: list[Outcome] = []
     outcomes: dict[int, Outcome] = {}
-    written = 0
-    with Status(console, [c.label for c in plan], may_be_live=is_parallel) as status:
-        run = Processes(args, status.update).run if is_parallel else one_by_one(args, console)
-        for index, outcome in run(plan):
-            outcomes[index] = outcome
-            tell(console, outcome)
-            # In the order of the plan, each as soon as those before it are written.
-            while console.format.one_by_one and not status.is_live and written in outcomes:
-                _write(console, outcomes[written])
-                written += 1
-    found = [outcomes[index] for index in range(len(plan))]
-    if console.format.one_by_one:
-        for outcome in found[written:]:
-            _write(console, outcome)
+
+    def ended(index: int, outcome: Outcome, status: Status) -> None:
+        outcomes[index] = outcome
+        files.add(index, outcome)
+        # In the order of the plan, each as soon as those before it are written.
+        while form.one_by_one and not status.is_live and len(written) in outcomes:
+            write(outcomes[len(written)])
+
+    def write(outcome: Outcome) -> None:
+        written.append(outcome)
+        _write(console, outcome)
+
+    def save(found: Sequence[Outcome]) -> None:
+        try:
+            files.finish(found)
+        finally:
+            show(found)
+
+    def show(found: Sequence[Outcome]) -> None:
+        if not form.one_by_one:
+            if not console.has_result:
+                console.result_text(form.text(found))
+            return
+        for outcome in found[len(written) :]:
+            write(outcome)
         if any(outcome.goal or outcome.model for outcome in found):
             console.line(f"\n{outcome_table(found)}")
-    else:
-        console.result_text(console.format.text(found))
-    write_files(args, found)
+
+    found = run_each(args, console, plan, ended, save)
     return max(outcome.exit_code for outcome in found)
 
 
-def one_by_one(
-    args: argparse.Namespace, console: Console
-) -> Callable[[Sequence[Combination]], Iterator[tuple[int, Outcome]]]:
-    """Return the function that runs combinations in this process."""
+class InTurn:
+    """Runs combinations in this process, one after the other."""
 
-    def run(plan: Sequence[Combination]) -> Iterator[tuple[int, Outcome]]:
+    def __init__(self, args: argparse.Namespace, console: Console) -> None:
+        self._args, self._console = args, console
+        self.finished: dict[int, Outcome] = {}
+
+    def run(self, plan: Sequence[Combination]) -> Iterator[int]:
+        """Yield the position of each combination that has ended."""
         for index, combination in enumerate(plan):
             failed: list[str] = []
             reruns: list[Attempt] = []
             while True:
-                part = PartConsole(console.quiet)
-                own = combination.arguments(args)
+                part = PartConsole(self._console.quiet)
+                own = combination.arguments(self._args)
                 own.failed_places = tuple(failed)
                 outcome = outcome_of(own, combination, part)
+                if outcome.error is not None and self._console.ended_by is not None:
+                    # The signal ended a child, too, or a library made an error of it.
+                    raise KeyboardInterrupt
+                self.finished[index] = outcome
                 failed.append(outcome.place)
-                if not is_to_be_repeated(outcome, args, len(failed)):
+                if not is_to_be_repeated(outcome, self._args, len(failed)):
                     break
                 reruns += failed_run(outcome)
-            yield index, replace(outcome, reruns=reruns)
+            self.finished[index] = replace(outcome, reruns=reruns)
+            yield index
 
-    return run
+    def end(self) -> None:
+        """Nothing runs beside this process."""
+
+    def stop(self) -> None:
+        """Nothing runs beside this process."""
 
 
 def tell(console: Console, outcome: Outcome) -> None:

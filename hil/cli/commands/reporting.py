@@ -7,16 +7,17 @@ import functools
 import json
 import logging
 import shlex
+import time
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from hil.cli.commands.command_line import build_parser
-from hil.cli.commands.matrix import Combination, Processes, combinations
-from hil.cli.commands.on_boards import one_by_one, tell
+from hil.cli.commands.matrix import Combination, combinations
+from hil.cli.commands.on_boards import not_run, run_each
 from hil.cli.commands.options import compile_options, compiled_for, reachable_board
 from hil.cli.commands.recording import history_of
 from hil.cli.commands.running import bench_command, verify_on_board
@@ -34,11 +35,13 @@ from hilc.artifact.library import Module
 from hilc.frontends import load_model
 from hilc.ir import Rounding
 from hilc.support.jsondata import shown_in
-from hilc.support.outputs import check_file, write_file
+from hilc.support.outputs import OutputError, check_file, write_file
 
 _SUFFIXES = (".html", ".htm")
 #: Measurements of the history that a page shows.
 _RUNS = 50
+#: Share of the time that pages before the last may take.
+_PAGE_SHARE = 0.1
 #: How each policy rounds the sums of a layer to its output's scale.
 _ROUNDINGS = {
     Rounding.DOUBLE: "twice, to 32 bits and by the shift (gemmlowp)",
@@ -51,22 +54,56 @@ def report_command(args: argparse.Namespace, console: Console) -> int:
     """Write a page of the models on the boards, and of the stored results."""
     check_installed()
     _check(args)
-    results = [result for path in args.stored for result in read_results(path)]
-    code, measured = _measured(args, console)
-    data: dict[str, Any] = {"report": VERSION, "results": shown_in(measured)}
-    if measured:
-        results += results_in(data, "the results")
-    results = merged(results)
-    command = command_text(["hil", *args.words])
-    page = make_page(results, title=args.title, command=command, made=now())
-    page.save(args.output)
-    if args.results:
-        write_file(args.results, json.dumps(data, indent=2, allow_nan=False) + "\n")
-    if any(result.status in ("differ", "missed", "failed") for result in results):
-        code = max(code, 1)
-    shown = {"page": str(args.output), "match": page.match, "verdict": page.verdict}
-    console.result({**shown, **data}, _text(page, results, args.output))
-    return code
+    pages = _Pages(args, console)
+    if not args.report_boards:
+        return pages.finish()
+    return max(_measure(args, console, pages), pages.code)
+
+
+class _Pages:
+    """The page, and the file of ``--results``: they have what is measured at every moment."""
+
+    def __init__(self, args: argparse.Namespace, console: Console) -> None:
+        self._args, self._console = args, console
+        self._stored = [result for path in args.stored for result in read_results(path)]
+        self._command = command_text(["hil", *args.words])
+        self._began, self._spent_s = time.monotonic(), 0.0
+        self._data: dict[str, Any] = {"report": VERSION, "results": []}
+        #: Exit code that the results of the last page mean.
+        self.code = 0
+
+    def save(self, measured: Sequence[Mapping[str, Any]], *, is_last: bool) -> None:
+        """Write what is measured; the page, which takes long, only for a share of the time."""
+        self._data["results"] = shown_in(list(measured))
+        if self._args.results:
+            text = json.dumps(self._data, indent=2, allow_nan=False) + "\n"
+            write_file(self._args.results, text)
+        start = time.monotonic()
+        if is_last:
+            self.finish()
+        elif self._spent_s <= _PAGE_SHARE * (start - self._began):
+            self._page()
+            self._spent_s += time.monotonic() - start
+
+    def _page(self) -> tuple[Page, list[Result]]:
+        results = list(self._stored)
+        if self._data["results"]:
+            results += results_in(self._data, "the results")
+        results = merged(results)
+        page = make_page(results, title=self._args.title, command=self._command, made=now())
+        page.save(self._args.output)
+        return page, results
+
+    def finish(self) -> int:
+        """Write the page, print the result of the command once, and return its exit code."""
+        page, results = self._page()
+        bad = ("differ", "missed", "failed")
+        self.code = int(any(result.status in bad for result in results))
+        output = str(self._args.output)
+        shown = {"page": output, "match": page.match, "verdict": page.verdict, **self._data}
+        if not self._console.has_result:
+            self._console.result(shown, _text(page, results, output))
+        return self.code
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -162,10 +199,8 @@ class _Keeper(logging.Handler):
         self._lines.append(record.getMessage().replace(str(Path.home()), "~"))
 
 
-def _measured(args: Namespace, console: Console) -> tuple[int, list[dict[str, Any]]]:
-    """Return the exit code and the JSON of each model on each board with each goal."""
-    if not args.report_boards:
-        return 0, []
+def _measure(args: Namespace, console: Console, pages: _Pages) -> int:
+    """Measure each model on each board with each goal; return the exit code."""
     whole = Namespace(
         **{
             **_defaults(),
@@ -182,15 +217,20 @@ def _measured(args: Namespace, console: Console) -> tuple[int, list[dict[str, An
         raise InputError(
             "--float-model is for one model, and there are several", "report them one by one"
         )
-    found: dict[int, dict[str, Any]] = {}
-    code = 0
-    with Status(console, [c.label for c in plan], may_be_live=args.jobs > 1) as status:
-        run = Processes(whole, status.update).run if args.jobs > 1 else one_by_one(whole, console)
-        for index, outcome in run(plan):
-            tell(console, outcome)
-            code = max(code, outcome.exit_code)
-            found[index] = _result(whole, plan[index], outcome)
-    return code, [found[index] for index in range(len(plan))]
+    outcomes = [not_run(whole, combination) for combination in plan]
+
+    def save(found: Sequence[Outcome], *, is_last: bool = True) -> None:
+        pairs = zip(plan, found, strict=True)
+        pages.save([_result(whole, one, outcome) for one, outcome in pairs], is_last=is_last)
+
+    def ended(index: int, outcome: Outcome, status: Status) -> None:
+        outcomes[index] = outcome
+        # A full disk does not end the measurements; the last attempt counts.
+        with suppress(OutputError):
+            save(outcomes, is_last=False)
+
+    found = run_each(whole, console, plan, ended, save)
+    return max(outcome.exit_code for outcome in found)
 
 
 def _result(args: Namespace, combination: Combination, outcome: Outcome) -> dict[str, Any]:

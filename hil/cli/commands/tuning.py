@@ -103,6 +103,8 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
             yield device
             recoveries.extend(device.recovery.unreported() if device.recovery else ())
 
+    # Measurements outlive a signal; the log of an earlier run stays until the new is whole.
+    unfinished = output.with_name(f"{output.stem}.partial.json")
     log = tune(
         source,
         cpu,
@@ -116,8 +118,10 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         counter=counter,
         started=console.log,
         check=partial(_check, args, board) if not args.no_check else lambda device, library: None,
+        measured=lambda log: write_file(unfinished, log.to_json()),
     )
     write_file(output, log.to_json())
+    unfinished.unlink(missing_ok=True)
     data = {
         "output": str(output),
         "checked": not args.no_check,

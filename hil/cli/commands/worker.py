@@ -33,7 +33,10 @@ def main() -> None:
         load_plugins()
         console = PartConsole(args.quiet)
         with console.listening(args.verbose):
-            result.write(pickle.dumps(outcome_of(args, combination, console)))
+            outcome = outcome_of(args, combination, console)
+        # What is finished arrives, also if the matrix is being ended.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        result.write(pickle.dumps(outcome))
 
 
 if __name__ == "__main__":
