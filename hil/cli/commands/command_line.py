@@ -870,6 +870,12 @@ def _add_probe_commands(commands: Any) -> None:
             board.add_argument(
                 "--runner", metavar="NAME", help="qemu or pyocd (default: the board's)"
             )
+            board.add_argument(
+                "--listen",
+                metavar="HOST:PORT",
+                help="serve gdb on TCP, to whoever reaches that port (default: a socket in a "
+                "folder of this user)",
+            )
         add_code_options(sub)
         _add_compile_options(sub)
         sub.add_output_options()

@@ -16,7 +16,7 @@ from hil.errors import DeviceError, InputError
 from hil.firmware.build import build
 from hil.probe import flash
 from hil.runners import Choice, check_ready
-from hil.runners.debug import serve
+from hil.runners.debug import parse_address, serve
 
 _ELF_MAGIC = b"\x7fELF"
 _POLL_S = 0.2
@@ -154,6 +154,7 @@ def _require_probe(board: Board) -> Board:
 
 def debug_command(args: argparse.Namespace, console: Console) -> int:
     """Serve gdb on a board until Ctrl-C."""
+    listen = parse_address(args.listen) if args.listen else None
     board = board_of(args)
     elf = _image(args, board, console)
     with console.part_done(f"programming {board.name}") as progress:
@@ -164,7 +165,7 @@ def debug_command(args: argparse.Namespace, console: Console) -> int:
             progress,
             lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
         )
-        with serve(board, elf, args.runner, choice) as server:
+        with serve(board, elf, args.runner, choice, listen) as server:
             lines = [f"halted before the first instruction; connect with\n\n  {server.command}\n"]
             if server.url is not None:
                 lines.append(f"serial line: {server.url} (active while gdb lets the board run)")
@@ -173,7 +174,7 @@ def debug_command(args: argparse.Namespace, console: Console) -> int:
                 {
                     "board": board.name,
                     "elf": str(elf),
-                    "gdb_port": server.port,
+                    "gdb_address": server.address,
                     "gdb": server.command,
                     "serial": server.url,
                 },
