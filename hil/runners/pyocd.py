@@ -139,7 +139,9 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
         virtual = chosen.virtual
         # Before programming, which is useless without a port.
         url = line_url(board, chosen, choice)
-        session = stack.enter_context(flash.connected(board, chosen.uid))
+        session = stack.enter_context(
+            flash.connected(board, chosen.uid, erase_to_unlock=choice.erase_to_unlock)
+        )
         done = flash.program(session, image, choice.progress)
         flash.start_image(session, image)
         line: Line | None = None

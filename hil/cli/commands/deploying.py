@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
     """Program a board, verify the flash, reset, and check the firmware's build id."""
     board = _require_probe(board_of(args))
     elf = _image(args, board, console)
-    data = flash_image(board, elf, args.probe, args.port, console)
+    choice = Choice(args.probe, args.port, erase_to_unlock=args.erase_to_unlock)
+    data = flash_image(board, elf, choice, console)
     lines = [f"{board.name}: {data['text']}"]
     if data["build_id"] is None:
         lines.append(f"{elf} is not a firmware of hil: started, build id not checked")
@@ -38,12 +40,10 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def flash_image(
-    board: Board, elf: Path, probe: str | None, port: str | None, console: Console
-) -> dict[str, Any]:
+def flash_image(board: Board, elf: Path, choice: Choice, console: Console) -> dict[str, Any]:
     """Program ``elf`` and check that it runs; return a report in the form of the JSON output."""
     with console.part_done(f"programming {board.name}") as progress:
-        done = deploy(board, elf, Choice(probe, port, progress=progress))
+        done = deploy(board, elf, replace(choice, progress=progress))
     return {
         "board": board.name,
         "elf": str(elf),
@@ -98,18 +98,21 @@ def erase_command(args: argparse.Namespace, console: Console) -> int:
     start = time.monotonic()
     with (
         reached(board, args.probe) as chosen,
-        flash.connected(board, chosen.uid) as session,
+        flash.connected(board, chosen.uid, erase_to_unlock=args.erase_to_unlock) as session,
     ):
-        nbytes = flash.erase(session)
+        regions = flash.erase(session)
     seconds = time.monotonic() - start
+    nbytes = sum(size for _, size in regions)
+    places = ", ".join(f"{start:#010x} to {start + size - 1:#010x}" for start, size in regions)
     console.result(
         {
             "board": board.name,
             "probe": chosen.uid,
             "bytes": nbytes,
+            "regions": [{"origin": start, "size": size} for start, size in regions],
             "seconds": round(seconds, 3),
         },
-        f"{board.name}: erased {nbytes:,} bytes of flash in {seconds:.1f} s",
+        f"{board.name}: erased {nbytes:,} bytes of flash in {seconds:.1f} s: {places}",
     )
     return 0
 
