@@ -15,7 +15,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from hil.board import Board, load_board
+from hil.board import Board
+from hil.board.board import load_named_board
 from hil.errors import DeviceError, FlashError, HilError, InputError, LinkError, ProbeError
 from hil.lab.errors import BusyError, LostError, NoPlaceError
 from hil.lab.selector import Selector, parse_selector
@@ -198,8 +199,8 @@ class LabBoard:
                 f"the serial line of {self.place} speaks {serial.get('protocol', 'rfc2217')}",
                 "export it with `protocol: raw`",
             )
-        self.board: Board = load_board(self.tags["board"])
-        self._line_url = f"socket://{serial['host']}:{serial['port']}"
+        self.board: Board = load_named_board(self.tags["board"])
+        self._line_url = f"board://{serial['host']}:{serial['port']}"
         self._control_url = f"http://{control['address']}:{control['port']}"
         self._has_power = any("Power" in name for name in place["resources"])
 
