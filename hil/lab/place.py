@@ -7,7 +7,6 @@ import importlib.util
 import json
 import os
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -24,6 +23,7 @@ from hil.probe.flash import Flashed
 from hil.runners.choice import Choice
 from hil.runners.pyocd import ProbedBoard
 from hil.runners.qemu import QemuBoard
+from hil.support.process import python_module
 from hil.support.ready import is_readable
 
 DEFAULT_ADDRESS = "127.0.0.1:20408"
@@ -76,7 +76,7 @@ class Keeper:
         # In a session of its own: a signal to this process's group leaves it time to release the
         # places.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "hil.lab.keeper", self.address, self.owner],
+            python_module("hil.lab.keeper", self.address, self.owner),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -237,7 +237,7 @@ class LabBoard:
 
     def power_cycle(self) -> None:
         """Switch the board off and on by labgrid's power resource."""
-        command = [sys.executable, "-m", "labgrid.remote.client", "-p", self.place, "power"]
+        command = python_module("labgrid.remote.client", "-p", self.place, "power", "cycle")
         environment = {
             **os.environ,
             **self._keeper.environment,
@@ -245,7 +245,7 @@ class LabBoard:
         }
         try:
             subprocess.run(
-                [*command, "cycle"],
+                command,
                 env=environment,
                 check=True,
                 capture_output=True,

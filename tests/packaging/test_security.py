@@ -6,6 +6,8 @@ import ast
 import dataclasses
 import ipaddress
 import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -26,6 +28,7 @@ from hil.runners import debug, qemu
 from hil.runners.choice import Choice
 
 ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 
 #: Calls that execute what they are given, or trust it: where they may stand, and why.
 EXECUTES = {
@@ -169,6 +172,33 @@ def test_every_socket_is_known() -> None:
 
 def test_every_start_of_a_program_is_known() -> None:
     assert {(module, name) for module, name, _ in _calls() if name in _START} == set(STARTS)
+
+
+def test_python_is_started_on_this_process_s_path() -> None:
+    """By ``-m`` it would look for modules in the working folder first."""
+    for module, tree in _modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.List) and "sys.executable" in ast.unparse(node):
+                assert "'-m'" not in ast.unparse(node), f"{module}: line {node.lineno}"
+
+
+@pytest.mark.parametrize("words", [["--jobs", "2"], []])
+def test_no_file_of_the_working_folder_is_run(words: list[str], tmp_path: Path) -> None:
+    """A folder may come with a model, and bring files with the names of modules."""
+    names = ("numpy", "json", "hil", "hilc", "serial", "labgrid", "asyncio", "tflite_micro", "re")
+    for name in (*names, "sitecustomize", "usercustomize"):
+        (tmp_path / f"{name}.py").write_text("open('canary', 'w').close()\nraise SystemExit(99)\n")
+    (tmp_path / "model.tflite").write_bytes(DIGITS.read_bytes())
+    # As the script `hil` does, whose own folder is the first of the path.
+    code = "import sys; del sys.path[0]; from hil.cli import main; sys.exit(main())"
+    boards = ["--board", "native", "--board", "mps2-an386"] if "--jobs" in words else []
+    boards = boards or ["--board", "native"]
+    command = [sys.executable, "-c", code, "verify", "model.tflite", *boards, *words]
+    done = subprocess.run(
+        [*command, "--samples", "1"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "canary").exists()
 
 
 def test_options_of_qemu_are_ours() -> None:

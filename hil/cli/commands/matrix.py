@@ -12,7 +12,6 @@ import os
 import pickle
 import queue
 import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,7 @@ from hil.board import board_names, load_board
 from hil.cli.reports import Outcome
 from hil.errors import DeviceError, InputError
 from hil.lab.selector import parse_selector
+from hil.support.process import python_module
 from hilc.support.process import start
 
 #: Stands for every board that QEMU emulates on this machine.
@@ -198,7 +198,7 @@ class Processes:
         one.failed_places = tuple(failed)
         prog, one.parser = one.parser.prog, None
         process = start(
-            [sys.executable, "-m", _WORKER],
+            python_module(_WORKER),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
