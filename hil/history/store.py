@@ -249,10 +249,7 @@ class History:
 
     def _connect(self, parameters: str = "") -> sqlite3.Connection:
         uri = f"{self.path.resolve().as_uri()}{parameters}"
-        database = sqlite3.connect(uri, uri=True, timeout=BUSY_LIMIT_S, isolation_level=None)
-        # The file may come from anybody: what its schema calls is no function with side effects.
-        database.execute("PRAGMA trusted_schema = OFF")
-        return database
+        return sqlite3.connect(uri, uri=True, timeout=BUSY_LIMIT_S, isolation_level=None)
 
     def _prepare(self, database: sqlite3.Connection) -> None:
         """Bring the schema up to date."""
