@@ -415,7 +415,8 @@ def _handler(server: BoardServer) -> type[BaseHTTPRequestHandler]:
             if not super().parse_request():
                 return False
             # A page in a browser may be anybody's. Some of its requests have none of these headers,
-            # but then it is told no answer, unless its name leads here (DNS rebinding).
+            # but then the browser keeps the answer from the page, unless the page's own name leads
+            # here (DNS rebinding).
             if any(name in self.headers for name in _BROWSER_HEADERS) or not self._is_for_us():
                 message = "a board server answers programs, not pages in a browser"
                 hint = f"name the server by its address or as {', '.join(sorted(server.names))}"

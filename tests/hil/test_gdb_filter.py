@@ -178,7 +178,7 @@ def test_a_client_of_the_server_runs_nothing(
 
 
 @SERVERS
-def test_gdb_itself_is_told(
+def test_gdb_shows_the_refusal(
     runner: str, probe: str | None, command: str, elf: Path, tmp_path: Path
 ) -> None:
     canary = tmp_path / "canary"
