@@ -207,3 +207,18 @@ def test_an_address_in_use_is_named(elf: Path) -> None:
             debug.serve(load_board("microbit"), elf, "qemu", Choice(), ("127.0.0.1", port)),
         ):
             pass
+
+
+@pytest.mark.parametrize(("runner", "probe"), [("qemu", None), ("pyocd", "virtual")])
+def test_one_gdb_after_the_other_over_tcp(runner: str, probe: str | None, elf: Path) -> None:
+    board, listen = load_board("microbit"), ("127.0.0.1", 0)
+    with debug.serve(board, elf, runner, Choice(probe), listen) as server:
+        for steps in (
+            ("break main", "continue", "print $pc == main", "detach"),
+            ("print $pc != 0", "detach"),
+        ):
+            words = [word for step in steps for word in ("-ex", step)]
+            command = [*shlex.split(server.command), "-batch", *words]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            assert "$1 = 1" in done.stdout, done.stderr
+        server.alive()
