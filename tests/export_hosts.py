@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hil.board import Board
+from hil.board.machine import machine_words
 
 #: Warnings are errors: a library must not add any to its user's build.
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
@@ -212,5 +213,5 @@ def build_files(library: Path, program: Path, build: Path) -> Path:
 def run_on_qemu(board: Board, program: Path) -> str:
     """Return what a program prints through semihosting on the machine of a board."""
     assert board.qemu is not None
-    words = [board.cpu.toolchain.qemu, "-M", board.qemu.machine, "-nographic", "-semihosting"]
-    return run(*words, *board.qemu.args, "-kernel", program).replace("\r\n", "\n")
+    words = [*machine_words(board), "-nographic", "-semihosting"]
+    return run(*words, "-kernel", program).replace("\r\n", "\n")

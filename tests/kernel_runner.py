@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from hil.board import Board
+from hil.board.machine import machine_words
 from hilc.codegen.cwriter import c_parameters
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering import candidates
@@ -207,8 +208,7 @@ def _linked(board: Board, command: Sequence[str | Path]) -> list[str | Path]:
 def _emulated(board: Board) -> list[str | Path]:
     assert board.qemu is not None
     return [
-        board.cpu.toolchain.qemu, "-machine", board.qemu.machine, *board.qemu.args,
-        "-kernel", "cases",
+        *machine_words(board), "-kernel", "cases",
         "-display", "none", "-serial", "none", "-monitor", "none",
         "-semihosting-config", "enable=on,target=native",
     ]  # fmt: skip

@@ -152,11 +152,16 @@ class Proxy:
 
 @contextmanager
 def _opened(url: str) -> Iterator[int]:
-    """Open a terminal, or ``socket://HOST:PORT``."""
+    """Open a terminal, ``socket://HOST:PORT`` or ``unix://PATH``."""
     if url.startswith("socket://"):
         host, _, port = url.removeprefix("socket://").partition(":")
         with socket.create_connection((host, int(port)), 5) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setblocking(False)
+            yield connection.fileno()
+    elif url.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(url.removeprefix("unix://"))
             connection.setblocking(False)
             yield connection.fileno()
     else:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hil.board import Board
+from hil.board.machine import counted_words, uart_words
 from hil.cli.reports import Outcome, ReportFormat, register_report
 from hil.errors import DeviceError
 from hil.runners import Choice, Image, Need, Runner, register_runner
@@ -51,10 +52,8 @@ class TerminalBoard:
 @contextlib.contextmanager
 def start(board: Board, image: Image, choice: Choice) -> Iterator[TerminalBoard]:
     assert board.qemu is not None, "only boards that are served come here"
-    words = [board.cpu.toolchain.qemu, "-machine", board.qemu.machine, "-nodefaults"]
-    words += ["-display", "none", "-kernel", str(image.elf)]
-    words += ["-icount", f"shift={board.qemu.icount_shift},align=off,sleep=on"]
-    words += [*("-serial", "null") * board.qemu.serial, "-serial", "pty", *board.qemu.args]
+    words = [*counted_words(board), "-kernel", str(image.elf)]
+    words += uart_words(board, "pty")
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     try:
         url = _terminal_of(process)

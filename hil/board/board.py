@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,23 @@ _ADDRESS_SPACE = 1 << 32
 _GUARD_MIN, _GUARD_MAX = 256, 1 << 20
 _READ_CYCLES_MAX = 1000
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*\Z")
+#: Names of machines, cores, chips and peripherals in other programs.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*\Z")
+#: Platforms that come with Renode; a file from elsewhere could run programs.
+_PLATFORM = re.compile(
+    r"platforms/(cpus|boards)/([A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_.-]+\.repl\Z"
+)
+_MODELS = ("Memory", "UART", "Timers", "GPIOPort", "IRQControllers")
+#: Lines of changes to a platform. Those of Renode's language that run a program or read a file
+#: (Python's peripherals, ``init:`` with commands of its monitor, ``using``, names of files in
+#: quotes) have other forms.
+_CHANGE = re.compile(
+    rf"""[a-z][A-Za-z0-9_]*:(\ ({"|".join(_MODELS)})\.[A-Za-z0-9_]+\ @\ sysbus
+         (\ [0-9A-Fa-fx]+|\ <[0-9A-Fa-fx]+,\ \+[0-9A-Fa-fx]+>))?\s*\Z
+      | \ +(?!(init|reset|preinit)\b)[A-Za-z][A-Za-z0-9_]*:\ [A-Za-z0-9_.]+\s*\Z
+      | \ +->\ [A-Za-z][A-Za-z0-9_]*@[0-9]+\s*\Z""",
+    re.VERBOSE,
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +82,11 @@ class Qemu:
     icount_shift: int
     #: Index of the machine's serial line that is the firmware's UART.
     serial: int
-    args: tuple[str, ...]
+    #: The core and the size of the memory, where the machine has a choice; "" and 0: its own.
+    cpu: str = ""
+    memory_bytes: int = 0
+    #: File or pipe for a trace of the executed instructions; "" for none. No key sets it.
+    trace: str = ""
 
 
 @dataclass(frozen=True)
@@ -245,7 +267,12 @@ def load_board(name_or_path: str | Path) -> Board:
                 f"the board description {text!r} does not exist", "give the path of a .toml file"
             )
         return _read_board(path)
-    found = board_file(text) if text else None
+    return load_named_board(text)
+
+
+def load_named_board(text: str) -> Board:
+    """Return the board called ``text``, which may come from elsewhere and is never a path."""
+    found = board_file(text) if text and os.sep not in text else None
     if found is None:
         here = [path.stem for path in Path().glob("*.toml")]
         raise BoardError(
@@ -435,10 +462,11 @@ def _ports(top: Table, isa: str) -> tuple[Port, ...]:
 
 def _qemu(table: Table, clock_hz: int) -> Qemu:
     qemu = Qemu(
-        machine=table.string("machine"),
+        machine=_named(table, "machine"),
         icount_shift=table.integer("icount_shift", 0, 10),
         serial=table.integer("serial", 0, 7, default=0),
-        args=table.strings("args", default=()),
+        cpu=_named(table, "cpu", default=""),
+        memory_bytes=table.size("memory") if "memory" in table else _none(table, "memory"),
     )
     table.finish()
     instruction_ns, tick_ns = 1 << qemu.icount_shift, 10**9 / clock_hz
@@ -454,13 +482,42 @@ def _qemu(table: Table, clock_hz: int) -> Qemu:
     return qemu
 
 
+def _named(table: Table, key: str, default: str | None = None) -> str:
+    """Return a name for another program, which could take other characters for options."""
+    name = table.string(key, default)
+    if name != default and not _NAME.match(name):
+        raise table.error(key, f"{name!r} is not a name", "write letters, digits and . _ -")
+    return name
+
+
+def _none(table: Table, key: str) -> int:
+    table.known(key)
+    return 0
+
+
 def _renode(table: Table, clock_hz: int, ports: tuple[Port, ...]) -> Renode:
     platform = table.string("platform", default="")
+    if platform and not _PLATFORM.match(platform):
+        raise table.error(
+            "platform",
+            f"{platform!r} is not one of Renode's platforms",
+            'write platform = "platforms/cpus/NAME.repl", or boards in place of cpus',
+        )
+    changes = table.text("changes", default="")
+    for line in changes.splitlines():
+        if line.strip() and not _CHANGE.match(line):
+            raise table.error(
+                "changes",
+                f"{line!r} is not accepted: a platform's language can run programs",
+                "accepted lines: `name:`, `name: GROUP.MODEL @ sysbus ADDRESS` with GROUP one of "
+                f"{', '.join(_MODELS)}, and indented `property: NUMBER, true, false or a name` and "
+                "`-> name@NUMBER`",
+            )
     renode = Renode(
         platform=platform,
-        uart=table.string("uart", default=None if platform else "uart"),
+        uart=_named(table, "uart", default=None if platform else "uart"),
         mips=table.integer("mips", 1, 10_000, default=max(1, clock_hz // 2_000_000)),
-        changes=table.string("changes", default=""),
+        changes=changes,
     )
     table.finish()
     if 2_000_000 * renode.mips > clock_hz:
@@ -482,9 +539,9 @@ def _renode(table: Table, clock_hz: int, ports: tuple[Port, ...]) -> Renode:
 
 def _pyocd(table: Table) -> PyOcd:
     pyocd = PyOcd(
-        target=table.string("target"),
+        target=_named(table, "target"),
         frequency_hz=table.integer("frequency_hz", 10_000, 50_000_000, default=4_000_000),
-        pack=table.string("pack", default=""),
+        pack=_named(table, "pack", default=""),
     )
     table.finish()
     return pyocd

@@ -7,12 +7,13 @@ Targets that come with pyOCD and those of installed packs are treated alike. Not
 from __future__ import annotations
 
 import functools
-import logging
+import os
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hil.errors import InputError, ProbeError
+from hil.support.pyocd import OPTIONS, prepare
 from hilc.support.suggest import nearest
 from hilc.target import cpu_names, get_cpu
 
@@ -84,7 +85,7 @@ def read_chip(target: str) -> Chip:
     from pyocd.target import TARGET
     from pyocd.target.pack.pack_target import ManagedPacks
 
-    logging.getLogger("pyocd").setLevel(logging.CRITICAL)
+    prepare()
     name = target.lower()
     if name not in target_names():
         raise InputError(
@@ -94,7 +95,7 @@ def read_chip(target: str) -> Chip:
     if name not in TARGET:
         ManagedPacks.populate_target(name)
     # A probe without functions: only facts of the target are read.
-    made: Any = TARGET[name](Session(DebugProbe(), no_config=True, option_defaults={}))
+    made: Any = TARGET[name](Session(DebugProbe(), options=OPTIONS, project_dir=os.getcwd()))
     cpu, note = _core(made)
     # A generic target has only the architecture's address map.
     memory, notes = ((), ()) if type(made) is CoreSightTarget else _memory(made.memory_map)

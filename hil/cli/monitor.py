@@ -8,7 +8,7 @@ from __future__ import annotations
 import string
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,16 +17,15 @@ from construct import ConstructError
 
 from hil.errors import LinkError
 from hil.link import codec, protocol
+from hil.link import line as link_line
 from hil.link.codec import Frame
 from hil.link.fault import StackReader, fault_error
 from hil.link.line import Line as DeviceLine
-from hil.link.line import open_error
 from hil.link.protocol import Event, Kind
 from hil.link.replies import LogReader
 
 #: The default of every port in the firmware template.
 _BAUDRATE = 115200
-_WAIT_S = 0.1
 #: Text without a newline is shown after this time without further text.
 _IDLE_S = 0.3
 _TEXT = frozenset(string.printable.encode())
@@ -112,20 +111,16 @@ class Splitter:
         return []
 
 
-def open_line(url: str) -> serial.SerialBase:
-    """Return the serial line at ``url``, open; a context manager."""
+def open_line(url: str) -> closing[DeviceLine]:
+    """Return a context of the serial line at ``url``, which is open."""
     try:
-        line = serial.serial_for_url(url, baudrate=_BAUDRATE, timeout=_WAIT_S, do_not_open=True)
-        # Else it would take bytes away from a program that uses the line.
-        line.exclusive = True
-        line.open()
-        return line
+        return closing(link_line.open_line(url, _BAUDRATE))
     except (serial.SerialException, OSError, ValueError) as error:
-        raise open_error(url, error) from None
+        raise link_line.open_error(url, error) from None
 
 
 def listen(
-    line: serial.SerialBase | DeviceLine,
+    line: DeviceLine,
     seconds: float | None,
     alive: Callable[[], None] = lambda: None,
     elf: Path | None = None,
@@ -149,15 +144,10 @@ def listen(
             alive()
 
 
-def _read(line: serial.SerialBase | DeviceLine) -> bytes:
-    """Return the received bytes, after at most ``_WAIT_S``."""
-    if not isinstance(line, serial.SerialBase):
-        with _link_errors("the board"):
-            return line.read()
-    with _link_errors(line.port):
-        # Wait for one byte only, then take all available ones: a line appears at once.
-        data: bytes = line.read(1)
-        return data + (line.read(line.in_waiting) if data else b"")
+def _read(line: DeviceLine) -> bytes:
+    """Return the received bytes, after a few milliseconds at most."""
+    with _link_errors("the board"):
+        return line.read()
 
 
 @contextmanager

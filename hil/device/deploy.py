@@ -99,7 +99,7 @@ def _start_foreign(board: Board, elf: Path, choice: Choice) -> flash.Flashed:
     image = read_image(elf)
     with (
         reached(board, choice.probe) as chosen,
-        flash.connected(board, chosen.uid) as session,
+        flash.connected(board, chosen.uid, erase_to_unlock=choice.erase_to_unlock) as session,
     ):
         done = flash.program(session, image, choice.progress)
         flash.start_image(session, image)

@@ -1,7 +1,8 @@
 """``python -m hil.lab.board_server BOARD``: offer a board of this machine to a lab.
 
 It opens two TCP ports: the board's raw serial line for one client at a time (labgrid exports it as
-``NetworkSerialPort``), and HTTP for control::
+``NetworkSerialPort``), which begins with the line ``hil-line`` of the client, and HTTP for
+control::
 
         PUT  /firmware   an ELF file: program and start it with the board's runner
         POST /reset      restart the same firmware
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import ipaddress
 import json
 import signal
 import socket
@@ -31,12 +33,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 from hil.board import Board, load_board
 from hil.errors import DeviceError, HilError, InputError
 from hil.lab.errors import BusyError
 from hil.lab.place import USER_HEADER
-from hil.link.line import Line, open_line
+from hil.link.line import GREETING, Line, open_line
 from hil.probe.flash import Flashed
 from hil.runners import Choice, Running, is_machine, start
 from hilc.support.temporary import TemporaryFolder
@@ -48,6 +51,14 @@ _READ_BYTES = 65536
 _WRITE_TIMEOUT_S = 5.0
 #: Time to wait for the end of a client's last connection when the client connects again.
 _HANDOVER_S = 1.0
+#: Time for a new connection to send its first line, and the most connections that may be at that.
+_GREETING_S = 10.0
+_GREETING_CLIENTS = 16
+_GREETING_ERROR = b"the line of a board server begins with: hil-line\n"
+#: A client that sends and gets nothing for so long gives the board up when another asks for it.
+_IDLE_LIMIT_S = 300.0
+#: Headers that browsers send and programs do not.
+_BROWSER_HEADERS = ("Origin", "Referer", "Cookie", "Sec-Fetch-Site", "Sec-Fetch-Mode")
 #: Time for a process to end after it closed the line.
 _END_GRACE_S = 1.0
 # A client whose machine lost power never closes its connection; TCP keepalive detects it within
@@ -107,6 +118,11 @@ class BoardServer:
         self._client: socket.socket | None = None
         self._user = ""
         self._since = 0.0
+        #: When the client last sent or got bytes.
+        self._active = 0.0
+        self._greeting = threading.BoundedSemaphore(_GREETING_CLIENTS)
+        #: Names of this machine in requests; a page can reach it by a name of the page's server.
+        self.names = {host.lower(), socket.gethostname().lower(), "localhost"}
         #: The previous clients of the line.
         self.uses: deque[Use] = deque(maxlen=_USES_KEPT)
         self._starts = self._refused = 0
@@ -207,6 +223,7 @@ class BoardServer:
         return is_machine(self.board, self._runner_name, Choice(probe=self._probe))
 
     def _check_free(self) -> None:
+        self._drop_idle()
         if self._client is not None:
             raise BusyError(
                 f"{self.board.name} is in use by {self._user or 'a client of its line'}",
@@ -257,6 +274,7 @@ class BoardServer:
                 if not data:
                     running.alive()
                 elif client is not None:
+                    self._active = time.monotonic()
                     try:
                         client.sendall(data)
                     except OSError:  # the client is gone or does not read
@@ -274,21 +292,47 @@ class BoardServer:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            with self._entry:
-                self._entry.wait_for(lambda: self._client is None, _HANDOVER_S)
-                if self._client is not None or self._line is None:
-                    # A second client would receive half of the first one's answers, and without
-                    # firmware there is no line.
-                    self._refused += self._client is not None
-                    client.close()
-                    continue
-                _watch(client)
-                self._client, self._since = client, time.monotonic()
-            threading.Thread(target=self._from_client, args=(client,), daemon=True).start()
+            if not self._greeting.acquire(blocking=False):
+                client.close()
+                continue
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        """Forward the bytes of a client that greets, if no other has the line."""
+        try:
+            greets = _greets(client)
+        finally:
+            self._greeting.release()
+        if greets and self._admit(client):
+            self._from_client(client)
+        else:
+            client.close()
+
+    def _admit(self, client: socket.socket) -> bool:
+        """Make ``client`` the one of the line; return whether it is."""
+        with self._entry:
+            self._drop_idle()
+            self._entry.wait_for(lambda: self._client is None, _HANDOVER_S)
+            if self._client is not None or self._line is None:
+                # A second client would receive half of the first one's answers, and without
+                # firmware there is no line.
+                self._refused += self._client is not None
+                return False
+            _watch(client)
+            self._client, self._since = client, time.monotonic()
+            self._active = self._since
+            return True
+
+    def _drop_idle(self) -> None:
+        """Close the connection of a client that has used the line for nothing for a long time."""
+        with self._entry:
+            if time.monotonic() - self._active > _IDLE_LIMIT_S:
+                self._drop_client()
 
     def _from_client(self, client: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := _receive(client):
+                self._active = time.monotonic()
                 # During a reset the line is missing or fails: drop the bytes.
                 if (line := self._line) is not None:
                     with contextlib.suppress(OSError):
@@ -318,6 +362,25 @@ def _explained(error: Exception, running: Running) -> Exception:
     except HilError as better:
         return better
     return error
+
+
+def _greets(client: socket.socket) -> bool:
+    """Return whether the first bytes of ``client`` are the greeting, or those of a person who types
+    it on a console.
+    """
+    deadline = time.monotonic() + _GREETING_S
+    said = b""
+    with contextlib.suppress(OSError):
+        while len(said) < len(GREETING):
+            client.settimeout(max(deadline - time.monotonic(), 0.001))
+            # Not beyond the greeting: what follows is for the board.
+            data = client.recv(len(GREETING) - len(said))
+            said += data.replace(b"\r", b"\n")
+            if not data or not GREETING.startswith(said):
+                client.sendall(_GREETING_ERROR)
+                return False
+        return True
+    return False
 
 
 def _receive(client: socket.socket) -> bytes:
@@ -351,12 +414,26 @@ def _handler(server: BoardServer) -> type[BaseHTTPRequestHandler]:
         def parse_request(self) -> bool:
             if not super().parse_request():
                 return False
-            if "Origin" in self.headers:
-                # A browser: the request is that of a page, which may be anybody's.
+            # A page in a browser may be anybody's. Some of its requests have none of these headers,
+            # but then the browser keeps the answer from the page, unless the page's own name leads
+            # here (DNS rebinding).
+            if any(name in self.headers for name in _BROWSER_HEADERS) or not self._is_for_us():
                 message = "a board server answers programs, not pages in a browser"
-                self._answer(403, {"error": {"kind": "InputError", "message": message}})
+                hint = f"name the server by its address or as {', '.join(sorted(server.names))}"
+                about = {"kind": "InputError", "message": message, "hint": hint}
+                self._answer(403, {"error": about})
                 return False
             return True
+
+        def _is_for_us(self) -> bool:
+            """Return whether the request names this machine."""
+            try:
+                host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+            except ValueError:
+                return False
+            with contextlib.suppress(ValueError):
+                return bool(ipaddress.ip_address(host))
+            return host in server.names
 
         def do_GET(self) -> None:
             if self.path == "/status":

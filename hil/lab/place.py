@@ -7,7 +7,6 @@ import importlib.util
 import json
 import os
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -15,7 +14,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from hil.board import Board, load_board
+from hil.board import Board
+from hil.board.board import load_named_board
 from hil.errors import DeviceError, FlashError, HilError, InputError, LinkError, ProbeError
 from hil.lab.errors import BusyError, LostError, NoPlaceError
 from hil.lab.selector import Selector, parse_selector
@@ -23,6 +23,7 @@ from hil.probe.flash import Flashed
 from hil.runners.choice import Choice
 from hil.runners.pyocd import ProbedBoard
 from hil.runners.qemu import QemuBoard
+from hil.support.process import python_module
 from hil.support.ready import is_readable
 
 DEFAULT_ADDRESS = "127.0.0.1:20408"
@@ -75,7 +76,7 @@ class Keeper:
         # In a session of its own: a signal to this process's group leaves it time to release the
         # places.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "hil.lab.keeper", self.address, self.owner],
+            python_module("hil.lab.keeper", self.address, self.owner),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -198,8 +199,8 @@ class LabBoard:
                 f"the serial line of {self.place} speaks {serial.get('protocol', 'rfc2217')}",
                 "export it with `protocol: raw`",
             )
-        self.board: Board = load_board(self.tags["board"])
-        self._line_url = f"socket://{serial['host']}:{serial['port']}"
+        self.board: Board = load_named_board(self.tags["board"])
+        self._line_url = f"board://{serial['host']}:{serial['port']}"
         self._control_url = f"http://{control['address']}:{control['port']}"
         self._has_power = any("Power" in name for name in place["resources"])
 
@@ -236,7 +237,7 @@ class LabBoard:
 
     def power_cycle(self) -> None:
         """Switch the board off and on by labgrid's power resource."""
-        command = [sys.executable, "-m", "labgrid.remote.client", "-p", self.place, "power"]
+        command = python_module("labgrid.remote.client", "-p", self.place, "power", "cycle")
         environment = {
             **os.environ,
             **self._keeper.environment,
@@ -244,7 +245,7 @@ class LabBoard:
         }
         try:
             subprocess.run(
-                [*command, "cycle"],
+                command,
                 env=environment,
                 check=True,
                 capture_output=True,

@@ -168,7 +168,9 @@ def _start(
     working: Path,
 ) -> ChildProcess:
     # Run labgrid's programs by this interpreter: their scripts may not be on PATH.
-    code = f"import os, sys; os.chdir({str(working)!r}); "
+    # Its folder is changed after its search path is set, which has no relative folders then.
+    path = [str(Path(folder).absolute()) for folder in sys.path]
+    code = f"import os, sys; sys.path[:] = {path!r}; os.chdir({str(working)!r}); "
     code += f"from labgrid.remote.{module} import main; sys.exit(main())"
     with log.open("wb") as output:
         process = ChildProcess(

@@ -7,7 +7,7 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -100,18 +100,15 @@ class _Port:
 
 
 class _Socket:
-    """A line at ``socket://host:port``, without pyserial.
+    """A line over a socket, without pyserial.
 
     pyserial's handler cannot report the number of available bytes, leaves Nagle's algorithm on and
-    sleeps for 0.3 s when it is closed.
+    sleeps for 0.3 s when it is closed. It has none for sockets with a path.
     """
 
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if not parts.hostname or parts.port is None:
-            raise ValueError("write socket://HOST:PORT")
-        self._socket = socket.create_connection((parts.hostname, parts.port), _WRITE_TIMEOUT_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._socket.settimeout(_WRITE_TIMEOUT_S)
 
     def read(self) -> bytes:
         """Return the available bytes, or the first to arrive within ``_LOOK_S``."""
@@ -232,8 +229,53 @@ def raise_if_ending(alive: Callable[[], None]) -> None:
 
 
 def open_line(url: str, baudrate: int) -> Line:
-    """Return the line at any pyserial URL; failures are OSErrors and ValueErrors."""
-    return _Socket(url) if url.startswith("socket://") else _Port(url, baudrate)
+    """Return the line at a URL of ours (:data:`_SOCKETS`) or of pyserial's; failures are OSErrors
+    and ValueErrors.
+    """
+    opened = _SOCKETS.get(url.partition("://")[0])
+    return _Port(url, baudrate) if opened is None else _Socket(opened(url))
+
+
+def _tcp(url: str) -> socket.socket:
+    """Connect to ``SCHEME://HOST:PORT``."""
+    parts = urlsplit(url)
+    if not parts.hostname or parts.port is None:
+        raise ValueError(f"write {parts.scheme}://HOST:PORT")
+    connection = socket.create_connection((parts.hostname, parts.port), _WRITE_TIMEOUT_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _unix(url: str) -> socket.socket:
+    """Connect to ``unix://PATH``."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(url.partition("://")[2])
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _served(url: str) -> socket.socket:
+    """Connect to ``board://HOST:PORT``, the line of a board server."""
+    connection = _tcp(url)
+    try:
+        connection.sendall(GREETING)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+#: First bytes on the line of a board server. No browser can begin a connection with them: HTTP has
+#: a method and a space there, TLS and WebRTC have binary data.
+GREETING = b"hil-line\n"
+_SOCKETS: Mapping[str, Callable[[str], socket.socket]] = {
+    "socket": _tcp,
+    "unix": _unix,
+    "board": _served,
+}
 
 
 def open_error(url: str, error: Exception) -> HilError:
@@ -264,7 +306,7 @@ def check_port(url: str) -> None:
     """Raise if the device is missing or the URL has no valid form."""
     scheme, separator, _ = url.lower().partition("://")
     if separator:
-        if not (scheme.isidentifier() and any(_has_handler(scheme))):
+        if scheme not in _SOCKETS and not (scheme.isidentifier() and any(_has_handler(scheme))):
             raise _no_url(url)
     elif not os.path.exists(url):
         raise _no_port(url)
@@ -278,8 +320,8 @@ def _has_handler(scheme: str) -> Iterator[bool]:
 
 def _no_url(url: str) -> InputError:
     return InputError(
-        f"{url} is not a serial port: the forms are /dev/NAME, socket://HOST:PORT, "
-        "rfc2217://HOST:PORT and pyserial's others",
+        f"{url} is not a serial port: the forms are /dev/NAME, socket://HOST:PORT, unix://PATH, "
+        "board://HOST:PORT (of a lab), rfc2217://HOST:PORT and pyserial's others",
         "`hil doctor` lists the ports",
     )
 

@@ -7,7 +7,7 @@ always read back, since some flash algorithms report success although they wrote
 from __future__ import annotations
 
 import contextlib
-import logging
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from hil.board.pyocd_targets import check_target
 from hil.errors import FlashError, InputError, Mend, ProbeError
 from hil.firmware.image import Segment
+from hil.probe import locks
+from hil.support.pyocd import OPTIONS, prepare
 
 if TYPE_CHECKING:
     from pyocd.core.session import Session
@@ -27,6 +29,8 @@ Progress = Callable[[float], None]
 
 # Bytes compared to detect an erased flash, few enough to read at once.
 _ERASED_LOOK_BYTES = 1024
+#: The sequence of CMSIS-Packs that opens a locked chip.
+_UNLOCKING = "DebugDeviceUnlock"
 # xPSR of a core without pending exceptions, in Thumb state.
 _XPSR_THUMB = 1 << 24
 
@@ -42,18 +46,25 @@ class Flashed:
 
 
 @contextlib.contextmanager
-def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator[Session]:
+def connected(
+    board: Board, uid: str, *, connect_mode: str = "halt", erase_to_unlock: bool = False
+) -> Iterator[Session]:
     """Open a pyOCD session on ``board`` through the probe ``uid``; leaving the context closes it.
 
-    ``connect_mode`` is pyOCD's: ``halt``, ``attach``, ``pre-reset`` or ``under-reset``.
+    ``connect_mode`` is pyOCD's: ``halt``, ``attach``, ``pre-reset`` or ``under-reset``. A locked
+    chip is an error, unless ``erase_to_unlock``: then its whole flash is erased.
     """
     from pyocd.core.exceptions import Error
     from pyocd.core.helpers import ConnectHelper
 
+    prepare()
     _use_monotonic_deadlines()
-    # pyOCD logs the errors that it also raises.
-    logging.getLogger("pyocd").setLevel(logging.CRITICAL)
     options = {
+        **OPTIONS,
+        "project_dir": os.getcwd(),
+        "auto_unlock": erase_to_unlock,
+        # Those of some packs erase a locked chip, too.
+        "pack.debug_sequences.disabled_sequences": [] if erase_to_unlock else [_UNLOCKING],
         "target_override": board.pyocd.target if board.pyocd else "cortex_m",
         "connect_mode": connect_mode,
         "hide_programming_progress": True,
@@ -73,10 +84,12 @@ def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator
     with _as_probe_error(unconnected):
         session = Session(probes[0], options=options)
     try:
-        with _as_probe_error(unconnected):
-            session.open()
-        check_core(board, session.target.selected_core.core_type, uid)
-        yield session
+        with locks.naming_locks(board, uid, session):
+            with _as_probe_error(unconnected):
+                _open(session)
+            locks.check_unlocked(board, uid, session)
+            check_core(board, session.target.selected_core.core_type, uid)
+            yield session
     except Error as error:
         raise _probe_error(f"the probe {uid} on {board.name} failed", error) from None
     finally:
@@ -84,6 +97,18 @@ def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator
         # be disconnected: ignore errors while closing.
         with contextlib.suppress(Error, OSError):
             session.close()
+
+
+def _open(session: Session) -> None:
+    """Open the session; a missing core or access port, which is a KeyError in pyOCD, is an error of
+    the probe.
+    """
+    from pyocd.core.exceptions import Error
+
+    try:
+        session.open()
+    except KeyError as error:
+        raise Error(f"the chip shows no {error.args[0]}") from None
 
 
 def _use_monotonic_deadlines() -> None:
@@ -195,8 +220,9 @@ def start_image(session: Session, image: Sequence[Segment], *, halted: bool = Fa
 _VTOR = 0xE000_ED08
 
 
-def erase(session: Session) -> int:
-    """Erase the whole flash of the board's controller; return its bytes.
+def erase(session: Session) -> list[tuple[int, int]]:
+    """Erase all flash of the board's controller, its configuration registers included where they
+    are flash; return the first address and the bytes of each region, sorted.
 
     Raise :class:`InputError` if there is no flash, :class:`FlashError` if it is not erased
     afterwards.
@@ -218,7 +244,7 @@ def erase(session: Session) -> int:
             f"the flash at {first.start:#010x} is not erased",
             "check the board's supply and the flash's write protection",
         )
-    return sum(int(region.length) for region in regions)
+    return sorted((int(region.start), int(region.length)) for region in regions)
 
 
 def _is_flash(session: Session, segment: Segment) -> bool:

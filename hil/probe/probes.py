@@ -15,6 +15,7 @@ from serial.tools.list_ports import comports
 
 from hil.board.config import remembered
 from hil.errors import ProbeError
+from hil.support.pyocd import prepare
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -47,6 +48,7 @@ def connected_probes() -> list[ProbeInfo]:
             f"pyOCD cannot be imported ({type(error).__name__}: {error})",
             "repair it: pip install --force-reinstall pyocd",
         ) from error
+    prepare()
     try:
         probes = ConnectHelper.get_all_connected_probes(blocking=False)
     except Error as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -46,3 +46,5 @@ class Choice:
     lab: AcquiredBoard | None = None
     #: Whether tensors are accessed in the board's memory; None: if the board is emulated.
     bulk: bool | None = None
+    #: Whether a locked chip is erased to open it; else it is an error.
+    erase_to_unlock: bool = field(default=False, kw_only=True)

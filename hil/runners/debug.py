@@ -1,4 +1,8 @@
-"""A gdb server on a board: pyOCD's behind a debug probe, or QEMU's own."""
+"""A gdb server on a board: pyOCD's behind a debug probe, or QEMU's own.
+
+It is served on a socket in a private folder, or on TCP where that is asked for; in both cases
+through a filter (:mod:`hil.runners.gdb_filter`).
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hil.board.machine import counted_words, uart_words
 from hil.errors import DeviceError, InputError, ProbeError
 from hil.firmware.image import check_image, read_image
 from hil.probe import flash
 from hil.runners.choice import Choice
+from hil.runners.gdb_filter import GdbFilter
+from hil.support import unix_socket
 from hil.support.process import ChildProcess
-from hil.support.qemu import install_hint, program
+from hil.support.qemu import install_hint
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -29,7 +36,8 @@ _ANY_DEBUGGER = "gdb-multiarch"
 class GdbServer:
     """A gdb server on a board that is halted before its first instruction."""
 
-    port: int
+    #: What gdb connects to: the path of a socket, or HOST:PORT.
+    address: str
     elf: Path
     #: The debugger of the board's toolchain.
     gdb: str
@@ -47,15 +55,30 @@ class GdbServer:
         project = self.elf.resolve().parent.parent
         if (project / "CMakeLists.txt").is_file():
             words += ["-ex", f"directory {project}"]
-        return shlex.join([*words, "-ex", f"target remote 127.0.0.1:{self.port}"])
+        return shlex.join([*words, "-ex", f"target remote {self.address}"])
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT``; port 0 is any free one."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > _LAST_PORT:
+        raise InputError(f"{text!r} is not an address", "write HOST:PORT, such as 127.0.0.1:3333")
+    return host.strip("[]"), int(port)
 
 
 @contextlib.contextmanager
-def serve(board: Board, elf: Path, runner: str | None, choice: Choice) -> Iterator[GdbServer]:
+def serve(
+    board: Board,
+    elf: Path,
+    runner: str | None,
+    choice: Choice,
+    listen: tuple[str, int] | None = None,
+) -> Iterator[GdbServer]:
     """Put ``elf`` on the board and serve gdb; leaving the context ends the server.
 
     ``runner`` is ``pyocd`` or ``qemu``; the default is ``pyocd`` if a probe is chosen, otherwise
-    the board's first runner.
+    the board's first runner. ``listen`` is the host and the port of a TCP server; None for a socket
+    in a private folder.
     """
     name = runner or ("pyocd" if choice.probe is not None else board.default_runner)
     if name not in board.runners:
@@ -68,42 +91,69 @@ def serve(board: Board, elf: Path, runner: str | None, choice: Choice) -> Iterat
             f"there is no gdb server for {name}", f"start gdb directly: gdb {shlex.quote(str(elf))}"
         )
     check_image(board, elf)
-    with _SERVERS[name](board, elf, choice) as server:
-        yield server
+    with contextlib.ExitStack() as stack:
+        stub, upstream = stack.enter_context(unix_socket.listener("stub"))
+        url, alive = stack.enter_context(_SERVERS[name](board, elf, choice, stub))
+        listener, address = _listener(stack, listen)
+        passed = GdbFilter(listener, upstream, _MONITOR_COMMANDS[name])
+        stack.callback(passed.close)
+        yield GdbServer(address, elf, board.cpu.toolchain.program("gdb"), url, alive)
+
+
+def _listener(
+    stack: contextlib.ExitStack, listen: tuple[str, int] | None
+) -> tuple[socket.socket, str]:
+    """Return the socket for gdb, and its address."""
+    if listen is None:
+        listener, path = stack.enter_context(unix_socket.listener("gdb"))
+        return listener, str(path)
+    try:
+        family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
+        listener = stack.enter_context(socket.create_server(listen, family=family))
+    except OSError as error:
+        raise DeviceError(
+            f"cannot listen at {listen[0]}:{listen[1]}: {error.strerror}",
+            "give another address, or port 0 for any free one",
+        ) from None
+    host = f"[{listen[0]}]" if ":" in listen[0] else listen[0]
+    return listener, f"{host}:{listener.getsockname()[1]}"
+
+
+#: The URL of the serial line, if known, and what raises if the server has ended.
+_Started = tuple[str | None, Callable[[], None]]
 
 
 @contextlib.contextmanager
-def _serve_qemu(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]:
+def _serve_qemu(board: Board, elf: Path, choice: Choice, stub: socket.socket) -> Iterator[_Started]:
+    """Serve at ``stub``, a listening socket."""
     assert board.qemu is not None, "the runner qemu implies a [qemu] table"
     if choice.probe is not None:
         raise InputError("the runner 'qemu' uses no probe", "drop --probe, or use pyocd")
     with contextlib.ExitStack() as stack:
-        gdb, uart = (stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2))
-        listening = "server=on,wait=off,nodelay=on"
+        uart, path = stack.enter_context(unix_socket.listener("uart"))
+        listening = "server=on,wait=off"
         command = [
-            *(program(board.cpu), "-machine", board.qemu.machine),
-            *("-nodefaults", "-display", "none", "-S"),
-            *("-icount", f"shift={board.qemu.icount_shift},align=off,sleep=on"),
-            *("-kernel", str(elf)),
-            *("-chardev", f"socket,id=gdb,fd={gdb.fileno()},{listening}", "-gdb", "chardev:gdb"),
+            *counted_words(board),
+            *("-S", "-kernel", str(elf)),
+            *("-chardev", f"socket,id=gdb,fd={stub.fileno()},{listening}", "-gdb", "chardev:gdb"),
             *("-chardev", f"socket,id=uart,fd={uart.fileno()},{listening}"),
-            *("-serial", "null") * board.qemu.serial,
-            *("-serial", "chardev:uart"),
-            *board.qemu.args,
+            *uart_words(board, "chardev:uart"),
         ]
         process = ChildProcess(
             "QEMU",
             command,
             install_hint=install_hint(board.cpu),
-            pass_fds=(gdb.fileno(), uart.fileno()),
+            pass_fds=(stub.fileno(), uart.fileno()),
         )
         stack.callback(process.stop)
-        url = f"socket://127.0.0.1:{uart.getsockname()[1]}"
-        yield GdbServer(gdb.getsockname()[1], elf, _gdb(board), url, process.alive)
+        yield unix_socket.url(path), process.alive
 
 
 @contextlib.contextmanager
-def _serve_pyocd(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]:
+def _serve_pyocd(
+    board: Board, elf: Path, choice: Choice, stub: socket.socket
+) -> Iterator[_Started]:
+    """Serve at ``stub``, a listening socket."""
     from pyocd.gdbserver import GDBServer
 
     # Not at the top: pyOCD takes a third of a second to import.
@@ -122,9 +172,14 @@ def _serve_pyocd(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]
         if choice.flashed is not None:
             choice.flashed(done)
         flash.start_image(session, image, halted=True)
-        # Any free port, bound to this machine, and kept for a second gdb after the first.
-        session.options.update({"gdbserver_port": 0, "serve_local_only": True, "persist": True})
+        # Kept for a second gdb after the first, and without a TCP server for semihosting's console.
+        session.options.update(
+            {"gdbserver_port": 0, "serve_local_only": True, "persist": True, "stdio_mode": "off"}
+        )
         server = GDBServer(session, core=session.target.selected_core.core_number)
+        # It opens a TCP port when it is made; nothing has been accepted there yet.
+        server.listen_socket.close()
+        server.listen_socket.listener = stub.dup()
         stack.callback(server.stop)
         server.start()
 
@@ -135,11 +190,11 @@ def _serve_pyocd(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]
                 )
             chosen.is_alive()
 
-        yield GdbServer(server.port, elf, _gdb(board), url, alive)
-
-
-def _gdb(board: Board) -> str:
-    return board.cpu.toolchain.program("gdb")
+        yield url, alive
 
 
 _SERVERS = {"qemu": _serve_qemu, "pyocd": _serve_pyocd}
+#: Commands of the servers' monitors that gdb may give. QEMU's monitor has others that start
+#: programs; its machine is reset by starting it again.
+_MONITOR_COMMANDS = {"qemu": (), "pyocd": ("halt", "init", "reset", "reset halt", "status")}
+_LAST_PORT = 65535

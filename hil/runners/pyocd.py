@@ -144,7 +144,9 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
         url = line_url(board, chosen, choice)
         if virtual is None and not choice.rtt:
             stack.enter_context(board_lock(f"the port {url}", url))
-        session = stack.enter_context(flash.connected(board, chosen.uid))
+        session = stack.enter_context(
+            flash.connected(board, chosen.uid, erase_to_unlock=choice.erase_to_unlock)
+        )
         done = flash.program(session, image, choice.progress)
         flash.start_image(session, image)
         line: Line | None = None

@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from hil.board.machine import counted_words, uart_words
 from hil.errors import DeviceError, InputError, LinkError, Mend
 from hil.link.line import raise_if_ending
+from hil.support import unix_socket
 from hil.support.process import ChildProcess
-from hil.support.qemu import Memory, install_hint, program
+from hil.support.qemu import Memory, install_hint
 from hil.support.ready import is_readable
 
 if TYPE_CHECKING:
@@ -177,29 +179,20 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
             f"board {board.name!r} has no [qemu] table", "add one, or use another runner"
         )
     with contextlib.ExitStack() as stack:
-        # The sockets exist before QEMU starts, so no other program can take the port.
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        listener, path = stack.enter_context(unix_socket.listener("uart"))
         # Unnamed pairs: nothing else can connect to them.
         qmp, qemu_qmp = (stack.enter_context(end) for end in socket.socketpair())
         qtest, qemu_qtest = (stack.enter_context(end) for end in socket.socketpair())
         qmp.setblocking(False)
         command = [
-            *(program(board.cpu), "-machine", board.qemu.machine),
-            *("-nodefaults", "-display", "none"),
+            *counted_words(board),
             *("-kernel", str(firmware.elf)),
-            # The firmware sleeps between requests; with sleep=off QEMU would skip that virtual time
-            # from timer interrupt to timer interrupt, at full CPU load.
-            *("-icount", f"shift={board.qemu.icount_shift},align=off,sleep=on"),
-            # The UART sends single bytes; with Nagle's algorithm each answer would wait 40 ms for
-            # the acknowledgement of its first byte.
-            *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=on,nodelay=on"),
-            *("-serial", "null") * board.qemu.serial,
-            *("-serial", "chardev:uart"),
+            *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=on"),
+            *uart_words(board, "chardev:uart"),
             *("-chardev", f"socket,id=qmp,fd={qemu_qmp.fileno()}"),
             *("-mon", "chardev=qmp,mode=control"),
             *("-chardev", f"socket,id=qtest,fd={qemu_qtest.fileno()}"),
             *("-qtest", "chardev:qtest", "-qtest-log", "none"),
-            *board.qemu.args,
         ]
         process = ChildProcess(
             "QEMU",
@@ -208,7 +201,7 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
             pass_fds=(listener.fileno(), qemu_qmp.fileno(), qemu_qtest.fileno()),
         )
         stack.callback(process.stop)
-        url = f"socket://127.0.0.1:{listener.getsockname()[1]}"
+        url = unix_socket.url(path)
         # QEMU has copies: the connections must end with it.
         for its_own in (listener, qemu_qmp, qemu_qtest):
             its_own.close()

@@ -155,13 +155,10 @@ def script(board: Board) -> str:
     renode = board.renode
     assert renode is not None
     return f"""\
-:name: {board.name}
-:description: {board.description}
-
 $uart_port?=3456
 $elf?=$ORIGIN/firmware.elf
 
-mach create "{board.name}"
+mach create "board"
 machine LoadPlatformDescription $ORIGIN/board.repl
 
 macro reset

@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 
@@ -19,6 +20,19 @@ _LOG = logging.getLogger("hil.runner")
 _TERM_TIMEOUT_S = 2.0
 _STDERR = 2
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def python_module(name: str, *words: str) -> list[str]:
+    """Return the command that runs a module as a program of this interpreter, with ``words``.
+
+    It finds modules where this process does. By ``-m`` and ``-c`` alone, Python would first look
+    into the working folder, where a file that came with a model could have any module's name.
+    """
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}; import runpy; "
+        f"runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
+    )
+    return [sys.executable, "-c", code, *words]
 
 
 class ChildProcess:

@@ -368,10 +368,8 @@ def traced(board: Board) -> Iterator[tuple[Board, Trace]]:
         pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         reader = threading.Thread(target=_read, args=(pipe, trace, ended), daemon=True)
         reader.start()
-        arguments = ("-d", "in_asm,exec,nochain", "-D", str(path))
-        qemu = replace(board.qemu, args=(*board.qemu.args, *arguments))
         try:
-            yield replace(board, qemu=qemu), trace
+            yield replace(board, qemu=replace(board.qemu, trace=str(path))), trace
         finally:
             ended.set()
             reader.join()

@@ -11,17 +11,18 @@ import fcntl
 import json
 import os
 import secrets
-import socket
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from hil.board.machine import counted_words, uart_words
 from hil.errors import DeviceError, InputError
+from hil.support import unix_socket
 from hil.support.cache import REMEDY, cache_folder, writable_folder
 from hil.support.process import ChildProcess
-from hil.support.qemu import install_hint, program
+from hil.support.qemu import install_hint
 from hilc.support.outputs import OutputError, write_file
 from hilc.support.temporary import TemporaryFolder
 
@@ -40,15 +41,14 @@ class VirtualBoard:
     board: str
     cpu: str
     pyocd_target: str
-    #: Folder of the control sockets ``qtest``, ``gdb`` and ``qmp``.
+    #: Folder of the control sockets ``qtest``, ``gdb`` and ``qmp``, and of the serial line's.
     sockets: str
-    serial_port: int
     pid: int
 
     @property
     def url(self) -> str:
-        """The serial line, for pyserial."""
-        return f"socket://127.0.0.1:{self.serial_port}"
+        """The serial line, for :func:`hil.link.line.open_line`."""
+        return unix_socket.url(Path(self.sockets) / "uart")
 
     def claim(self) -> IO[bytes]:
         """Return a lock on the control sockets, which serve one client, until it is closed.
@@ -93,19 +93,15 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
         )
     with contextlib.ExitStack() as stack:
         sockets = Path(stack.enter_context(TemporaryFolder("probe")))
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        listener = stack.enter_context(unix_socket.listen(sockets / "uart"))
         control = "server=on,wait=off"
         command = [
-            *(program(board.cpu), "-machine", board.qemu.machine),
-            *("-nodefaults", "-display", "none", "-S"),
-            *("-icount", f"shift={board.qemu.icount_shift},align=off,sleep=on"),
-            *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=off,nodelay=on"),
-            *("-serial", "null") * board.qemu.serial,
-            *("-serial", "chardev:uart"),
+            *(*counted_words(board), "-S"),
+            *("-chardev", f"socket,id=uart,fd={listener.fileno()},{control}"),
+            *uart_words(board, "chardev:uart"),
             *("-qtest", f"unix:{sockets}/qtest,{control}", "-qtest-log", "none"),
             *("-gdb", f"unix:{sockets}/gdb,{control}"),
             *("-qmp", f"unix:{sockets}/qmp,{control}"),
-            *board.qemu.args,
         ]
         process = ChildProcess(
             "QEMU", command, install_hint=install_hint(board.cpu), pass_fds=(listener.fileno(),)
@@ -118,7 +114,6 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
             cpu=board.cpu.word,
             pyocd_target=board.pyocd.target if board.pyocd else "cortex_m",
             sockets=str(sockets),
-            serial_port=listener.getsockname()[1],
             pid=process.process.pid,
         )
         listener.close()

@@ -145,7 +145,7 @@ def test_valid_description(tmp_path: Path) -> None:
         "HIL_UART_BAUD": 115200,
     }
     assert board.qemu is not None
-    assert (board.qemu.serial, board.qemu.args) == (0, ())
+    assert (board.qemu.serial, board.qemu.cpu, board.qemu.memory_bytes) == (0, "", 0)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -10,6 +10,8 @@ import json
 import os
 import pty
 import re
+import shlex
+import shutil
 import struct
 import threading
 import tty
@@ -239,7 +241,18 @@ _LEDS = 0x4002_8000
 _WRITE = re.compile(r"mps2_fpgaio_write .*offset 0x0 data (0x[0-9a-f]+)")
 
 
-def test_the_firmware_drives_the_trigger(tmp_path: Path) -> None:
+def _traced_qemu(folder: Path, log: Path) -> Path:
+    """Make a folder with a QEMU that writes each access to the LEDs to ``log``."""
+    program = folder / "bin" / "qemu-system-arm"
+    program.parent.mkdir()
+    real = shutil.which(program.name)
+    traced = f"-trace mps2_fpgaio_write -D {shlex.quote(str(log))}"
+    program.write_text(f'#!/bin/sh\nexec {real} "$@" {traced}\n')
+    program.chmod(0o755)
+    return program.parent
+
+
+def test_the_firmware_drives_the_trigger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """High during each inference and at no other time, for the same count."""
     text = description_text("mps2-an386")
     log = tmp_path / "trace.txt"
@@ -247,12 +260,16 @@ def test_the_firmware_drives_the_trigger(tmp_path: Path) -> None:
         f"[trigger]\nsetup = [{_LEDS:#x}, 0x3, 0x2]\n"
         f"high = [{_LEDS:#x}, 3]\nlow = [{_LEDS:#x}, 0]\n"
     )
-    traced = f'args = ["-trace", "mps2_fpgaio_write", "-D", "{log}"]\n'
     place = tmp_path / "lit.toml"
-    place.write_text(text.replace("[qemu]\n", f"{trigger}\n[qemu]\n{traced}", 1))
+    place.write_text(text.replace("[qemu]\n", f"{trigger}\n[qemu]\n", 1))
     library = hil.compile(DIGITS, board="mps2-an386")
     counts = {}
-    for board in (str(place), "mps2-an386"):
+    path = os.environ["PATH"]
+    for board, folders in (
+        (str(place), f"{_traced_qemu(tmp_path, log)}{os.pathsep}{path}"),
+        ("mps2-an386", path),
+    ):
+        monkeypatch.setenv("PATH", folders)
         with hil.open(board, library) as device:
             model = device["digits"]
             counts[board] = [model.run().count for _ in range(3)]

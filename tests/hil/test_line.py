@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +16,12 @@ import pytest
 import serial
 from hostile_board import Clock
 
-from hil.errors import InputError, LinkError
+from hil.errors import DeviceError, InputError, LinkError
 from hil.link import line, rtt
 from hil.link.codec import Frame, encode
 from hil.link.line import Link, check_port, open_error, raise_if_ending
 from hil.link.rtt import RttLine
+from hil.support import unix_socket
 
 URL = "/dev/board"
 FRAME = Frame(1, 2, 3, 4, b"abc")
@@ -344,7 +346,9 @@ def test_a_probe_that_fails_is_a_line_that_fails(block: Block) -> None:
 # -- names of ports --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("url", ["loop://", "SPY://x", "socket://h:1", "rfc2217://h:1"])
+@pytest.mark.parametrize(
+    "url", ["loop://", "SPY://x", "socket://h:1", "rfc2217://h:1", "unix:///x", "board://h:1"]
+)
 def test_a_url_that_pyserial_opens_may_be_a_port(url: str) -> None:
     check_port(url)
 
@@ -359,3 +363,35 @@ def test_a_path_is_a_port_where_it_exists() -> None:
     check_port("/dev/null")
     with pytest.raises(LinkError, match="there is no port /dev/none"):
         check_port("/dev/none")
+
+
+# -- sockets with a path ---------------------------------------------------------------------------
+
+
+def test_a_line_at_a_path() -> None:
+    with unix_socket.listener("line") as (server, path):
+        assert path.parent.stat().st_mode & 0o077 == 0
+        with closing(line.open_line(unix_socket.url(path), 115200)) as ours:
+            theirs, _ = server.accept()
+            with theirs:
+                ours.write(b"there")
+                assert theirs.recv(10) == b"there"
+                theirs.sendall(b"back")
+                assert ours.read() == b"back"
+            with pytest.raises(ConnectionResetError):
+                ours.read()
+    assert not path.exists()
+    with pytest.raises(LinkError, match=f"there is no port unix://{path}"):
+        Link(unix_socket.url(path))
+
+
+def test_a_path_that_is_too_long_for_a_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    with pytest.raises(DeviceError, match="cannot listen at") as caught, unix_socket.listener("x"):
+        pass
+    assert "set TMPDIR to a folder with a shorter path" in caught.value.hint
+    assert not list(folder.iterdir())

@@ -104,7 +104,7 @@ def description(tmp_path: Path, board: str, table: str) -> Path:
         (BOARD, "", "renode: the key is missing"),
         (BOARD, "[renode]\nmips = 13", "renode.mips: 13 million .* counts would not be exact"),
         (BOARD, "[renode]\nmisp = 1", "renode.misp: unknown key .*mips"),
-        (BOARD, '[renode]\nplatform = "x.repl"', "renode.uart: the key is missing"),
+        (BOARD, '[renode]\nplatform = "platforms/cpus/x.repl"', "renode.uart: the key is missing"),
         (BOARD, "[renode]\nchanges = 1", "renode.changes: 1 is not a string"),
         (
             "lm3s6965evb",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,11 @@ from waiting import until
 from hil.board import load_board
 from hil.build import build
 from hil.errors import InputError, LinkError
-from hil.lab.board_server import BoardServer
+from hil.lab.board_server import _GREETING_ERROR, BoardServer
 from hil.link.client import Client
-from hil.link.line import Link
+from hil.link.codec import Frame, encode
+from hil.link.line import GREETING, Link
+from hil.link.protocol import REQUESTS, VERSION, Command, Kind
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +68,44 @@ def test_pages_in_a_browser_are_refused(method: str, path: str, server: BoardSer
     assert server.status()["starts"] == 0
 
 
+#: What a page's script can add to a request is not among these.
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "null"},
+        {"Referer": "http://page.example/"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Host": "rebound.example:8080"},
+        {"Host": "localhost.rebound.example"},
+        {"Host": ""},
+        {"Host": "[::1"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/reset"), ("PUT", "/firmware"), ("PUT", "/power/0"), ("GET", "/status")],
+)
+def test_requests_of_pages_are_refused(
+    method: str, path: str, headers: dict[str, str], server: BoardServer
+) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.control_port, timeout=20)
+    with closing(connection):
+        connection.request(method, path, b"\x7fELF", headers)
+        assert connection.getresponse().status == 403
+    assert server.status()["starts"] == 0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "[::1]:80", socket.gethostname()])
+def test_names_of_this_machine_are_answered(host: str, server: BoardServer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.control_port, timeout=20)
+    with closing(connection):
+        connection.request("GET", "/status", headers={"Host": host})
+        assert connection.getresponse().status == 200
+
+
 def line(server: BoardServer) -> Link:
-    return Link(f"socket://127.0.0.1:{server.line_port}")
+    return Link(f"board://127.0.0.1:{server.line_port}")
 
 
 def test_a_firmware_is_started_and_answers(server: BoardServer, elf: Path) -> None:
@@ -179,6 +219,84 @@ def test_what_is_no_firmware(server: BoardServer) -> None:
     assert ask(server, "GET", "/nothing")[0] == 404
     with socket.create_connection(("127.0.0.1", server.line_port)) as client:
         assert client.recv(1) == b""  # there is nobody to talk to
+
+
+#: A request that a board executes: HELLO.
+_HELLO = encode(
+    Frame(
+        1,
+        1,
+        Kind.REQUEST,
+        Command.HELLO,
+        REQUESTS[Command.HELLO].build({"version": VERSION, "frame_max": 256}),
+    )
+)
+
+
+def test_a_page_does_not_reach_the_line(server: BoardServer, elf: Path) -> None:
+    """A page's form sends a board's commands, and the greeting, in the body of its request."""
+    ask(server, "PUT", "/firmware", elf.read_bytes())
+    connection = http.client.HTTPConnection("127.0.0.1", server.line_port, timeout=20)
+    with closing(connection):
+        connection.request("POST", "/", _HELLO + GREETING + _HELLO)
+        with pytest.raises((http.client.BadStatusLine, ConnectionError)) as caught:
+            connection.getresponse()
+    assert "native" not in str(caught.value), "the board has answered"
+    assert not server.status()["in_use"]
+    assert not server.uses
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(b"\x16\x03\x01\x02\x00\x01", id="TLS"),
+        pytest.param(b"\x00\x14\x00\x01\x00\x00\x21\x12\xa4\x42", id="WebRTC over TCP"),
+        pytest.param(b"hil-line / HTTP/1.1\r\n\r\n", id="a method of a script's choice"),
+        pytest.param(b"", id="a frame"),
+    ],
+)
+def test_other_bytes_do_not_reach_the_line(start: bytes, server: BoardServer, elf: Path) -> None:
+    ask(server, "PUT", "/firmware", elf.read_bytes())
+    with (
+        socket.create_connection(("127.0.0.1", server.line_port), 20) as client,
+        suppress(ConnectionError),
+    ):
+        client.sendall(start + _HELLO + GREETING + _HELLO)
+        assert b"".join(iter(lambda: client.recv(100), b"")) in (_GREETING_ERROR, b"")
+    assert not server.uses
+
+
+def test_a_silent_connection_does_not_hold_the_line(
+    server: BoardServer, elf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hil.lab.board_server._GREETING_S", 0.2)
+    ask(server, "PUT", "/firmware", elf.read_bytes())
+    with socket.create_connection(("127.0.0.1", server.line_port), 20) as silent:
+        with closing(line(server)) as link:
+            assert Client(link).echo(b"free") == b"free"
+        assert silent.recv(1) == b"", "it was given up"
+
+
+def test_an_idle_client_gives_way(
+    server: BoardServer, elf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(server, "PUT", "/firmware", elf.read_bytes())
+    with closing(line(server)) as idle:
+        Client(idle)
+        with closing(line(server)) as other, pytest.raises(LinkError):
+            Client(other)
+        monkeypatch.setattr("hil.lab.board_server._IDLE_LIMIT_S", 0.0)
+        with closing(line(server)) as other:
+            assert Client(other).echo(b"mine now") == b"mine now"
+        assert ask(server, "PUT", "/firmware", elf.read_bytes())[0] == 200
+
+
+def test_a_person_may_type_the_greeting(server: BoardServer, elf: Path) -> None:
+    ask(server, "PUT", "/firmware", elf.read_bytes())
+    with socket.create_connection(("127.0.0.1", server.line_port), 20) as console:
+        for key in GREETING.replace(b"\n", b"\r"):
+            console.sendall(bytes((key,)))
+        until(lambda: server.status()["in_use"])
 
 
 def test_nothing_is_left_when_it_is_closed(elf: Path) -> None:

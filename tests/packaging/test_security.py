@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import ipaddress
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +20,7 @@ from tiny_library import tiny_library
 
 from hil import virtual_probe
 from hil.board import load_board
+from hil.board.board import Qemu
 from hil.build import build
 from hil.cli.commands.command_line import build_parser
 from hil.lab.board_server import BoardServer
@@ -20,6 +28,7 @@ from hil.runners import debug, qemu
 from hil.runners.choice import Choice
 
 ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 
 #: Calls that execute what they are given, or trust it: where they may stand, and why.
 EXECUTES = {
@@ -42,10 +51,47 @@ TEMPORARY = {
     ("compiler/hilc/references/process.py", "tempfile.TemporaryFile"),
     ("hil/cli/__init__.py", "tempfile.gettempdir"),
 }
-#: Sockets that others can reach: where they are bound to anything but a literal loopback address.
-LISTENS = {
-    "hil/lab/board_server.py": "the address of the user's option --host, by default loopback",
-    "hil/runners/renode.py": "looks for a free port and closes it",
+#: Every call that makes a socket, and who reaches it.
+SOCKETS = {
+    ("compiler/hilc/references/child.py", "socket.socket"): "an inherited end of a pair",
+    ("compiler/hilc/references/process.py", "socket.socketpair"): "no name: this process's child",
+    ("hil/lab/board_server.py", "socket.create_server"): "the line: --host, by default loopback",
+    ("hil/lab/board_server.py", "ThreadingHTTPServer"): "requests: --host, by default loopback",
+    ("hil/lab/place.py", "urllib.request.build_opener"): "a client of board servers",
+    ("hil/link/line.py", "socket.create_connection"): "a client of the user's URL",
+    ("hil/link/line.py", "socket.socket"): "a client of a socket with a path",
+    ("hil/runners/debug.py", "GDBServer"): "its TCP port is closed before it accepts",
+    ("hil/runners/debug.py", "socket.create_server"): "the user's option --listen",
+    ("hil/runners/gdb_filter.py", "socket.socket"): "a client of the server behind the filter",
+    ("hil/runners/pyocd.py", "socket.socket"): "clients of a virtual board's private folder",
+    ("hil/runners/qemu.py", "socket.socketpair"): "no name: this process's QEMU",
+    ("hil/runners/renode.py", "socket.socket"): "looks for a free port and closes it",
+    ("hil/runners/renode_monitor.py", "socket.create_connection"): "a client of Renode's monitor",
+    ("hil/support/qemu.py", "socket.socket"): "clients of a virtual board's private folder",
+    ("hil/support/unix_socket.py", "socket.socket"): "listens in a folder of this user",
+}
+_SOCKET = (
+    *("socket.socket", "socketpair", "create_server", "create_connection", "fromfd"),
+    *("HTTPServer", "start_server", "build_opener", "urlopen", "GDBServer", "ServerProxy"),
+)
+#: Every call that starts a program, and where its words come from.
+STARTS = {
+    ("compiler/hilc/support/process.py", "subprocess.Popen"): "compilers: names of WORD, paths",
+    ("compiler/hilc/support/process.py", "subprocess.run"): "compilers: names of WORD, paths",
+    ("hil/firmware/stack.py", "subprocess.run"): "objdump of a toolchain, on an image",
+    ("hil/lab/place.py", "subprocess.Popen"): "this interpreter: the keeper",
+    ("hil/lab/place.py", "subprocess.run"): "this interpreter: labgrid's client, and a place",
+    ("hil/lab/serve.py", "ChildProcess"): "this interpreter: labgrid's programs",
+    ("hil/runners/debug.py", "ChildProcess"): "QEMU: hil.board.machine",
+    ("hil/runners/native.py", "ChildProcess"): "the image",
+    ("hil/runners/qemu.py", "ChildProcess"): "QEMU: hil.board.machine",
+    ("hil/runners/renode.py", "ChildProcess"): "Renode: fixed words",
+    ("hil/virtual_probe/machine.py", "ChildProcess"): "QEMU: hil.board.machine",
+}
+_START = {
+    *("subprocess.Popen", "subprocess.run", "subprocess.call", "subprocess.check_call"),
+    *("subprocess.check_output", "ChildProcess", "os.posix_spawn", "os.execv", "os.execvp"),
+    *("os.spawnv", "os.fork", "pty.spawn", "webbrowser.open", "os.startfile"),
 }
 
 
@@ -119,18 +165,66 @@ def test_temporary_files_are_private() -> None:
     assert found | subclassed == TEMPORARY
 
 
-def test_sockets_are_bound_to_the_loopback() -> None:
-    elsewhere = set()
-    seen = 0
-    for module, name, call in _calls():
-        if name.endswith(("create_server", ".bind", "HTTPServer", "start_server")):
-            # The others bind arguments, or paths.
-            for address in (arg for arg in call.args[:1] if isinstance(arg, ast.Tuple)):
-                seen += 1
-                if ast.unparse(address.elts[0]) != "'127.0.0.1'":
-                    elsewhere.add(module)
-    assert elsewhere == set(LISTENS)
-    assert seen > 3
+def test_every_socket_is_known() -> None:
+    found = {(module, name) for module, name, _ in _calls() if name.endswith(_SOCKET)}
+    assert found == set(SOCKETS)
+
+
+def test_every_start_of_a_program_is_known() -> None:
+    assert {(module, name) for module, name, _ in _calls() if name in _START} == set(STARTS)
+
+
+def test_python_is_started_on_this_process_s_path() -> None:
+    """By ``-m`` it would look for modules in the working folder first."""
+    for module, tree in _modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.List) and "sys.executable" in ast.unparse(node):
+                assert "'-m'" not in ast.unparse(node), f"{module}: line {node.lineno}"
+
+
+@pytest.mark.parametrize("words", [["--jobs", "2"], []])
+def test_no_file_of_the_working_folder_is_run(words: list[str], tmp_path: Path) -> None:
+    """A folder may come with a model, and bring files with the names of modules."""
+    names = ("numpy", "json", "hil", "hilc", "serial", "labgrid", "asyncio", "tflite_micro", "re")
+    for name in (*names, "sitecustomize", "usercustomize"):
+        (tmp_path / f"{name}.py").write_text("open('canary', 'w').close()\nraise SystemExit(99)\n")
+    (tmp_path / "model.tflite").write_bytes(DIGITS.read_bytes())
+    # As the script `hil` does, whose own folder is the first of the path.
+    code = "import sys; del sys.path[0]; from hil.cli import main; sys.exit(main())"
+    boards = ["--board", "native", "--board", "mps2-an386"] if "--jobs" in words else []
+    boards = boards or ["--board", "native"]
+    command = [sys.executable, "-c", code, "verify", "model.tflite", *boards, *words]
+    done = subprocess.run(
+        [*command, "--samples", "1"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "canary").exists()
+
+
+def test_options_of_qemu_are_ours() -> None:
+    """No other module makes a command of QEMU, and no description has words for it."""
+    makers = {
+        module
+        for module, tree in _modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in ("-machine", "-M", "-icount")
+    }
+    assert makers == {"hil/board/machine.py"}
+    fields = {field.name: field.type for field in dataclasses.fields(Qemu)}
+    assert fields == {
+        **dict.fromkeys(("machine", "cpu", "trace"), "str"),
+        **dict.fromkeys(("icount_shift", "serial", "memory_bytes"), "int"),
+    }
+
+
+def _unix_sockets() -> list[Path]:
+    """The paths at which this process and its children listen."""
+    me = psutil.Process()
+    found = []
+    for process in (me, *me.children(recursive=True)):
+        paths = (connection.laddr for connection in process.net_connections(kind="unix"))
+        found += [Path(path) for path in paths if path and "/hil-" in path]
+    return found
 
 
 def _listening() -> list[tuple[str, str]]:
@@ -146,20 +240,35 @@ def _listening() -> list[tuple[str, str]]:
     return found
 
 
-def test_whatever_listens_is_reached_from_this_machine_alone() -> None:
+@pytest.mark.parametrize("name", ["qemu", "virtual probe", "debug of QEMU", "debug of pyOCD"])
+def test_emulators_are_reached_by_this_user_alone(name: str) -> None:
     board = load_board("mps2-an386")
     image = build([tiny_library("y[0] = x[0];", cpu=board.cpu.name)], board)
-    seen = set()
-    for started in (
-        qemu.start(board, image),
-        virtual_probe.start(load_board("microbit")),
-        debug.serve(board, image.elf, None, Choice(None, None)),
-    ):
-        with started:
-            for address, program in _listening():
-                assert ipaddress.ip_address(address).is_loopback, (address, program)
-                seen.add(program)
-    assert any(program.startswith("qemu-system") for program in seen)
+    started: dict[str, Callable[[], AbstractContextManager[object]]] = {
+        "qemu": lambda: qemu.start(board, image),
+        "virtual probe": lambda: virtual_probe.start(board),
+        "debug of QEMU": lambda: debug.serve(board, image.elf, "qemu", Choice()),
+        "debug of pyOCD": lambda: debug.serve(board, image.elf, "pyocd", Choice("virtual")),
+    }
+    before = Counter(_listening())
+    with started[name]():
+        assert not Counter(_listening()) - before, "a TCP or UDP socket"
+        places = _unix_sockets()
+        assert places
+        for place in places:
+            about = place.parent.stat()
+            assert about.st_uid == os.getuid()
+            assert about.st_mode & 0o077 == 0, f"others enter {place.parent}"
+
+
+def test_a_debugger_is_on_tcp_where_that_is_asked_for() -> None:
+    board = load_board("mps2-an386")
+    image = build([tiny_library("y[0] = x[0];", cpu=board.cpu.name)], board)
+    before = Counter(_listening())
+    with debug.serve(board, image.elf, "qemu", Choice(), ("127.0.0.1", 0)):
+        ((address, program),) = Counter(_listening()) - before
+    assert ipaddress.ip_address(address).is_loopback
+    assert "qemu" not in program, "the filter listens, not QEMU"
 
 
 def test_a_lab_is_served_on_the_loopback_unless_told_otherwise() -> None:
@@ -178,6 +287,8 @@ def test_the_page_names_what_is_tested() -> None:
         "Whoever reaches the serial line owns the board",
         "A lab authenticates nobody",
         "Renode listens on all addresses",
+        "runs no command of the file's choice",
+        "a gdb server is reached by this user alone",
         "no command line goes through a shell",
         "readable by this user only",
     ):
@@ -185,7 +296,15 @@ def test_the_page_names_what_is_tested() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["tests/packaging/test_security.py", "tests/hilc/test_temporary.py"]
+    "name",
+    [
+        "tests/packaging/test_security.py",
+        "tests/hilc/test_temporary.py",
+        "tests/hil/test_hostile_descriptions.py",
+        "tests/hil/test_gdb_filter.py",
+        "tests/hil/test_locked_chip.py",
+        "tests/lab/test_board_server.py",
+    ],
 )
 def test_the_page_names_its_tests(name: str) -> None:
     assert name in (ROOT / "SECURITY.md").read_text(encoding="utf-8")

@@ -85,6 +85,19 @@ class Table:
         return self.error(key, f"{value!r} is not {kind_name}", f"write {example}")
 
     def string(self, key: str, default: str | None = None) -> str:
+        """Return a string of one line without control characters."""
+        text = self.text(key, default)
+        self._require_printable(key, text)
+        return text
+
+    def _require_printable(self, key: str, text: str) -> None:
+        if not text.isprintable():
+            raise self.error(
+                key, f"{text!r} has control characters", "write one line of printable characters"
+            )
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a string of any number of lines."""
         text: str = self._get(key, str, "a string", default)
         if not text.strip() and key in self:
             raise self.error(key, "the string is empty")
@@ -132,6 +145,8 @@ class Table:
         values = self._get(key, (list, tuple), "a list of strings", default)
         if not all(isinstance(value, str) for value in values):
             raise self._wrong_type(key, values, "a list of strings")
+        for value in values:
+            self._require_printable(key, value)
         return tuple(values)
 
     def integers(self, key: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:

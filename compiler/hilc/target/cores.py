@@ -19,6 +19,7 @@ from hilc.support.arguments import typed
 from hilc.support.inputs import check_regular
 from hilc.support.suggest import nearest
 from hilc.support.tables import Table
+from hilc.target.flags import WORD, read_flags, read_name
 from hilc.target.toolchains import Toolchain, load_toolchain
 
 #: Features that kernels may require of a core (``requires`` in their headers).
@@ -301,7 +302,7 @@ def _read_anew(path: Path) -> Cpu:
         )
     top = Table.read(path, InputError)
     toolchain = load_toolchain(top.string("toolchain"), path.parent)
-    arch = top.string("arch")
+    arch = read_name(top, "arch", WORD, 'arch = "armv7e-m"')
     features = top.strings("features")
     for feature in features:
         if feature not in FEATURES:
@@ -310,7 +311,7 @@ def _read_anew(path: Path) -> Cpu:
                 f"unknown feature {feature!r}{nearest(feature, FEATURES)}",
                 f"choose from {', '.join(FEATURES)}",
             )
-    cflags = top.strings("cflags", default=() if toolchain.is_host else None)
+    cflags = read_flags(top, "cflags", () if toolchain.is_host else None)
     cpu = Cpu(
         name=path.stem,
         arch=arch,
@@ -319,7 +320,7 @@ def _read_anew(path: Path) -> Cpu:
         title=top.string("title"),
         toolchain=toolchain,
         oldest_gcc=top.integers("oldest_gcc", default=toolchain.oldest_gcc),
-        llvm_flags=top.strings("llvm_flags", default=cflags),
+        llvm_flags=read_flags(top, "llvm_flags", cflags),
         tvm_keys=top.string("tvm_keys", default=f"cpu -mcpu={path.stem}"),
         objects=_objects(top),
         debug=_debug(top),
@@ -355,7 +356,7 @@ def _debug(top: Table) -> Debug:
         part_numbers=table.integers("part_numbers", default=()),
         svd=table.strings("svd", default=()),
         without_fpu=table.string("without_fpu", default=""),
-        renode=table.string("renode", default=""),
+        renode=read_name(table, "renode", WORD, 'renode = "cortex-m4"', ""),
         data_cache=table.boolean("data_cache", False),
         scs_part=table.integer("scs_part", *word, default=0),
         fpb_part=table.integer("fpb_part", *word, default=0),

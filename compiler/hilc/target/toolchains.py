@@ -14,6 +14,7 @@ from pathlib import Path
 from hilc.errors import InputError
 from hilc.support.suggest import nearest
 from hilc.support.tables import Table
+from hilc.target.flags import WORD, read_flags, read_name, read_sections
 
 _FOLDER = Path(__file__).resolve().parent / "toolchains"
 #: Instruction sets whose machine code is analysed: objects, faults, stacks.
@@ -118,8 +119,10 @@ def read_toolchain(path: Path) -> Toolchain:
         title=top.string("title"),
         cores=top.string("cores"),
         isa=isa,
-        prefix=top.string("prefix", default=none),
-        compiler=top.string("compiler", default="gcc"),
+        prefix=read_name(top, "prefix", rf"{WORD}-", 'prefix = "arm-none-eabi-"', none),
+        compiler=read_name(
+            top, "compiler", r"(g?cc|clang)(-[0-9.]+)?", 'compiler = "gcc", cc or clang', "gcc"
+        ),
         gcc_package=top.string("gcc_package"),
         binutils_package=top.string("binutils_package", default=none),
         is_host=is_host,
@@ -127,18 +130,18 @@ def read_toolchain(path: Path) -> Toolchain:
         elf_number=top.integer("elf_number", 0, 65535, default=0 if is_host else None),
         oldest_gcc=top.integers("oldest_gcc", default=(8,)),
         library=library.string("name") if library else "",
-        library_file=library.string("file") if library else "",
-        library_flags=library.strings("flags", default=()) if library else (),
+        library_file=read_name(library, "file", WORD, 'file = "libc.a"') if library else "",
+        library_flags=read_flags(library, "flags", ()) if library else (),
         library_package=library.string("package") if library else "",
-        c_flags=top.strings("c_flags", default=()),
-        model_flags=top.strings("model_flags", default=()),
-        link_flags=top.strings("link_flags", default=()),
+        c_flags=read_flags(top, "c_flags", ()),
+        model_flags=read_flags(top, "model_flags", ()),
+        link_flags=read_flags(top, "link_flags", ()),
         triples=_pattern(top, "triples"),
-        qemu=top.string("qemu", default=none),
+        qemu=read_name(top, "qemu", r"qemu-system-[a-z0-9_]+", 'qemu = "qemu-system-arm"', none),
         qemu_package=top.string("qemu_package", default=none),
-        llvm_flags=llvm.strings("flags") if llvm else (),
+        llvm_flags=read_flags(llvm, "flags") if llvm else (),
         llvm_enum_bytes=llvm.integer("enum_bytes", 1, 4, default=4) if llvm else 4,
-        llvm_removed_sections=llvm.strings("removed_sections", default=()) if llvm else (),
+        llvm_removed_sections=read_sections(llvm, "removed_sections", ()) if llvm else (),
         is_default=top.boolean("default", False),
         path=path,
     )

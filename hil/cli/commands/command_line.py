@@ -898,21 +898,39 @@ def _add_probe_commands(commands: Any) -> None:
         board = _add_board(sub)
         _add_probe(board)
         _add_port(board, "the board's serial port, if not the probe's own")
+        if sub is flash:
+            _add_erase_to_unlock(board)
         if sub is debug:
             board.add_argument(
                 "--runner", metavar="NAME", help="qemu or pyocd (default: the board's)"
+            )
+            board.add_argument(
+                "--listen",
+                metavar="HOST:PORT",
+                help="serve gdb on TCP, to whoever reaches that port (default: a socket in a "
+                "folder of this user)",
             )
         add_code_options(sub)
         _add_compile_options(sub)
         sub.add_output_options()
     for name, summary in (
-        ("erase", "Erase the whole flash of a board."),
+        ("erase", "Erase all flash of a board, with its configuration registers."),
         ("reset", "Restart a board through its debug probe."),
     ):
         sub = _command(commands, name, "deploying", summary)
         completed_by(sub.add_argument("--board", required=True, metavar="B", help=_BOARD), boards)
         _add_probe(sub)
+        if name == "erase":
+            _add_erase_to_unlock(sub)
         sub.add_output_options()
+
+
+def _add_erase_to_unlock(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--erase-to-unlock",
+        action="store_true",
+        help="if the chip is locked against the probe, erase all of its memory to open it",
+    )
 
 
 # -- boards ------------------------------------------------------------------------------------

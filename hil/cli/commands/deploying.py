@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hil.errors import DeviceError, InputError
 from hil.firmware.build import build
 from hil.probe import flash
 from hil.runners import Choice, check_ready
-from hil.runners.debug import serve
+from hil.runners.debug import parse_address, serve
 
 _ELF_MAGIC = b"\x7fELF"
 _POLL_S = 0.2
@@ -28,7 +29,8 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
     """Program a board, verify the flash, reset, and check the firmware's build id."""
     board = _require_probe(board_of(args))
     elf = _image(args, board, console)
-    data = flash_image(board, elf, args.probe, args.port, console)
+    choice = Choice(args.probe, args.port, erase_to_unlock=args.erase_to_unlock)
+    data = flash_image(board, elf, choice, console)
     lines = [f"{board.name}: {data['text']}"]
     if data["build_id"] is None:
         lines.append(f"{elf} is not a firmware of hil: started, build id not checked")
@@ -38,12 +40,10 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def flash_image(
-    board: Board, elf: Path, probe: str | None, port: str | None, console: Console
-) -> dict[str, Any]:
+def flash_image(board: Board, elf: Path, choice: Choice, console: Console) -> dict[str, Any]:
     """Program ``elf`` and check that it runs; return a report in the form of the JSON output."""
     with console.part_done(f"programming {board.name}") as progress:
-        done = deploy(board, elf, Choice(probe, port, progress=progress))
+        done = deploy(board, elf, replace(choice, progress=progress))
     return {
         "board": board.name,
         "elf": str(elf),
@@ -99,18 +99,21 @@ def erase_command(args: argparse.Namespace, console: Console) -> int:
     start = time.monotonic()
     with (
         reached(board, args.probe) as chosen,
-        flash.connected(board, chosen.uid) as session,
+        flash.connected(board, chosen.uid, erase_to_unlock=args.erase_to_unlock) as session,
     ):
-        nbytes = flash.erase(session)
+        regions = flash.erase(session)
     seconds = time.monotonic() - start
+    nbytes = sum(size for _, size in regions)
+    places = ", ".join(f"{start:#010x} to {start + size - 1:#010x}" for start, size in regions)
     console.result(
         {
             "board": board.name,
             "probe": chosen.uid,
             "bytes": nbytes,
+            "regions": [{"origin": start, "size": size} for start, size in regions],
             "seconds": round(seconds, 3),
         },
-        f"{board.name}: erased {nbytes:,} bytes of flash in {seconds:.1f} s",
+        f"{board.name}: erased {nbytes:,} bytes of flash in {seconds:.1f} s: {places}",
     )
     return 0
 
@@ -155,6 +158,7 @@ def _require_probe(board: Board) -> Board:
 
 def debug_command(args: argparse.Namespace, console: Console) -> int:
     """Serve gdb on a board until Ctrl-C."""
+    listen = parse_address(args.listen) if args.listen else None
     board = board_of(args)
     elf = _image(args, board, console)
     with console.part_done(f"programming {board.name}") as progress:
@@ -165,7 +169,7 @@ def debug_command(args: argparse.Namespace, console: Console) -> int:
             progress,
             lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
         )
-        with serve(board, elf, args.runner, choice) as server:
+        with serve(board, elf, args.runner, choice, listen) as server:
             lines = [f"halted before the first instruction; connect with\n\n  {server.command}\n"]
             if server.url is not None:
                 lines.append(f"serial line: {server.url} (active while gdb lets the board run)")
@@ -174,7 +178,7 @@ def debug_command(args: argparse.Namespace, console: Console) -> int:
                 {
                     "board": board.name,
                     "elf": str(elf),
-                    "gdb_port": server.port,
+                    "gdb_address": server.address,
                     "gdb": server.command,
                     "serial": server.url,
                 },

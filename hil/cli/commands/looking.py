@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from serial import SerialBase
 from serial.tools.list_ports import comports
 
 from hil.board import Board, board_names, load_board, own_board_names
@@ -224,7 +223,7 @@ def _serial_line(board: Board, probes: list[ProbeInfo]) -> str:
 @contextmanager
 def _line(
     args: argparse.Namespace, console: Console
-) -> Iterator[tuple[str, SerialBase | Line, Callable[[], None], Path | None]]:
+) -> Iterator[tuple[str, Line, Callable[[], None], Path | None]]:
     """Open the serial line of a running board, or of a firmware started for this.
 
     Also yield a function that raises when the firmware has ended, and the firmware's ELF file if

@@ -13,7 +13,6 @@ import pickle
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -27,6 +26,7 @@ from hil.board import board_names, load_board
 from hil.cli.reports import Outcome
 from hil.errors import Attempt, DeviceError, HilError, InputError, NotRunError
 from hil.lab.selector import parse_selector
+from hil.support.process import python_module
 from hilc.support.process import start
 
 #: Stands for every board that QEMU emulates on this machine.
@@ -210,7 +210,7 @@ class Processes:
         one.failed_places = tuple(failed)
         prog, one.parser = one.parser.prog, None
         process = start(
-            [sys.executable, "-m", _WORKER],
+            python_module(_WORKER),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

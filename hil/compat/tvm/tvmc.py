@@ -31,6 +31,7 @@ from hil.device.session import open_firmware
 from hil.errors import HilError
 from hil.firmware.build import Firmware, build, create_project
 from hil.firmware.compiled import compile_model
+from hil.runners.choice import Choice
 from hil.support.numbers import json_number
 from hil.verify.samples import is_saved, load_arrays, random_sample, save_arrays, split_samples
 from hilc import host
@@ -282,7 +283,7 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
             f"{firmware.elf} itself; start it with hil tvmc run --device micro",
         )
         return 0
-    done = flash_image(project.board, firmware.elf, options.probe, options.port, console)
+    done = flash_image(project.board, firmware.elf, Choice(options.probe, options.port), console)
     console.result(
         {**data, "programmed": done["programmed"]},
         f"{project.board.name} runs {firmware.elf}: {done['text']}",

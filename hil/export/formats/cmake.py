@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hil.board.machine import machine_words
 from hil.export.example import SAMPLES, c_program, samples_header
 from hil.export.package import FLAGS, Package
 from hil.export.readme import call_of, readme
@@ -39,14 +40,8 @@ def _use(package: Package) -> str:
     )
     emulated = ""
     if package.board is not None and package.board.qemu is not None:
-        qemu = package.board.qemu
-        emulated = " ".join(
-            (
-                f"{package.cpu.toolchain.qemu} -M {qemu.machine} -nographic -semihosting",
-                *qemu.args,
-                "-kernel build/example.elf\n",
-            )
-        )
+        words = [*machine_words(package.board), "-nographic", "-semihosting"]
+        emulated = " ".join([*words, "-kernel", "build/example.elf"]) + "\n"
     native = (
         "Without the toolchain file the same example is built for this machine.\n"
         if not (package.cpu.is_host or package.needs_helium)
