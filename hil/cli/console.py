@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
-from hil.errors import DeviceError
 from hil.support.numbers import json_number
 from hil.support.visible import visible
 
@@ -370,15 +369,16 @@ def error_json(error: HilError) -> dict[str, Any]:
         "class": error.kind,
         "exit_code": error.exit_code,
     }
-    if isinstance(error, DeviceError):
+    # Only errors of boards have steps of recovery.
+    if hasattr(error, "recoveries"):
         found["recoveries"] = recoveries_json(error)
     return found
 
 
 def recoveries_json(error: HilError | None) -> list[dict[str, Any]]:
     """Return the steps of recovery that were taken before an error."""
-    attempts = error.recoveries if isinstance(error, DeviceError) else ()
-    return [attempt.to_json() for attempt in attempts]
+    # Not by its class: `hil --help` loads none of the harness.
+    return [attempt.to_json() for attempt in getattr(error, "recoveries", ())]
 
 
 def several(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

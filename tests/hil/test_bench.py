@@ -130,6 +130,7 @@ def test_json_is_the_contract() -> None:
         "ram_bytes": 500,
         "stack_peak_bytes": 99,
         "stack_bytes": 256,
+        "recoveries": [],
         "macs": 100,
         "folded_channels": 5,
         "folded_macs": 60,

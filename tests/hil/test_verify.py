@@ -182,6 +182,7 @@ def test_json_is_the_contract() -> None:
     assert report == {
         "model": "given",
         "cost": None,
+        "recoveries": [],
         "board": "none",
         "samples": 3,
         "reference": "given",
