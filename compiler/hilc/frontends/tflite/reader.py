@@ -75,6 +75,7 @@ from hilc.ops.control_flow import IfAttributes, WhileAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.reduce import ArgAttributes
+from hilc.ops.softmax import SoftmaxAttributes
 from hilc.ops.streams import CircularBufferAttributes, Memory
 from hilc.ops.verify import check_tensor, no_elements, verify
 from hilc.ops.views import ReshapeAttributes
@@ -701,6 +702,9 @@ class _Importer:
         if code in _CONVERSIONS:
             # The file gives the type in the output only, which shape inference must not read.
             attrs = _CONVERSIONS[code](dtype=self.tensor(outputs[0]).dtype)
+        if isinstance(attrs, SoftmaxAttributes) and named[0] is not None:
+            given = self.tensor(outputs[0]).dtype
+            attrs = replace(attrs, dtype="" if given == named[0].dtype else given)
         if isinstance(attrs, DepthwiseConv2DAttributes) and attrs.depth_multiplier == 0:
             # Converters may leave it to the shapes.
             x_shape, weights_shape = (self.tensor(i).shape or (1,) for i in inputs[:2])
@@ -907,11 +911,6 @@ class _Importer:
             # A placeholder, until the operator that computes it is known.
             shape = tuple(max(n, 1) for n in shape)
         quant = _quantization(table, name, dtype, shape)
-        if quant is None and ELEMENT_TYPES[dtype].needs_scale:
-            raise ModelError(
-                f"tensor {name!r} is {dtype} but has no scale and zero point",
-                "export the model with full integer quantization",
-            )
         if quant is not None and index not in self._border and not table.IsVariable():
             quant = in_range(quant)
         data = self._constant(index, np.dtype(dtype), packed)
