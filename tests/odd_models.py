@@ -265,6 +265,108 @@ def empty_parts() -> bytes:
     return b.build()
 
 
+def computed_shapes() -> bytes:
+    """Operands with the shape of the output that a run computes; the file states the shape."""
+    rng = np.random.default_rng(5)
+    b = ModelBuilder()
+    b.input("shape", (4,), "int32")
+    b.input("x", (1, 3, 4, 3), **Q)
+    for dtype, weights in (("int8", "int8"), ("float32", "float32")):
+        b.tensor(f"x_{dtype}", (1, 3, 4, 3), *_q(dtype))
+        values = rng.integers(-127, 128, (2, 3, 3, 3)).astype(weights)
+        scales: dict[str, Any] = (
+            {} if dtype == "float32" else {"scale": (0.01, 0.02), "zero_point": 0, "axis": 0}
+        )
+        b.const(f"w_{dtype}", values, **scales)
+        b.output(f"y_{dtype}", (1, 6, 8, 2), *_q(dtype))
+        b.output(f"z_{dtype}", (2, 8, 6, 1), *_q(dtype))
+    b.tensor("doubled", (4,), "int32")
+    b.op("ADD", ("shape", "shape"), ("doubled",), activation="NONE")
+    b.op("DEQUANTIZE", ("x",), ("x_float32",))
+    b.op("QUANTIZE", ("x_float32",), ("x_int8",))
+    for dtype in ("int8", "float32"):
+        operands = ("doubled", f"w_{dtype}", f"x_{dtype}")
+        options: dict[str, Any] = {
+            "stride_h": 2,
+            "stride_w": 2,
+            "padding": "SAME",
+            "activation": "NONE",
+        }
+        b.op("TRANSPOSE_CONV", operands, (f"y_{dtype}",), **options)
+        b.op("RESHAPE", (f"y_{dtype}", "doubled"), (f"z_{dtype}",))
+    return b.build()
+
+
+def wide_shares() -> bytes:
+    """SOFTMAX of int8 with shares of 16 bits, of one class to several hundred."""
+    b = ModelBuilder()
+    for depth, scale, beta in ((1, 0.1, 1.0), (2, 0.01, 1.0), (40, 0.3, 0.5), (300, 0.02, 2.0)):
+        b.input(f"x{depth}", (3, depth), "int8", scale, 7)
+        b.output(f"y{depth}", (3, depth), "int16", 1 / 65536, -32768)
+        b.op("SOFTMAX", (f"x{depth}",), (f"y{depth}",), beta=beta)
+    return b.build()
+
+
+def without_scales() -> bytes:
+    """int8 without scale and zero point, between operators that move it, choose from it or clamp
+    nothing, and beside tensors with both.
+    """
+    b = ModelBuilder()
+    b.input("bytes", (1, 4, 4, 2), "int8")
+    b.input("x", (1, 4, 4, 2), **Q)
+    b.const("order", np.array([0, 2, 1, 3], np.int32))
+    b.const("pads", np.array([[0, 0], [1, 1], [0, 2], [0, 0]], np.int32))
+    b.const("begin", np.array([0, 1, 0, 0], np.int32))
+    b.const("size", np.array([1, 3, 4, 2], np.int32))
+    b.const("axis", np.array(3, np.int32))
+    b.const("rows", np.array([2, 0], np.int32))
+    window = {"filter_h": 2, "filter_w": 2, "stride_h": 2, "stride_w": 2, "padding": "VALID"}
+    window["activation"] = "NONE"
+    steps: list[tuple[str, tuple[str, ...], tuple[int, ...], dict[str, Any]]] = [
+        ("TRANSPOSE", ("bytes", "order"), (1, 4, 4, 2), {}),
+        ("PAD", ("bytes", "pads"), (1, 6, 6, 2), {}),
+        ("SLICE", ("bytes", "begin", "size"), (1, 3, 4, 2), {}),
+        ("CONCATENATION", ("bytes", "bytes"), (1, 4, 4, 4), {"axis": 3, "activation": "NONE"}),
+        ("MAXIMUM", ("bytes", "x"), (1, 4, 4, 2), {}),
+        ("GATHER", ("bytes", "rows"), (1, 2, 4, 2), {"axis": 1, "batch_dims": 0}),
+        ("MAX_POOL_2D", ("bytes",), (1, 2, 2, 2), window),
+        ("AVERAGE_POOL_2D", ("bytes",), (1, 2, 2, 2), window),
+        ("DEPTH_TO_SPACE", ("both",), (1, 8, 8, 1), {"block_size": 2}),
+        ("RESHAPE", ("x",), (2, 16), {"new_shape": (2, 16)}),
+    ]
+    b.tensor("both", (1, 4, 4, 4), "int8")
+    for index, (op, inputs, shape, attrs) in enumerate(steps):
+        name = "both" if op == "CONCATENATION" else f"y{index}"
+        if name != "both":
+            b.output(name, shape, "int8")
+        b.op(op, inputs, (name,), **attrs)
+    return b.build()
+
+
+def clamps_of_two_scales() -> bytes:
+    """RELU6 whose output has another scale: TFLite Micro clamps the numbers alone."""
+    b = ModelBuilder()
+    for dtype in ("int8", "int16"):
+        for number, scales in enumerate(((0.05, 0.1), (0.1, 0.05), (0.0001, 0.0003))):
+            b.input(f"x_{dtype}{number}", (1, 300), dtype, scales[0], 0)
+            b.output(f"y_{dtype}{number}", (1, 300), dtype, scales[1], 0)
+            b.op("RELU6", (f"x_{dtype}{number}",), (f"y_{dtype}{number}",))
+    return b.build()
+
+
+def negative_slopes() -> bytes:
+    """LEAKY_RELU that rises again below zero."""
+    b = ModelBuilder()
+    for dtype in ("int8", "int16", "float32"):
+        zero_point = 3 if dtype == "int8" else 0
+        for number, slope in enumerate((-0.3, -1.0, -1.7, -1e-9)):
+            b.input(f"x_{dtype}{number}", (1, 300), *_q(dtype, 0.1, zero_point))
+            b.output(f"y_{dtype}{number}", (1, 300), *_q(dtype, 0.07, zero_point))
+            x, y = f"x_{dtype}{number}", f"y_{dtype}{number}"
+            b.op("LEAKY_RELU", (x,), (y,), alpha=slope)
+    return b.build()
+
+
 ODD_MODELS: Mapping[str, Callable[[], bytes]] = {
     "scalars": scalars,
     "to_scalars": to_scalars,
@@ -280,6 +382,11 @@ ODD_MODELS: Mapping[str, Callable[[], bytes]] = {
     "conversions": conversions,
     "shared_and_unused": shared_and_unused,
     "empty_parts": empty_parts,
+    "computed_shapes": computed_shapes,
+    "wide_shares": wide_shares,
+    "without_scales": without_scales,
+    "clamps_of_two_scales": clamps_of_two_scales,
+    "negative_slopes": negative_slopes,
 }
 
 #: Those that TensorFlow Lite Micro refuses: float16, REDUCE_PROD, a new axis in STRIDED_SLICE, and

@@ -99,7 +99,12 @@ def graph_digest(graph: Graph) -> str:
     """Return a digest of everything but the graph's own name."""
     digest = hashlib.sha256()
     for node in graph.nodes:
-        stated = sorted((f.name, getattr(node.attrs, f.name)) for f in fields(node.attrs))
+        attributes = [(f, getattr(node.attrs, f.name)) for f in fields(node.attrs)]
+        stated = sorted(
+            (f.name, value)
+            for f, value in attributes
+            if not (f.metadata.get("added") and value == f.default)
+        )
         digest.update(repr((node.op, node.inputs, node.outputs, stated)).encode())
         if node.op in OPS and (control := OPS[node.op].control) is not None:
             for called in control.graphs(node):

@@ -121,7 +121,7 @@ def write(
             )
     if board is not None:
         for module in library.modules:
-            check_suits(module, board)
+            check_suits(library, module, board)
     samples = [sample_of(library, module) for module in library.modules]
     package = make_package(library, core, board, about, samples, hilc.__version__)
     files = chosen.files(package)

@@ -31,7 +31,9 @@ from hil.firmware.placement import Workspace, check_placement
 from hil.firmware.project import (
     check_core,
     check_counts,
+    check_suits,
     constants_section,
+    is_foreign,
     modules_of,
     project_files,
     region_section,
@@ -270,11 +272,34 @@ def build(
             if output is not None and not _is_unchanged(folder, with_build_id(files, build_id)):
                 sizes = None
             if sizes is None:
-                sizes = _build(
-                    modules, board, layouts, project, placed, folder, build_id, definitions,
-                    is_cached=output is None, force=force,
-                )  # fmt: skip
+                with _blaming_other_cores(libraries, board):
+                    sizes = _build(
+                        modules, board, layouts, project, placed, folder, build_id, definitions,
+                        is_cached=output is None, force=force,
+                    )  # fmt: skip
     return Firmware(folder, folder / _ELF, build_id, board, tuple(libraries), sizes)
+
+
+@contextmanager
+def _blaming_other_cores(libraries: Sequence[ModelLibrary], board: Board) -> Iterator[None]:
+    """Put in front of a failure which libraries other compilers generated for another core."""
+    remarks = [
+        remark
+        for library in libraries
+        for module in library.modules
+        if is_foreign(library, module) and (remark := check_suits(library, module, board))
+    ]
+    try:
+        yield
+    except BuildError as error:
+        if not remarks:
+            raise
+        cores = " or ".join(sorted({m.cpu for library in libraries for m in library.modules}))
+        raise BuildError(
+            f"{'; '.join(remarks)}\n{error.fact}",
+            f"choose a board with a {cores}, or ask for an archive generated for "
+            f"{board.cpu.name}; {error.hint}",
+        ) from error
 
 
 def _build(

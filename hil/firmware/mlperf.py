@@ -61,7 +61,7 @@ _ALL = (
     Benchmark("ic01", "ic", "uint8", input_bytes=3072, outputs=10),
     Benchmark("ic02", "ic", "uint8"),
     # Upstream's firmware and its runner disagree about the name.
-    Benchmark("sww01", "sww", is_streaming=True),
+    Benchmark("sww01", "sww", is_streaming=True, input_bytes=1200, outputs=3),
     Benchmark("strww01", "sww", is_streaming=True),
 )
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType({b.model: b for b in _ALL})

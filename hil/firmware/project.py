@@ -99,7 +99,7 @@ def check_core(libraries: Sequence[ModelLibrary], board: Board) -> None:
     """Refuse code that the board's core cannot execute: a linker would not, or not by name."""
     for library in libraries:
         for module in library.modules:
-            check_suits(module, board)
+            check_suits(library, module, board)
         names = " and ".join(module.name for module in library.modules)
         for path, data in library.files.items():
             if path.startswith((_OBJECTS, EXTRA)) and path.endswith(".o"):
@@ -113,11 +113,13 @@ def check_core(libraries: Sequence[ModelLibrary], board: Board) -> None:
                 )
 
 
-def check_suits(module: Module, board: Board) -> str:
-    """Raise InputError for a library of a core with instructions that the board's core lacks.
+def check_suits(library: ModelLibrary, module: Module, board: Board) -> str:
+    """Raise InputError for a module of this compiler with kernels for a core that has more than the
+    board's.
 
     Otherwise return a remark on code for another core; empty for none. Code for the host suits
-    every board, and the host runs code for every core.
+    every board, and the host runs code for every core. What another compiler's C needs only the C
+    compiler knows, and objects say it themselves.
     """
     if board.is_host or module.cpu == "host":
         return ""
@@ -125,7 +127,11 @@ def check_suits(module: Module, board: Board) -> str:
     if (core.arch, core.features) == (board.cpu.arch, board.cpu.features):
         return ""
     fact = f"{module.name!r} was compiled for {module.cpu}, but {board.name} has a {board.cpu.name}"
-    remedy = f"compile the model file again with --board {board.name}"
+    if is_foreign(library, module):
+        return f"{fact}: its code runs there unless it needs instructions of the {module.cpu}"
+    models = [path for path in library.files if path.startswith(f"src/{module.name}.")]
+    held = f" (the archive has it: {models[0]})" if models else ""
+    remedy = f"compile the model file again with --board {board.name}{held}"
     if core.isa != board.cpu.isa or not core.features <= board.cpu.features:
         raise InputError(fact, f"{remedy}, or choose a board with a {module.cpu}")
     return f"{fact}: {remedy}"

@@ -181,7 +181,7 @@ def _compiled(
     told = ModelOptions(**own, compared_with=compared_with, board=None if board.is_host else board)
     (library,) = load_sources([_source(model, name, example)], told)
     module = only_module(library)
-    check_suits(module, board)
+    check_suits(library, module, board)
 
     @contextlib.contextmanager
     def opened() -> Iterator[RunnableModel]:

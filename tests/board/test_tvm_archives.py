@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from campaigns import sampled
-from tvm_archive import INPUTS, OUTPUTS, Style, expected, tvm_tar, write_tar
+from tvm_archive import INPUTS, OUTPUTS, Style, expected, tvm_files, tvm_tar, write_tar
 
 import hilc
 from hil.cli import main
+from hilc.target import get_cpu
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 BOARD = "mps2-an386"
@@ -89,6 +90,53 @@ def test_several_models_of_one_archive(tmp_path: Path, capsys: pytest.CaptureFix
     # The module that sorts first in the archive is the image's first.
     assert [model["model"] for model in report["models"]] == ["Two", "one"]
     assert len({model["per_inference"] for model in report["models"]}) == 1
+
+
+#: A board with a core that has no DSP instructions.
+SMALLER = "lm3s6965evb"
+FOR_M7 = "-keys=arm_cpu,cpu -mcpu=cortex-m7"
+
+
+def test_c_for_another_core_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tar = str(tvm_tar(tmp_path / "net.tar", Style(target=f"c {FOR_M7}")))
+    inputs, outputs = samples(4)
+    np.savez(tmp_path / "in.npz", **inputs)
+    np.savez(tmp_path / "right.npz", **outputs)
+    words = ["verify", tar, "--board", SMALLER, "--inputs", str(tmp_path / "in.npz")]
+    assert main([*words, "--expect", str(tmp_path / "right.npz"), "--json"]) == 0
+    printed = capsys.readouterr()
+    report = json.loads(printed.out)
+    assert (report["match"], report["samples"]) == (True, 4)
+    assert f"'default' was compiled for cortex-m7, but {SMALLER} has a cortex-m3" in printed.err
+
+
+def test_c_that_needs_another_core_does_not_build(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = tvm_files(Style(target=f"c {FOR_M7}"))
+    files["codegen/host/src/default_lib1.c"] += (
+        b"int32_t tvmgen_default_dot(int32_t a, int32_t b) {\n"
+        b'    int32_t sum;\n    __asm__("smuad %0, %1, %2" : "=r"(sum) : "r"(a), "r"(b));\n'
+        b"    return sum;\n}\n"
+    )
+    tar = str(write_tar(tmp_path / "net.tar", files))
+    assert main(["build", tar, "--board", BOARD]) == 0
+    capsys.readouterr()
+    assert main(["build", tar, "--board", SMALLER]) == 3
+    message = capsys.readouterr().err
+    assert f"'default' was compiled for cortex-m7, but {SMALLER} has a cortex-m3" in message
+    assert "smuad" in message
+    assert "hint: choose a board with a cortex-m7, or ask for an archive generated for" in message
+
+
+def test_an_object_for_another_core_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiler = ("arm-none-eabi-gcc", "-std=c11", *get_cpu("cortex-m7").cflags)
+    style = Style(compiler=compiler, target=f"llvm {FOR_M7}")
+    tar = str(tvm_tar(tmp_path / "net.tar", style))
+    assert main(["build", tar, "--board", SMALLER]) == 2
+    assert "for Armv7E-M, but cortex-m3 is Armv7-M" in capsys.readouterr().err
 
 
 def test_the_models_file_is_the_reference(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from campaigns import sampled
 from small_models import convolutions, moves
+from tflite_builder import ModelBuilder
 from tiny_library import tiny_library
 
 import hilc
@@ -79,6 +80,19 @@ def test_benchmarks_of_models(net: Module) -> None:
         wire_bytes(module_of(moves()), KWS)
     with pytest.raises(InputError, match="int32, which the firmware"):
         wire_bytes(tiny_library("y[0] = x[0];").modules[0], KWS)
+
+
+def test_the_streaming_wake_word_by_its_sizes() -> None:
+    b = ModelBuilder()
+    b.input("x", (1, 30, 1, 40), "int8", 0.1, 3)
+    b.const("axes", np.array([1, 2], np.int32))
+    b.const("w", np.ones((3, 40), np.int8), 0.01, 0)
+    b.tensor("mean", (1, 40), "int8", 0.1, 3)
+    b.output("y", (1, 3), "int8", 0.1, 3)
+    b.op("MEAN", ("x", "axes"), ("mean",), keep_dims=False)
+    b.op("FULLY_CONNECTED", ("mean", "w", ""), ("y",), activation="NONE")
+    found = benchmark_named("auto", module_of(b.build()))
+    assert (found.model, found.is_streaming) == ("sww01", True)
 
 
 def test_what_cannot_be_said() -> None:

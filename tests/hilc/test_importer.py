@@ -449,7 +449,7 @@ def _absent_operand(b: ModelBuilder) -> None:
         (_batch_of_eight, UnsupportedError, "input 'x' has the dynamic shape [-1, 4]"),
         (_float16_activation, UnsupportedError, "it reads 'x', a computed float16 tensor"),
         (_per_channel_activation, UnsupportedError, "'x' is computed but quantized per channel"),
-        (_unquantized, ModelError, "'x' is int8 but has no scale"),
+        (_unquantized, ModelError, "'y' takes 'x', of type int8, without quantization"),
         (_wrong_order, ModelError, "operator 0 (RELU) reads 't' before any operator writes it"),
         (_cycle, ModelError, "operator 0 (ADD) reads 'y' before any operator writes it"),
         (_written_twice, ModelError, "operator 1 (RELU6) writes 'y', which already has a value"),

@@ -27,7 +27,7 @@ from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.host import HostModel
 from hilc.interpreter import run_all
-from hilc.ir import FixedSize
+from hilc.ir import Array, FixedSize
 from hilc.memory.plan import Pin
 
 FORMS: Mapping[str, dict[str, Any]] = {
@@ -59,6 +59,36 @@ def test_on_the_host(form: str, tmp_path: Path) -> None:
             )
         report.check()
         assert not any(layer.uncompared for layer in report.layers or ())
+
+
+@tflm.needs_tflm
+@pytest.mark.parametrize("model", ["clamps_of_two_scales", "negative_slopes", "wide_shares"])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_number_of_8_bits_and_the_ends_of_16(model: str, seed: int) -> None:
+    """Through the interpreter and C on the host, against TensorFlow Lite Micro."""
+    rng = np.random.default_rng(seed)
+    data = ODD_MODELS[model]()
+    graph = load_model(data)
+    values = {}
+    for name in graph.inputs:
+        tensor = graph.tensors[name]
+        every: Array = rng.normal(size=256).astype(np.float32) * 100
+        if tensor.dtype != "float32":
+            ends = np.iinfo(tensor.dtype)
+            every = np.arange(-128, 128) if seed else rng.choice([ends.min, 0, 1, ends.max], 256)
+            every = np.clip(every * (1 if tensor.dtype == "int8" else rng.integers(1, 256)),
+                            ends.min, ends.max)  # fmt: skip
+        values[name] = rng.permutation(np.resize(every, tensor.size)).reshape(tensor.shape)
+        values[name] = values[name].astype(tensor.dtype)
+    expected = tflm.run(data, values)
+    computed = run_all(graph, values)
+    with hilc.host.load(hilc.compile(data, name="net")) as host:
+        for name, value in values.items():
+            host.set_input(name, value)
+        host.run()
+        for name in graph.outputs:
+            np.testing.assert_array_equal(computed[name], expected[name])
+            np.testing.assert_array_equal(host.get_output(name), expected[name])
 
 
 def test_outputs_have_names_of_their_own() -> None:

@@ -123,27 +123,6 @@ def test_a_function_that_is_named_like_an_operator_is_refused() -> None:
         )
 
 
-def test_functions_and_loops_without_an_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builder, "MAX_NODES", 500)
-    opset = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
-    # Each function calls the one before ten times.
-    functions = [
-        helper.make_function(
-            "own", f"F{i}", ["a0"], ["a10"],
-            [
-                helper.make_node(f"F{i - 1}", [f"a{j}"], [f"a{j + 1}"], domain="own")
-                if i
-                else helper.make_node("Relu", [f"a{j}"], [f"a{j + 1}"])
-                for j in range(10)
-            ],
-            opset,
-        )
-        for i in range(8)
-    ]  # fmt: skip
-    said = refusal(model(one("F7", domain="own"), functions=functions))
-    assert "more than 500 nodes" in said
-
-
 def test_constants_beyond_all_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builder, "MAX_CONSTANT_BYTES", 1 << 20)
     size = {"k": np.array([1, 1, 100, 1000], np.int64)}

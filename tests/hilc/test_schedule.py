@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from hilc.errors import InputError
@@ -374,6 +375,8 @@ class Tried:
         made._policy = self.policy
         made._nodes = [SimpleNamespace(name=f"n{step}") for step in range(self.layers)]
         made._estimator = SimpleNamespace(least_memory_bound=self.bound, bounds_groups=True)
+        made._known_spans = {}
+        made._images = np.arange(self.layers, 0, -1)  # all of them give images
         made._is_fed = lambda name: name == self.fed
         made._may_fuse = self.may_fuse
 
@@ -1290,6 +1293,7 @@ def test_a_change_of_the_policy_is_meant() -> None:
         "fused_rows": (1, 2, 4, 8),
         "slice_channels": 32,
         "longest_group": 20,
+        "most_spans": 20_000,
         "cheap_group": 1.03,
         "kernel_exchanges": 6,
         "model_bytes": 150,

@@ -164,7 +164,8 @@ def _rows(tensor: Tensor, count: int) -> Tensor:
     return replace(tensor, shape=(1, count, *tensor.shape[2:]))
 
 
-def _is_image(tensor: Tensor) -> bool:
+def is_image(tensor: Tensor) -> bool:
+    """Return whether a tensor is an image of batch 1, which a group computes by rows."""
     return len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.dtype in ARITHMETIC
 
 
@@ -313,15 +314,15 @@ def _row_node(graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
         raise NotFusible(f"{node.op} {node.name!r} has {len(outs)} outputs")
     (out,) = outs
     rows = OPS[node.op].rows
-    if isinstance(rows, BroadcastRows) and _is_image(out):
+    if isinstance(rows, BroadcastRows) and is_image(out):
         return RowNode(node, ins, out, _binary_operands(node, ins, out), out.shape[1], out.shape[1])
     image = rows.image if isinstance(rows, SampledRows) else 0
     x = ins[image]
-    if x is None or x.is_constant or not _is_image(x):
+    if x is None or x.is_constant or not is_image(x):
         raise NotFusible(f"{node.op} {node.name!r} does not read images of batch 1")
     if accumulates and (height := _whole_height(node, ins)) is not None:
         return RowNode(node, ins, out, (0,), height, height, accumulates=True)
-    if not _is_image(out):
+    if not is_image(out):
         raise NotFusible(f"{node.op} {node.name!r} does not write one image of batch 1")
     if isinstance(rows, SameRows):
         return RowNode(node, ins, out, (0,), x.shape[1], out.shape[1])
@@ -346,7 +347,7 @@ def _binary_operands(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> t
         assert tensor is not None
         rows = tensor.shape[-3] if len(tensor.shape) >= 3 else 1
         if not tensor.is_constant:
-            if not _is_image(tensor) or rows != out.shape[1]:
+            if not is_image(tensor) or rows != out.shape[1]:
                 raise NotFusible(f"{node.op} {node.name!r} broadcasts the rows of an operand")
             positions.append(position)
         elif rows != 1:

@@ -2,6 +2,7 @@
 
 from hilc.ir.dtypes import DTYPES, ELEMENT_TYPES, ElementType
 from hilc.ir.graph import (
+    ADDED,
     Array,
     Attributes,
     Dequantized,
@@ -13,10 +14,12 @@ from hilc.ir.graph import (
     RoundedBias,
     State,
     Tensor,
+    of_node,
 )
 from hilc.ir.rounding import Numerics, Rounding
 
 __all__ = [
+    "ADDED",
     "DTYPES",
     "ELEMENT_TYPES",
     "Array",
@@ -33,4 +36,5 @@ __all__ = [
     "Rounding",
     "State",
     "Tensor",
+    "of_node",
 ]

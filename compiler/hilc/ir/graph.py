@@ -124,6 +124,11 @@ class Tensor:
         return self.data is not None
 
 
+#: Metadata of a field that attributes did not have at first: its default leaves the digest of a
+#: graph as it was.
+ADDED: Mapping[str, Any] = MappingProxyType({"added": True})
+
+
 @dataclass(frozen=True)
 class Attributes:
     """Attributes of a node beside its tensors: none, or the fields of its operator's own class.
@@ -269,3 +274,9 @@ class Graph:
 
     def with_(self, **changes: Any) -> Graph:
         return replace(self, **changes)
+
+
+def of_node(node: Node, tensors: Mapping[str, Tensor]) -> Graph:
+    """Return the graph of one node, with those of ``tensors`` that the node names."""
+    names = dict.fromkeys((*filter(None, node.inputs), *node.outputs))
+    return Graph(node.name, {name: tensors[name] for name in names}, (node,), (), node.outputs)

@@ -4594,6 +4594,22 @@ class HilSoftmaxS16(Parameters):
 
 
 @record(frozen=True, eq=False, kw_only=True)
+class HilSoftmaxS8S16(Parameters):
+    """The fields of ``struct hil_softmax_s8_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_softmax_s8_s16"
+
+    #: that each add up to one
+    rows: int
+    #: elements of a row
+    depth: int
+    #: distances to the row's maximum below this one have an exponential
+    near: int
+    #: of minus the distance, in Q0.31; of others nothing is left
+    exponentials: npt.NDArray[np.int32]
+
+
+@record(frozen=True, eq=False, kw_only=True)
 class HilSignalDelay(Parameters):
     """The fields of ``struct hil_signal_delay``."""
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -92,14 +92,45 @@ def lower_bound(blocks: Sequence[Block], overlaps: Overlaps = NO_OVERLAPS) -> in
     """Return a lower bound of the pool size in bytes: the maximum over all steps."""
     # Blocks pinned in another pool than the first take nothing of it.
     pinned = (b.offset + b.nbytes for b in blocks if b.offset is not None and not b.pool)
-    live = (step_bound(blocks, step, overlaps) for step in {block.first for block in blocks})
-    return max((*live, *pinned), default=0)
+    steps = sorted({block.first for block in blocks})
+    live = _by_step(steps, ((block.first, block.last) for block in blocks))
+    pairs = list(overlaps)
+    shared = ((blocks[a], blocks[b]) for a, b in pairs)
+    met = _by_step(steps, ((max(a.first, b.first), min(a.last, b.last)) for a, b in shared))
+    bounds = (
+        _step_bound(blocks, step, live[step], [pairs[p] for p in met[step]], overlaps)
+        for step in steps
+    )
+    return max((*bounds, *pinned), default=0)
+
+
+def _by_step(steps: Sequence[int], ranges: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
+    """Return, for each of some sorted steps, the positions of the ranges that include it."""
+    found: dict[int, list[int]] = {step: [] for step in steps}
+    for position, (first, last) in enumerate(ranges):
+        for step in steps[bisect_left(steps, first) : bisect_right(steps, last)]:
+            found[step].append(position)
+    return found
 
 
 def step_bound(blocks: Sequence[Block], step: int, overlaps: Overlaps) -> int:
     """Return a lower bound in bytes for the blocks that are live at ``step``."""
-    live = {i: block for i, block in enumerate(blocks) if block.first <= step <= block.last}
+    live = [i for i, block in enumerate(blocks) if block.first <= step <= block.last]
     pairs = [pair for pair in overlaps if pair[0] in live and pair[1] in live]
+    return _step_bound(blocks, step, live, pairs, overlaps)
+
+
+def _step_bound(
+    blocks: Sequence[Block],
+    step: int,
+    positions: Sequence[int],
+    pairs: Sequence[tuple[int, int]],
+    overlaps: Overlaps,
+) -> int:
+    """Return the same; ``positions`` are those of the live blocks, ``pairs`` those of the overlaps
+    between them.
+    """
+    live = dict.fromkeys(positions)
     paired = {i for pair in pairs for i in pair}
     apart = live.keys() - paired
     # Blocks that end here are disjoint from each other, and so are blocks that begin here or live
@@ -366,6 +397,10 @@ class _Search:
         self.overlaps = overlaps
         #: Offsets of pinned blocks; -1 for the others.
         self.pinned = [-1 if block.offset is None else block.offset for block in blocks]
+        #: By the first step of a block the blocks that are live, and those that start then.
+        steps = sorted({block.first for block in blocks})
+        self._live = _by_step(steps, ((block.first, block.last) for block in blocks))
+        self._starting = _by_step(steps, ((block.first, block.first) for block in blocks))
         #: For each block its neighbours and the forbidden interval of the offset difference.
         self.neighbours = [self._forbidden(index) for index in range(len(blocks))]
 
@@ -374,8 +409,10 @@ class _Search:
         offset(neighbour)`` must not lie.
         """
         found: list[tuple[int, int, int]] = []
-        for other, block in enumerate(self.blocks):
-            if other == index or not block.meets(self.blocks[index]):
+        own = self.blocks[index]
+        later = (self._starting.get(step, ()) for step in range(own.first + 1, own.last + 1))
+        for other in sorted(itertools.chain(self._live[own.first], *later)):
+            if other == index:
                 continue
             forbidden = forbidden_between(self.blocks, self.overlaps, other, index)
             found += [(other, low, high) for low, high in forbidden.parts]

@@ -107,6 +107,19 @@ class Liveness:
         """Every value once."""
         return list({id(value): value for value in self.by_name.values()}.values())
 
+    @cached_property
+    def _by_step(self) -> tuple[dict[int, list[Value]], dict[int, list[Value]]]:
+        """The values in the pools that are live before each step and after it began, and those
+        that each step writes; to be asked when all reads are set.
+        """
+        before: dict[int, list[Value]] = {}
+        written: dict[int, list[Value]] = {}
+        for value in self.pooled:
+            written.setdefault(value.first, []).append(value)
+            for step in range(value.first + 1, value.last + 1):
+                before.setdefault(step, []).append(value)
+        return before, written
+
     @property
     def pooled(self) -> list[Value]:
         """Every value to be allocated in a pool, once."""
@@ -145,11 +158,12 @@ class Liveness:
 
     def neighbours(self, first: int, last: int) -> Neighbours:
         """Return the values in the pools that are live during the steps ``first`` to ``last``."""
-        pooled = self.pooled
+        before, written = self._by_step
+        live = before.get(first, ())
         return Neighbours(
-            [v for v in pooled if v.first < first and v.last > last],
-            [v for v in pooled if v.first < first and first <= v.last <= last],
-            [v for v in pooled if v.first == last],
+            [v for v in live if v.last > last],
+            [v for v in live if v.last <= last],
+            written.get(last, ()),
         )
 
 

@@ -14,6 +14,7 @@ owner of each byte.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -400,13 +401,19 @@ def _differences(
 
 def _extend_buffers(values: Liveness, differences: Sequence[_Pair]) -> None:
     """Assign the caller's output buffer to an operand that the step may overwrite in place."""
+    #: How many values each buffer of the caller holds at each step.
+    held = Counter[tuple[BufferRef, int]]()
+    for value in values.distinct:
+        if value.buffer is not None:
+            held.update((value.buffer, step) for step in range(value.first, value.last + 1))
     for operand, output, forbidden in reversed(differences):
         if operand.buffer is not None or output.buffer is None:
             continue
-        others = (v for v in values.distinct if v.buffer == output.buffer and v is not output)
+        buffer, steps = output.buffer, range(operand.first, operand.last + 1)
         if (
             operand.tensor.nbytes == output.tensor.nbytes
             and forbidden.allow(0)
-            and not any(v.first <= operand.last and operand.first <= v.last for v in others)
+            and all(held[buffer, s] <= (output.first <= s <= output.last) for s in steps)
         ):
-            operand.buffer = output.buffer
+            operand.buffer = buffer
+            held.update((buffer, step) for step in steps)

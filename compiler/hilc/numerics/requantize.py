@@ -45,8 +45,8 @@ LEAST_SHIFT, LEAST_WIDE_SHIFT = -31, -47
 
 
 def quantize_multiplier(real: float, least_shift: int = LEAST_SHIFT) -> FixedPoint:
-    """Return the fixed-point form of a non-negative factor; 0 if it is too small to have an effect,
-    with a shift below ``least_shift``.
+    """Return the fixed-point form of a factor; 0 if it is too small to have an effect, with a shift
+    below ``least_shift``.
 
     ``real`` must be the double that the reference computes, product and quotient of the tensors'
     float32 scales taken in double: the multiplier depends on its last bits.
@@ -55,7 +55,7 @@ def quantize_multiplier(real: float, least_shift: int = LEAST_SHIFT) -> FixedPoi
         return FixedPoint(0, 0)
     fraction, shift = math.frexp(real)
     # Half away from zero; the builtin round() would go to even.
-    multiplier = math.floor(fraction * 2**31 + 0.5)
+    multiplier = int(math.copysign(math.floor(abs(fraction) * 2**31 + 0.5), fraction))
     if multiplier == 2**31:
         multiplier //= 2
         shift += 1

@@ -83,6 +83,9 @@ class OpDef:
     fed: bool = False
     #: Operands that hold no element add nothing to the output, and may be left out.
     ignores_empty: bool = False
+    #: The position of the operand that states the shape of the output, which TensorFlow Lite Micro
+    #: takes from the output itself; None for operators without one.
+    states_shape: int | None = None
     #: The graph that a node runs; its inputs and outputs are the node's, by position. The
     #: interpreter asks this, not ``reference``.
     subgraph: Callable[[Node], Graph] | None = None

@@ -156,8 +156,11 @@ def has_no_zero_point(node: Node, tensor: Tensor) -> bool:
 
 
 def require_same_quantization(node: Node, tensor: Tensor, other: Tensor) -> None:
-    """Refuse two tensors whose values mean different things, for operators that only move them."""
-    if tensor.quant is None and other.quant is None:
+    """Refuse two tensors whose values mean different things, for operators that only move them.
+
+    What a tensor without quantization means, nothing says.
+    """
+    if tensor.quant is None or other.quant is None:
         return
     if quantization(node, tensor) != quantization(node, other):
         unsupported(
@@ -261,7 +264,7 @@ def multiplier(
     if not np.isfinite(real):
         invalid(node, f"has scales whose ratio is {real}", _CHECK_SCALES)
     # From here on the multiplier is rounded up to the next power of two.
-    if real >= 2.0**most_shift * (1 - 2.0**-32):
+    if abs(real) >= 2.0**most_shift * (1 - 2.0**-32):
         undefined(
             node,
             f"has a factor of {real:g} from its input scales to its output scale; it must be less "
@@ -284,6 +287,9 @@ def output_clamp(node: Node, output: Tensor) -> tuple[int, int]:
 
 def activation_clamp(node: Node, name: str, output: Tensor) -> tuple[int, int]:
     """Return the range of the activation ``name`` in the quantized domain of ``output``."""
+    if name == "NONE" and output.quant is None:
+        low, high = output.element.bounds
+        return low, high
     scale, zero_point = quantization(node, output)
     with np.errstate(over="ignore"):
         largest = float(np.float32(6.0) / np.float32(scale))

@@ -243,6 +243,13 @@ def _infer_bilinear(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]
 def _check_bilinear(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     x, out = operand(node, ins, 0), outs[0]
     if node.rounding is Rounding.NEAREST_EVEN and out.element.quantized:
+        if not out.element.tabled:
+            # Sums of 16-bit pixels by these weights leave 32 bits.
+            unsupported(
+                node,
+                f"resizes {out.dtype} images by one rounding",
+                "resize them in floats: --allow-float, in Python allow_float=True",
+            )
         even_scale(node, x, out)
         return
     require_same_quantization(node, x, out)

@@ -12,12 +12,12 @@ of all: the exponential is the product of two, of the distance's upper and lower
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Attributes, Node, Rounding, Tensor
+from hilc.ir import ADDED, Array, Attributes, Node, Rounding, Tensor
 from hilc.numerics import floats
 from hilc.numerics.fixed_point import exp_of_negative, leading_zeros, reciprocal
 from hilc.numerics.interpolate import reciprocals
@@ -43,6 +43,7 @@ from hilc.ops.operands import (
     quantization,
     require_counts,
     require_dtype,
+    require_tflm,
     unsupported,
 )
 
@@ -59,6 +60,8 @@ MAX_DEPTH = (1 << SUM_BITS) - 1
 class SoftmaxAttributes(Attributes):
     #: The factor of the inputs, above 0.
     beta: float
+    #: The type of the output; empty for that of the input. int16 of int8 inputs alone.
+    dtype: str = field(default="", metadata=ADDED)
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -87,7 +90,22 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
             exponentials(node, x, beta)
         elif node.rounding is Rounding.DOUBLE:
             softmax_scale(node, x, beta)
-    return [(x.shape, x.dtype)]
+    return [(x.shape, _output_type(node, x))]
+
+
+def _output_type(node: Node, x: Tensor) -> str:
+    """Return the type of the output: of int8 inputs TFLite Micro gives int16 as well."""
+    dtype = SoftmaxAttributes.of(node).dtype
+    if not dtype or dtype == x.dtype:
+        return x.dtype
+    if (x.dtype, dtype) != ("int8", "int16") or node.rounding is not Rounding.DOUBLE:
+        unsupported(
+            node,
+            f"computes {dtype} of {x.dtype}",
+            "SOFTMAX gives the type of its input, or int16 of int8: convert the model so",
+        )
+    require_tflm(node, f"computes {dtype} of {x.dtype}")
+    return dtype
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
@@ -97,15 +115,15 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
     if node.rounding is Rounding.NEAREST_EVEN:
         share_scale(node, outs[0])
         return
-    if not outs[0].element.tabled:
+    if not operand(node, ins, 0).element.tabled:
         check_fraction(node, outs[0])
         return
-    lowest = outs[0].element.bounds[0]
-    if zero_point != lowest or abs(scale - 1 / 256) > 0.001 / 256:
+    lowest, steps = outs[0].element.bounds[0], len(outs[0].element.values)
+    if zero_point != lowest or abs(scale - 1 / steps) > 0.001 / steps:
         unsupported(
             node,
             f"has output scale {scale} and zero point {zero_point}",
-            f"{outs[0].dtype} probabilities have scale 1/256 and zero point {lowest}",
+            f"{outs[0].dtype} probabilities have scale 1/{steps} and zero point {lowest}",
         )
 
 
@@ -213,7 +231,7 @@ def _reference(
     zeros = leading_zeros(total)
     scale = reciprocal((total << zeros) - (1 << 31))
     # Beyond 31 nothing is left; the reference stops the process there.
-    shift = 31 - 8 + SUM_BITS - zeros
+    shift = 31 - 8 * outs[0].element.itemsize + SUM_BITS - zeros
     shares = rounding_divide_by_pot(doubling_high_mul(powers, scale), np.minimum(shift, 31))
     shares = np.where(shift > 31, 0, shares)
     low, high = outs[0].element.bounds

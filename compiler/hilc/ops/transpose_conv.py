@@ -152,6 +152,7 @@ TRANSPOSE_CONV = OpDef(
     _reference,
     _check,
     attributes=TransposeConvAttributes,
+    states_shape=SHAPE,
     roundings=frozenset(Rounding),
     rows=SampledRows(
         _row_places, _part, lambda node: (WindowAttributes.of(node).stride_h, 1), IMAGE

@@ -177,10 +177,7 @@ def _slope(
 ) -> np.float32 | np.float64:
     """Return the factor of what is below zero, from scale to scale."""
     alpha = LeakyReluAttributes.of(node).alpha
-    slope = in_scale * type(in_scale)(np.float32(alpha)) / out_scale
-    if slope < 0:
-        unsupported(node, f"has the slope {alpha}", "integers are defined for slopes from 0")
-    return slope
+    return in_scale * type(in_scale)(np.float32(alpha)) / out_scale
 
 
 def _leaky_relu_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
@@ -393,9 +390,10 @@ def integer_function(node: Node, source: Tensor, target: Tensor) -> Rescaling | 
         function = interpolate.logistic if node.op == "LOGISTIC" else interpolate.tanh
         return Sigmoid(function, sigmoid_scale(node, source))
     if node.op == "RELU6":
-        # The reference clamps the number as it is.
-        require_same_quantization(node, source, target)
-        return Rescaling(_ONE, _ONE, *activation_clamp(node, node.op, target))
+        if node.numerics is not Numerics.TFLM:
+            require_same_quantization(node, source, target)
+        # TFLite Micro clamps the number as it is, whatever scale the output has.
+        return Rescaling(_ONE, _ONE, *activation_clamp(node, node.op, source))
     in_scale, out_scale = _real_scales(node, source, target)
     factor = _ratio(node, source, in_scale / out_scale)
     if node.op == "RELU":

@@ -170,6 +170,12 @@ def check_node(graph: Graph, node: Node) -> None:
     if len(inferred) != len(declared):
         raise ModelError(f"{label} has {len(declared)} outputs but computes {len(inferred)}")
     for name, had, computed in zip(node.outputs, declared, inferred, strict=True):
+        if had[0] == computed[0] and had[1] != computed[1]:
+            raise UnsupportedError(
+                f"{label} computes {_type(computed)} but {name!r} is declared {_type(had)}",
+                "this mix of types is not supported: convert the model with the type of the "
+                "inputs, and a QUANTIZE or CAST behind the operator",
+            )
         if had != computed:
             raise ModelError(
                 f"{label} computes {_type(computed)} but {name!r} is declared {_type(had)}",

@@ -136,6 +136,7 @@ RESHAPE = OpDef(
     narrowed=_narrowed_reshape,
     permuted=permuting.reshaped,
     moves=True,
+    states_shape=1,
 )
 SQUEEZE = replace(
     RESHAPE,
@@ -143,9 +144,15 @@ SQUEEZE = replace(
     attributes=SqueezeAttributes,
     narrowed=_narrowed_squeeze,
     permuted=None,
+    states_shape=None,
 )
 EXPAND_DIMS = replace(
-    RESHAPE, infer=_infer_expand_dims, attributes=Attributes, narrowed=None, permuted=None
+    RESHAPE,
+    infer=_infer_expand_dims,
+    attributes=Attributes,
+    narrowed=None,
+    permuted=None,
+    states_shape=None,
 )
 
 

@@ -22,7 +22,7 @@ from hilc.lowering.compressed import DECODER_BYTES, LAYER_BYTES, CompressedCall
 from hilc.lowering.compressed import HEADER as DECODER
 from hilc.lowering.kernels import Kernel, KernelCall
 from hilc.memory.allocate import ALIGNMENT, Block, align, lower_bound
-from hilc.memory.liveness import Liveness, Neighbours, may_overlap, reads_of, under_scratch
+from hilc.memory.liveness import Liveness, may_overlap, reads_of, under_scratch
 from hilc.memory.plan import Planner, Program
 from hilc.ops import OPS
 from hilc.schedule.offsets import Offsets, Passage
@@ -149,7 +149,7 @@ class Estimator:
         pairs = zip(self.nodes, self._calls, strict=True)
         liveness.set_reads([reads_of(node, calls[0]) for node, calls in pairs], planner.keep_inputs)
         liveness.set_pins(planner.pins)
-        self._neighbours: dict[tuple[int, int], Neighbours] = {}
+        self._known_sizes: dict[tuple[int, int], tuple[int, int, int]] = {}
         #: By the identity of a call, which is stored too to keep it alive.
         self._known_arrays: dict[int, tuple[KernelCall, dict[object, int]]] = {}
         #: The node that was the first to have an array.
@@ -284,16 +284,14 @@ class Estimator:
 
     def _sizes(self, first: int, last: int) -> tuple[int, int, int]:
         """Return the sizes of :class:`Neighbours`."""
-        alive = self._alive(first, last)
-        ending, starting = (
-            sum(v.tensor.nbytes for v in vs) for vs in (alive.ending, alive.starting)
-        )
-        return sum(align(v.tensor.nbytes) for v in alive.around), ending, starting
-
-    def _alive(self, first: int, last: int) -> Neighbours:
-        if (first, last) not in self._neighbours:
-            self._neighbours[first, last] = self._liveness.neighbours(first, last)
-        return self._neighbours[first, last]
+        if (first, last) not in self._known_sizes:
+            alive = self._liveness.neighbours(first, last)
+            ending, starting = (
+                sum(v.tensor.nbytes for v in vs) for vs in (alive.ending, alive.starting)
+            )
+            around = sum(align(v.tensor.nbytes) for v in alive.around)
+            self._known_sizes[first, last] = around, ending, starting
+        return self._known_sizes[first, last]
 
     def _memory(
         self,
@@ -304,7 +302,7 @@ class Estimator:
         writes: Sequence[str],
     ) -> _Memory:
         """Return what a segment's memory is known to be without a plan."""
-        alive = self._alive(first, last)
+        alive = self._liveness.neighbours(first, last)
         # As in a plan of this step, with the steps before and after it.
         blocks = [Block(v.tensor.nbytes, 0, 2, *v.pin) for v in alive.around]
         blocks += [Block(v.tensor.nbytes, 0, 1, *v.pin) for v in alive.ending]

@@ -12,10 +12,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
 
 from hilc.errors import InputError
-from hilc.fusion.bands import NotFusible
+from hilc.fusion.bands import NotFusible, is_image
 from hilc.fusion.frame import LeastCost, Prices, least_of
 from hilc.lowering.choice import Group
 from hilc.memory.plan import Planner
@@ -123,6 +126,15 @@ class GroupsOfLayers:
         return True
 
 
+class _Spans(NamedTuple):
+    """Layers in a row, as many in each: the first ones, and lower bounds of the memory of groups
+    of them.
+    """
+
+    firsts: npt.NDArray[np.int64]
+    memory_bounds: npt.NDArray[np.int64]
+
+
 @dataclass(frozen=True)
 class _Step:
     """Groups of some rows at a time: with the usual kernels, and with flash-heavy ones."""
@@ -155,6 +167,8 @@ class FusedGroups:
         self._sketches: dict[Group, Sketch] = {}
         #: By group and the price of an entry's flash.
         self._least_costs: dict[tuple[Group, float], LeastCost | None] = {}
+        #: By their number of layers.
+        self._known_spans: dict[int, _Spans] = {}
         #: Position of a layer, by name, among all nodes, and among those that are computed.
         self._positions = {node.name: i for i, node in enumerate(self._graph.nodes)}
         self._steps = {node.name: i for i, node in enumerate(self._nodes)}
@@ -187,20 +201,27 @@ class FusedGroups:
         count = len(self._nodes)
         best = [min(s, key=segment_cost) for s in singles]
         blocked = [segment.memory_bound > limit for segment in best]
+        if not any(blocked):
+            return []
+        before = np.concatenate([[0], np.cumsum(blocked)])
         fastest = [segment.cost for segment in best]
         found: list[GroupsOfLayers] = []
         #: For each layer, the ends of segments that start with it.
         ends: list[list[int]] = [[] if blocked[i] else [i] for i in range(count)]
         #: The same whatever they cost.
         kept = [list(own) for own in ends]
-        for length in range(1, self._policy.longest_group + 1):
-            for first in range(count - length + 1):
+        longest = min(self._policy.longest_group, max(1, self._policy.most_spans // count), count)
+        for length in range(1, longest + 1):
+            spans = self._spans(length)
+            is_tried = (before[spans.firsts + length] > before[spans.firsts]) & (
+                spans.memory_bounds <= limit
+            )
+            for place in np.flatnonzero(is_tried).tolist():
+                first, bound = int(spans.firsts[place]), int(spans.memory_bounds[place])
                 last = first + length - 1
                 if (
-                    any(blocked[first : last + 1])
                     # Alone it would collect the rows.
-                    and not (length == 1 and self._is_fed(self._nodes[first].name))
-                    and (bound := self._estimator.least_memory_bound(first, last)) <= limit
+                    not (length == 1 and self._is_fed(self._nodes[first].name))
                     and not _is_covered(ends, first, last)
                     and self._may_fuse(first, last)
                 ):
@@ -215,6 +236,29 @@ class FusedGroups:
                     if groups.has_cost(self._policy.cheap_group * sum(fastest[first : last + 1])):
                         ends[first].append(last)
         return found
+
+    def _spans(self, length: int) -> _Spans:
+        """Return the spans of so many layers that may be fused as far as shapes say."""
+        if length not in self._known_spans:
+            needed = max(1, length - 1)
+            firsts = np.flatnonzero(self._images[: len(self._nodes) - length + 1] >= needed)
+            bound = self._estimator.least_memory_bound
+            bounds = [bound(first, first + length - 1) for first in firsts.tolist()]
+            self._known_spans[length] = _Spans(firsts, np.array(bounds, np.int64))
+        return self._known_spans[length]
+
+    @cached_property
+    def _images(self) -> npt.NDArray[np.int64]:
+        """How many layers from each one on give an image each, or take in rows that are fed.
+
+        No other layer runs by rows.
+        """
+        found = np.zeros(len(self._nodes) + 1, np.int64)
+        for step in reversed(range(len(self._nodes))):
+            node = self._nodes[step]
+            if OPS[node.op].fed or is_image(self._graph.tensors[node.name]):
+                found[step] = found[step + 1] + 1
+        return found[:-1]
 
     def _group_segments(
         self, first: int, last: int, limit: int, objective: Objective, *, sliced: bool = False

@@ -255,9 +255,9 @@ def _cheapest(options: Sequence[Sequence[_Option]], flash_worth: float) -> list[
 
     A byte of flash costs ``flash_worth`` instructions.
     """
-    best: list[tuple[float, int, list[_Option]] | None] = [(0.0, 0, [])]
+    best: list[tuple[float, int, _Option | None] | None] = [(0.0, 0, None)]
     for segments in options:
-        found: tuple[float, int, list[_Option]] | None = None
+        found: tuple[float, int, _Option | None] | None = None
         for segment in segments:
             before = best[segment.first]
             if before is None:
@@ -265,9 +265,14 @@ def _cheapest(options: Sequence[Sequence[_Option]], flash_worth: float) -> list[
             cost = before[0] + segment.cost_at(flash_worth)
             bound = max(before[1], segment.memory_bound)
             if found is None or (cost, bound) < found[:2]:
-                found = cost, bound, [*before[2], segment]
+                found = cost, bound, segment
         best.append(found)
-    return None if best[-1] is None else best[-1][2]
+    path: list[_Option] = []
+    position = len(options)
+    while position and (reached := best[position]) is not None and reached[2] is not None:
+        path.append(reached[2])
+        position = reached[2].first
+    return None if best[-1] is None else path[::-1]
 
 
 def _fit_together(segments: Sequence[Segment], limit: int) -> bool:
@@ -283,7 +288,7 @@ def _fit_together(segments: Sequence[Segment], limit: int) -> bool:
     return True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Path:
     """Segments from the first layer on, and the offsets at which the output of the last can be."""
 
@@ -291,7 +296,17 @@ class _Path:
     memory_bound: int
     offsets: Offsets | None
     value: int | None
-    segments: tuple[_Option, ...]
+    #: The last segment, and the path before it; None where it starts.
+    last: tuple[_Option, _Path] | None
+
+    @property
+    def segments(self) -> list[_Option]:
+        found: list[_Option] = []
+        link = self.last
+        while link is not None:
+            found.append(link[0])
+            link = link[1].last
+        return found[::-1]
 
 
 def _cheapest_together(
@@ -303,7 +318,7 @@ def _cheapest_together(
     Of paths to a layer the ``most`` cheapest are kept that no cheaper one is better than in offsets
     too, so a path may be missed.
     """
-    best = [[_Path(0.0, 0, None, None, ())]]
+    best = [[_Path(0.0, 0, None, None, None)]]
     for segments in options:
         found: dict[tuple[Offsets | None, int | None], _Path] = {}
         for segment in segments:
@@ -320,14 +335,14 @@ def _cheapest_together(
                 cost, bound = path.cost + extra, max(path.memory_bound, segment.memory_bound)
                 known = found.get(key)
                 if known is None or (cost, bound) < (known.cost, known.memory_bound):
-                    found[key] = _Path(cost, bound, *key, (*path.segments, segment))
+                    found[key] = _Path(cost, bound, *key, (segment, path))
         kept: list[_Path] = []
         for path in sorted(found.values(), key=lambda path: (path.cost, path.memory_bound)):
             better = any(p.value == path.value and covers(p.offsets, path.offsets) for p in kept)
             if not better and len(kept) < most:
                 kept.append(path)
         best.append(kept)
-    return list(best[-1][0].segments) if best[-1] else None
+    return best[-1][0].segments if best[-1] else None
 
 
 def _cheapest_of_each_size(

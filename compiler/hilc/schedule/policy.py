@@ -85,6 +85,10 @@ class SearchPolicy:
     slice_channels: int = 32
     #: Maximum number of layers of a fused group, which bounds the search time.
     longest_group: int = 20
+    #: Maximum number of runs of consecutive layers that are tried as groups, of all lengths: groups
+    #: of a model of more than 1,000 layers have fewer layers each, so that the search time does not
+    #: grow faster than the model. No network for a microcontroller has as many.
+    most_spans: int = 20_000
     #: Ratio: where shorter groups cost at most this much more than the kernels alone, longer groups
     #: over the same layers are not tried.
     cheap_group: float = 1.03

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Container
-from itertools import count
+from collections.abc import Container, Iterable
 
 # Keywords of C and C++ (both compile the generated header), macros that GNU dialects predefine,
 # and macros of the standard headers and of Arduino's, which users include before it.
@@ -69,6 +68,25 @@ def unused(name: str, taken: Container[str]) -> str:
     return name
 
 
-def numbered(base: str, taken: Container[str]) -> str:
-    """Return the first of ``base:0``, ``base:1``, ... that is not taken."""
-    return next(name for i in count() if (name := f"{base}:{i}") not in taken)
+class NumberedNames:
+    """Names that are taken, and the first of ``base:0``, ``base:1``, ... that is not.
+
+    A name stays taken, so the search for the next one of a base continues where it ended.
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def take(self, name: str) -> None:
+        """Note a name that something else has."""
+        self._taken.add(name)
+
+    def new(self, base: str) -> str:
+        """Return the first numbered name that is not taken, and take it."""
+        number = self._next.get(base, 0)
+        while (name := f"{base}:{number}") in self._taken:
+            number += 1
+        self._next[base] = number + 1
+        self._taken.add(name)
+        return name

@@ -20,6 +20,7 @@ def drop_identities(graph: Graph) -> Graph:
     alias: dict[str, str] = {}
     views: dict[str, str] = {}
     kept: list[Node] = []
+    outputs = frozenset(graph.outputs)
     for node in graph.nodes:
         inputs = tuple(alias.get(name, name) for name in node.inputs)
         if OPS[node.op].ignores_empty:
@@ -28,7 +29,7 @@ def drop_identities(graph: Graph) -> Graph:
         if OPS[node.op].view:
             node = _of_source(graph, node, views)
             views[node.outputs[0]] = node.inputs[0]
-        if _is_identity(graph, node) and node.outputs[0] not in graph.outputs:
+        if _is_identity(graph, node) and node.outputs[0] not in outputs:
             alias[node.outputs[0]] = node.inputs[0]
         else:
             kept.append(node)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from hilc.interpreter import run_node
-from hilc.ir import Graph, Node, Tensor
+from hilc.ir import Graph, Node, Tensor, of_node
 from hilc.ops import OPS
 from hilc.ops.verify import check_node
 
@@ -18,8 +19,9 @@ def fold_constants(graph: Graph) -> Graph:
     """
     tensors = dict(graph.tensors)
     kept: list[Node] = []
+    outputs = frozenset(graph.outputs)
     for node in graph.nodes:
-        folded = fold_node(graph.with_(tensors=tensors), node)
+        folded = fold_node(node, tensors, outputs)
         if folded is None:
             kept.append(node)
         else:
@@ -27,15 +29,18 @@ def fold_constants(graph: Graph) -> Graph:
     return graph.with_(tensors=tensors, nodes=tuple(kept))
 
 
-def fold_node(graph: Graph, node: Node) -> list[Tensor] | None:
-    """Return the outputs of a node as constants; None if an input is not constant."""
-    ins = graph.ins(node)
+def fold_node(node: Node, tensors: Mapping[str, Tensor], outputs: Set[str]) -> list[Tensor] | None:
+    """Return the outputs of a node as constants; None if an input is not constant, or if it
+    computes one of ``outputs``.
+    """
     # A loop may have no end.
     if OPS[node.op].control is not None:
         return None
+    ins = [tensors[name] if name else None for name in node.inputs]
     foldable = all(t is None or t.is_constant for t in ins) and any(ins)
-    if not foldable or set(node.outputs) & set(graph.outputs):
+    if not foldable or not outputs.isdisjoint(node.outputs):
         return None
+    graph = of_node(node, tensors)
     check_node(graph, node)
     results = run_node(graph, node, [t.data if t else None for t in ins])
     folded = []

@@ -17,11 +17,11 @@ def fold_pad(graph: Graph) -> Graph:
     Both pad with the real value zero, so every sum is the same. A PAD is folded only if all its
     readers can take it over: otherwise both its input and its output would be live.
     """
-    readers = graph.consumers()
+    readers, results = graph.consumers(), frozenset(graph.results)
     #: Replacements of nodes of the graph, by name.
     replacements: dict[str, tuple[Node, ...]] = {}
     for pad in graph.nodes:
-        if OPS[pad.op].added_around is None or pad.name in graph.results:
+        if OPS[pad.op].added_around is None or pad.name in results:
             continue
         folded = [_folded(graph, pad, reader) for reader in readers.get(pad.name, ())]
         if folded and None not in folded:

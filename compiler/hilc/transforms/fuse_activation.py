@@ -16,7 +16,7 @@ def fuse_activation(graph: Graph) -> Graph:
     then a standalone activation only clamps, with the same limits as the fused one. The producer
     then writes the activation's output, at the activation's position in the order.
     """
-    readers = graph.consumers()
+    readers, results = graph.consumers(), frozenset(graph.results)
     producers = {node.outputs[0]: node for node in graph.nodes if OPS[node.op].takes_activation}
     fused: dict[str, Node] = {}
     absorbed: set[str] = set()
@@ -30,7 +30,7 @@ def fuse_activation(graph: Graph) -> Graph:
             producer is None
             or ActivationAttributes.of(producer).activation != "NONE"
             or len(readers[value]) != 1
-            or value in graph.results
+            or value in results
             or graph.tensors[value].quant != graph.tensors[node.outputs[0]].quant
         ):
             continue

@@ -23,9 +23,10 @@ What is left in floats is listed in the graph, each with a reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -44,6 +45,7 @@ from hilc.ir import (
     Rounding,
     State,
     Tensor,
+    of_node,
 )
 from hilc.numerics.requantize import SUMS
 from hilc.ops import OPS, transpose_conv
@@ -62,8 +64,58 @@ _QUANTIZED = tuple(name for name, row in ELEMENT_TYPES.items() if row.computed i
 _STEPS = re.compile(r"(:\d+)+$")
 
 
-#: How many nodes there are; tensors, images and what is made.
-_State = tuple[int, dict[str, Tensor], dict[str, str], dict["_Key", str]]
+#: How many nodes there are, and the positions in the logs of :class:`_Undoable`.
+_State = tuple[int, ...]
+#: How many operators in a row an operator on integers is made of.
+_LONGEST_ROW = 128
+
+_KeyT = TypeVar("_KeyT", bound=Hashable)
+_ValueT = TypeVar("_ValueT")
+
+
+class _Undoable(dict[_KeyT, _ValueT]):
+    """A dictionary with a log of its changes, to take the last ones back."""
+
+    def __init__(self, given: Mapping[_KeyT, _ValueT] | None = None) -> None:
+        super().__init__(given or {})
+        #: What each changed key had before; an empty tuple for nothing.
+        self._log: list[tuple[_KeyT, tuple[_ValueT, ...]]] = []
+
+    def __setitem__(self, key: _KeyT, value: _ValueT) -> None:
+        self._log.append((key, (self[key],) if key in self else ()))
+        super().__setitem__(key, value)
+
+    def state(self) -> int:
+        """Return what :meth:`go_back` takes the changes from here on back by."""
+        return len(self._log)
+
+    def go_back(self, state: int) -> None:
+        """Take back every change since a state."""
+        while len(self._log) > state:
+            key, before = self._log.pop()
+            if before:
+                super().__setitem__(key, *before)
+            else:
+                super().__delitem__(key)
+
+
+class _Names(_Undoable[_KeyT, str]):
+    """Names of tensors, each of which can be replaced wherever it stands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The keys that have had a name.
+        self._keys: dict[str, dict[_KeyT, None]] = {}
+
+    def __setitem__(self, key: _KeyT, value: str) -> None:
+        super().__setitem__(key, value)
+        self._keys.setdefault(value, {})[key] = None
+
+    def rename(self, old: str, new: str) -> None:
+        """Replace a name."""
+        for key in self._keys.pop(old, ()):
+            if self.get(key) == old:
+                self[key] = new
 
 
 class _Form(NamedTuple):
@@ -134,12 +186,12 @@ class _Places(NamedTuple):
 @dataclass
 class _Fusion:
     graph: Graph
-    tensors: dict[str, Tensor] = field(init=False)
+    tensors: _Undoable[str, Tensor] = field(init=False)
     nodes: list[Node] = field(default_factory=list)
     #: The integers that a tensor of floats was made of.
-    images: dict[str, str] = field(default_factory=dict)
+    images: _Names[str] = field(default_factory=_Names)
     #: Integers by the tensor of floats, and by what they are.
-    made: dict[_Key, str] = field(default_factory=dict)
+    made: _Names[_Key] = field(default_factory=_Names)
     #: Outputs of QUANTIZE that are another tensor now.
     renamed: dict[str, str] = field(default_factory=dict)
     #: Why the output of a node stays a float.
@@ -147,7 +199,11 @@ class _Fusion:
     biases: dict[str, RoundedBias] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.tensors = dict(self.graph.tensors)
+        self.tensors = _Undoable(self.graph.tensors)
+        #: The next number of a name for what is made, by the name without it.
+        self._numbers = _Undoable[str, int]()
+        self._depth = 0
+        self._results = frozenset(self.graph.results)
         self.producers = {name: n for n in self.graph.nodes for name in n.outputs}
 
     def run(self) -> Graph:
@@ -221,7 +277,7 @@ class _Fusion:
             and made not in others
             and all(map(_quantizes, readers))
             and all(out.dtype in _QUANTIZED and _form(out) == form for out in outs)
-            and all(out.name not in self.graph.results for out in outs)
+            and all(out.name not in self._results for out in outs)
         )
 
     # Conversions ----------------------------------------------------------------------------------
@@ -248,7 +304,7 @@ class _Fusion:
             return
         if _is_computed(out) and self._is_fresh(made):
             self._rename(made, out.name)
-        elif _is_computed(out) and out.name not in self.graph.results:
+        elif _is_computed(out) and out.name not in self._results:
             self.renamed[out.name] = made
         else:
             if self._is_fresh(made):
@@ -260,11 +316,16 @@ class _Fusion:
 
     def _state(self) -> _State:
         """Return what :meth:`_go_back` takes back what is made from here on by."""
-        return len(self.nodes), dict(self.tensors), dict(self.images), dict(self.made)
+        return len(self.nodes), *(log.state() for log in self._logs())
 
     def _go_back(self, state: _State) -> None:
-        count, self.tensors, self.images, self.made = state
+        count, *states = state
         del self.nodes[count:]
+        for log, own in zip(self._logs(), states, strict=True):
+            log.go_back(own)
+
+    def _logs(self) -> tuple[_Undoable[Any, Any], ...]:
+        return self.tensors, self.images, self.made, self._numbers
 
     def _is_fresh(self, made: str) -> bool:
         """Return whether integers have no name of the model yet."""
@@ -273,18 +334,21 @@ class _Fusion:
     def _rename(self, old: str, new: str) -> None:
         """Give integers the name that the model has for them."""
         self.tensors[new] = replace(self.tensors.pop(old), name=new)
+        self.made.rename(old, new)
+        self.images.rename(old, new)
 
         def names(given: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(new if name == old else name for name in given)
 
-        self.nodes = [
-            replace(n, inputs=names(n.inputs), outputs=names(n.outputs))
-            if old in n.inputs or old in n.outputs
-            else n
-            for n in self.nodes
-        ]
-        self.made = {key: new if name == old else name for key, name in self.made.items()}
-        self.images = {key: new if name == old else name for key, name in self.images.items()}
+        # No node names it that stands before the one that computes it.
+        for place in reversed(range(len(self.nodes))):
+            node = self.nodes[place]
+            if old in node.inputs or old in node.outputs:
+                made = replace(node, inputs=names(node.inputs), outputs=names(node.outputs))
+                self.nodes[place] = made
+            if old in node.outputs:
+                break
+        self._release_name(old)
         if old in self.biases:
             self.biases[new] = replace(self.biases.pop(old), layer=new)
 
@@ -315,10 +379,20 @@ class _Fusion:
         return Tensor(self._fresh_name(base, form.dtype), shape, form.dtype, form.quant)
 
     def _fresh_name(self, base: str, dtype: str) -> str:
-        number = 0
-        while (name := f"{base}:{dtype}" + (f":{number}" if number else "")) in self.tensors:
+        key = f"{base}:{dtype}"
+        number = self._numbers.get(key, 0)
+        while (name := key + (f":{number}" if number else "")) in self.tensors:
             number += 1
+        self._numbers[key] = number
         return name
+
+    def _release_name(self, name: str) -> None:
+        """Let :meth:`_fresh_name` find a name that no tensor has any more."""
+        key, _, number = name.rpartition(":")
+        if name in self._numbers:
+            self._numbers[name] = 0
+        elif key in self._numbers and number.isdecimal():
+            self._numbers[key] = min(self._numbers[key], int(number))
 
     def _constant(self, base: str, data: Array, quant: Quant | None) -> str:
         dtype = data.dtype.name
@@ -330,15 +404,25 @@ class _Fusion:
 
     def _add(self, node: Node) -> str:
         """Add a node on integers; :class:`_NoIntegersError` where its operator refuses it."""
-        graph = Graph("fused", self.tensors, (node,), (), ())
         try:
-            check_node(graph, node)
+            check_node(of_node(node, self.tensors), node)
         except HilError as error:
             raise _NoIntegersError(error.fact) from error
         self.nodes.append(node)
         return node.outputs[0]
 
     # Integers of floats ---------------------------------------------------------------------------
+
+    @contextmanager
+    def _behind(self) -> Iterator[None]:
+        """Go back by one operator; :class:`_NoIntegersError` where there are too many in a row."""
+        if self._depth == _LONGEST_ROW:
+            raise _NoIntegersError(f"it is made of more than {_LONGEST_ROW} operators in a row")
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
 
     def _image(self, name: str) -> str:
         """Return the integers that a tensor of floats was made of, or moved with."""
@@ -353,7 +437,8 @@ class _Fusion:
             raise _NoIntegersError(f"its operand {name!r} is a float that the model is given")
         if not OPS[node.op].moves:
             raise _NoIntegersError(f"its operand {name!r} is not quantized")
-        sources = [self._image(n) if self._is_real(n) else n for n in node.inputs]
+        with self._behind():
+            sources = [self._image(n) if self._is_real(n) else n for n in node.inputs]
         forms = {
             _form(self.tensors[s])
             for s, n in zip(sources, node.inputs, strict=True)
@@ -383,7 +468,8 @@ class _Fusion:
     def _move(self, node: Node, sources: list[str], form: _Form) -> list[str]:
         """Do to integers what a node does to floats, which were made of them."""
         outs = self._moved(node, sources, form)
-        self.images.update(zip(node.outputs, outs, strict=True))
+        for name, out in zip(node.outputs, outs, strict=True):
+            self.images[name] = out
         return outs
 
     def _moved(self, node: Node, sources: list[str], form: _Form) -> list[str]:
@@ -401,7 +487,9 @@ class _Fusion:
     def _integers(self, name: str, form: _Form) -> str:
         """Return a tensor of floats as integers, rounded once."""
         if (name, form) not in self.made:
-            self.made[name, form] = self._made(name, form)
+            with self._behind():
+                made = self._made(name, form)
+            self.made[name, form] = made
         return self.made[name, form]
 
     def _made(self, name: str, form: _Form) -> str:
@@ -504,7 +592,8 @@ class _Fusion:
             node = self.producers.get(name)
             if node is None or not _is_pointwise(node):
                 raise _NoIntegersError("it is no function of single elements")
-            found = self._evaluated(node, seen)
+            with self._behind():
+                found = self._evaluated(node, seen)
         seen[name] = found
         return found
 

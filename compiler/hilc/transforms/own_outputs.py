@@ -22,13 +22,15 @@ def with_own_outputs(graph: Graph) -> Graph:
     An output that is named before, or that is an input or a state, is called after it and its own
     position, ``NAME_outputPOSITION``; a constant leaves its name to the output.
     """
-    tensors, nodes, outputs = dict(graph.tensors), list(graph.nodes), list[str]()
+    tensors, nodes = dict(graph.tensors), list(graph.nodes)
+    # In the order in which they are listed.
+    outputs, given = dict[str, None](), frozenset(graph.given)
     constants: dict[str, str] = {}
     index = max((node.index for node in nodes), default=-1)
     for position, name in enumerate(graph.outputs):
         source = tensors[name]
         output = name
-        if name in graph.given or name in outputs:
+        if name in given or name in outputs:
             output = unused(f"{name}_output{position}", tensors)
             tensors[output] = replace(source, name=output, data=None)
         elif source.is_constant:
@@ -47,7 +49,7 @@ def with_own_outputs(graph: Graph) -> Graph:
             index += 1
             attrs = ReshapeAttributes(new_shape=source.shape)
             nodes.append(Node("RESHAPE", (name,), (output,), attrs, index))
-        outputs.append(output)
+        outputs[output] = None
     if constants:
         computed = len(graph.nodes)
         nodes[:computed] = [

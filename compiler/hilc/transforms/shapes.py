@@ -16,8 +16,10 @@ import numpy as np
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import Array, Graph, Node, Tensor
+from hilc.ir.dtypes import INDEX_TYPES
 from hilc.ops import OPS
 from hilc.ops.verify import check_attributes, check_tensor, describe, located
+from hilc.support.identifiers import unused
 from hilc.transforms.fold_constants import fold_node
 from hilc.transforms.vanishing import vanished
 
@@ -33,8 +35,9 @@ def resolve_shapes(graph: Graph, open_shapes: Set[str]) -> Graph:
     """
     tensors = dict(graph.tensors)
     kept: list[Node] = []
-    results = {*graph.results}
+    results, outputs = {*graph.results}, {*graph.outputs}
     for node in graph.nodes:
+        node = _with_stated_shape(node, tensors, open_shapes)
         ins = [tensors[name] if name else None for name in node.inputs]
         folded: Sequence[Tensor] | None = None
         if node.op in CONSTANT_OPERATORS:
@@ -47,12 +50,29 @@ def resolve_shapes(graph: Graph, open_shapes: Set[str]) -> Graph:
             if results.isdisjoint(node.outputs):
                 folded = vanished([tensors[name] for name in node.outputs])
             if folded is None:
-                folded = fold_node(graph.with_(tensors=tensors), node)
+                folded = fold_node(node, tensors, outputs)
         if folded is None:
             kept.append(node)
         else:
             tensors.update({tensor.name: tensor for tensor in folded})
     return graph.with_(tensors=tensors, nodes=tuple(kept))
+
+
+def _with_stated_shape(node: Node, tensors: dict[str, Tensor], open_shapes: Set[str]) -> Node:
+    """Return a node whose operand with the shape of the output is a constant, which is added to
+    ``tensors``, where it is computed and the file states the shape of the output.
+    """
+    place = OPS[node.op].states_shape if node.op in OPS else None
+    if place is None or place >= len(node.inputs) or not node.inputs[place]:
+        return node
+    stated, out = tensors[node.inputs[place]], tensors[node.outputs[0]]
+    if stated.is_constant or out.name in open_shapes or stated.dtype not in INDEX_TYPES:
+        return node
+    name = unused(f"{out.name}:shape", tensors)
+    shape = np.array(out.shape, stated.dtype)
+    shape.flags.writeable = False
+    tensors[name] = Tensor(name, shape.shape, stated.dtype, data=shape)
+    return replace(node, inputs=(*node.inputs[:place], name, *node.inputs[place + 1 :]))
 
 
 def constant_values(graph: Graph, open_shapes: Set[str]) -> Mapping[str, Array]:

@@ -54,6 +54,7 @@ class _Sinking:
         self._nodes: list[Node] = []
         #: The sources of tensors that are not computed themselves, or not yet.
         self._sources: dict[str, _Source] = {}
+        self._results = frozenset(graph.results)
         #: Tensors that are another one, in its own order.
         self._same: dict[str, str] = {}
 
@@ -72,7 +73,7 @@ class _Sinking:
 
     def _is_dropped(self, node: Node) -> bool:
         """Note a transpose instead of computing it; return whether the node is one."""
-        if node.op != _TRANSPOSE or node.inputs[0] in self._graph.results:
+        if node.op != _TRANSPOSE or node.inputs[0] in self._results:
             return False
         x = self._tensors[node.inputs[0]]
         if x.is_constant:
@@ -80,7 +81,7 @@ class _Sinking:
         own = permutation(node, [self._tensors[name] for name in node.inputs])
         before = self._sources.get(x.name, _Source(x.name, tuple(range(len(own)))))
         order = tuple(before.order[axis] for axis in own)
-        if _is_own(order) and node.name not in self._graph.results:
+        if _is_own(order) and node.name not in self._results:
             self._same[node.name] = before.name
         else:
             self._sources[node.name] = _Source(before.name, order)
@@ -100,7 +101,7 @@ class _Sinking:
             return False
         if not all(self._is_at_hand(node.inputs[place], order) for place in permuted.moved):
             return False
-        if not _is_own(permuted.order) and set(node.outputs) & set(self._graph.results):
+        if not _is_own(permuted.order) and not self._results.isdisjoint(node.outputs):
             # Its name is the caller's; a transpose behind it would be one more.
             return False
         self._add(node, permuted, order)

@@ -214,7 +214,7 @@ def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> li
     libraries = compiled(args, compile_options(args, board, for_firmware=True), console)
     for library in libraries:
         for module in library.modules:
-            if remark := check_suits(module, board):
+            if remark := check_suits(library, module, board):
                 console.warn(remark)
         for name, report in library.reports.items():
             if cost := fed_text(report):

@@ -11,6 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.budget import NodeBudget
 from hilc.frontends.onnx.storage import Stored, packed, stored_as
 from hilc.interpreter import run_node
 from hilc.ir import DTYPES, Array, Dequantized, Graph, Node, Numerics, Quant, Tensor
@@ -18,13 +19,10 @@ from hilc.ops import OPS
 from hilc.ops.data_movement import permutation
 from hilc.ops.verify import check_attributes, check_tensor, located, no_elements
 from hilc.ops.views import ReshapeAttributes
-from hilc.support.identifiers import numbered
+from hilc.support.identifiers import NumberedNames
 
 #: What the constants of a model may hold together, those included that no node reads in the end.
 MAX_CONSTANT_BYTES = 1 << 30
-
-#: How many nodes a model may have, its functions expanded and its loops unrolled.
-MAX_NODES = 50_000
 
 
 def dtype_name(code: int) -> str:
@@ -66,6 +64,17 @@ def _as_viewed(view: Array, data: Array, other: Array) -> Array:
     return shown
 
 
+def _products(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> int:
+    """Return how many products an operator with sums of them computes; 0 for others."""
+    weights = ins[1] if len(ins) > 1 else None
+    if weights is None or not weights.shape or not weights.size:
+        return 0
+    if node.op == "BATCH_MATMUL":
+        return outs[0].size * max(weights.shape[-2:])
+    own = OPS[node.op].weights
+    return 0 if own is None else outs[0].size * (weights.size // weights.shape[own.channel_axis])
+
+
 class Builder:
     """Tensors and nodes in the order of execution."""
 
@@ -75,33 +84,25 @@ class Builder:
         #: Position in the file of the node that is being translated.
         self.index = 0
         #: Names that are taken: those of the model's tensors, which the importer gives out itself.
-        self._taken = set(reserved)
+        self._names = NumberedNames(reserved)
         #: The inputs of the model that a tensor depends on; without an entry, none.
         self._depends: dict[str, frozenset[str]] = {}
-        #: The data of dequantized constants, and what they were made of.
-        self._origins: list[tuple[Array, Dequantized]] = []
+        #: The data of dequantized constants, by identity, and what they were made of.
+        self._origins: dict[int, tuple[Array, Dequantized]] = {}
         #: What all constants together hold.
         self._constant_bytes = 0
-        self._count = 0
+        self.budget = NodeBudget()
+        #: Positions of the nodes that compute a tensor, and the tensors that nodes name.
+        self._makers: dict[str, int] = {}
+        self._used: set[str] = set()
         #: What tensors stand for whose type the intermediate representation does not have.
         self.kinds: dict[str, Stored] = {}
         #: Names that the model does not know.
         self._fresh: set[str] = set()
 
-    def count_node(self) -> None:
-        """Count a node that is translated; refuse a model whose loops and functions have no end."""
-        self._count += 1
-        if self._count > MAX_NODES:
-            raise UnsupportedError(
-                f"the model has more than {MAX_NODES} nodes, its functions expanded and its loops "
-                "unrolled",
-                "let loops turn less often, or run them outside of the model",
-            )
-
     def fresh(self, base: str) -> str:
         """Return a name that no tensor has."""
-        name = numbered(base, self._taken)
-        self._taken.add(name)
+        name = self._names.new(base)
         self._fresh.add(name)
         return name
 
@@ -109,7 +110,7 @@ class Builder:
         """Add an input of the model."""
         check_tensor(tensor)
         self.tensors[tensor.name] = tensor
-        self._taken.add(tensor.name)
+        self._names.take(tensor.name)
         self._depends[tensor.name] = frozenset((tensor.name,))
         return tensor
 
@@ -152,7 +153,7 @@ class Builder:
         tensor = Tensor(name, data.shape, data.dtype.name, quant, data, origin=origin)
         check_tensor(tensor)
         self.tensors[name] = tensor
-        self._taken.add(name)
+        self._names.take(name)
         return self.named(tensor, kind)
 
     def dequantized(self, base: str, value: Array, origin: Dequantized) -> Tensor:
@@ -163,20 +164,21 @@ class Builder:
         tensor = replace(self.constant(base, value), origin=origin)
         assert tensor.data is not None
         self.tensors[tensor.name] = tensor
-        self._origins.append((tensor.data, origin))
+        self._origins[id(tensor.data)] = tensor.data, origin
         return tensor
 
     def _origin_of(self, value: Array) -> Dequantized | None:
         """Return the integers that a view of a dequantized constant was made of."""
-        for data, origin in self._origins:
-            if value is data or value.base is data:
-                return Dequantized(
-                    *(
-                        _as_viewed(value, data, part)
-                        for part in (origin.values, origin.scales, origin.zero_points)
-                    )
-                )
-        return None
+        found = self._origins.get(id(value)) or self._origins.get(id(value.base))
+        if found is None:
+            return None
+        data, origin = found
+        return Dequantized(
+            *(
+                _as_viewed(value, data, part)
+                for part in (origin.values, origin.scales, origin.zero_points)
+            )
+        )
 
     def quantized(self, x: Tensor, quant: Quant) -> Tensor | None:
         """Return integers that stand for real numbers by ``quant`` from here on; None where they
@@ -185,14 +187,15 @@ class Builder:
         known = self.tensors[x.name]
         if known.quant is not None:
             return known if known.quant == quant else None
-        if any(x.name in node.inputs or x.name in node.outputs for node in self.nodes):
+        if x.name in self._used:
             return None
         self.tensors[x.name] = replace(known, quant=quant)
         return self.tensors[x.name]
 
     def _maker(self, x: Tensor) -> Node | None:
         """Return the node that computes a tensor; None for inputs and constants."""
-        return next((node for node in reversed(self.nodes) if x.name in node.outputs), None)
+        place = self._makers.get(x.name)
+        return None if place is None else self.nodes[place]
 
     def is_a_number(self, x: Tensor) -> bool:
         """Return whether no element of a tensor of floats can be NaN: what was made of integers,
@@ -230,6 +233,7 @@ class Builder:
         self, node: Node, ins: Sequence[Tensor | None], quants: Sequence[Quant | None]
     ) -> list[Tensor]:
         """Add a node, or its value where its inputs are constants; return its outputs."""
+        self.budget.count_made()
         node = replace(node, index=self.index, numerics=Numerics.ONNX)
         op = OPS.get(node.op)
         if op is None:
@@ -256,12 +260,15 @@ class Builder:
         for out in outs:
             self.tensors[out.name] = out
             self._depends[out.name] = inputs
+        self._makers.update(dict.fromkeys(node.outputs, len(self.nodes)))
+        self._used.update(node.inputs, node.outputs)
         self.nodes.append(node)
         return outs
 
     def _evaluated(
         self, node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
     ) -> list[Tensor]:
+        self.budget.count_products(_products(node, ins, outs))
         tensors = {t.name: t for t in (*ins, *outs) if t is not None}
         graph = Graph("constant", tensors, (node,), (), node.outputs)
         results = run_node(graph, node, [None if t is None else t.data for t in ins])
@@ -294,6 +301,12 @@ class Builder:
         self._fresh.discard(old)
         self._depends[name] = self._depends.pop(old, frozenset())
         self.named(renamed, self.kinds.pop(old, None))
+
+        if old in self._makers:
+            self._makers[name] = self._makers.pop(old)
+        if old in self._used:
+            self._used.remove(old)
+            self._used.add(name)
 
         def new(names: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(name if other == old else other for other in names)

@@ -16,6 +16,7 @@ import onnx
 from onnx import helper, version_converter
 
 from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.budget import MAX_DEPTH
 from hilc.frontends.onnx import translators
 from hilc.frontends.onnx.builder import Builder, array_of, dtype_name
 from hilc.frontends.onnx.fold_batch_norm import fold_batch_norm
@@ -40,8 +41,6 @@ assert translators
 
 #: The oldest opset whose operators the translators know; ONNX's converter raises older models.
 OLDEST_OPSET = 7
-#: Calls of functions in functions; ONNX forbids recursion.
-_MAX_DEPTH = 16
 #: Operators that take float16 as it is: they move elements, or have graphs of their own.
 _ANY_TYPE = frozenset(
     {
@@ -152,6 +151,7 @@ class Scope:
 
     def read(self, graph: onnx.GraphProto, name: str, states: Container[str] = ()) -> Graph:
         """Return the graph of a model; ``states`` are inputs, with an initializer or without."""
+        self.builder.budget.require(len(graph.node))
         self.constants = {t.name: t for t in graph.initializer if t.name not in states}
         inputs = [v for v in graph.input if v.name not in self.constants]
         for value in inputs:
@@ -239,7 +239,7 @@ class Scope:
         self, node: onnx.NodeProto, inputs: Sequence[Tensor | None]
     ) -> list[Tensor | None]:
         """Return the outputs of a node."""
-        self.builder.count_node()
+        self.builder.budget.count_read()
         domain = _DOMAINS.get(node.domain, node.domain)
         function = self.functions.get((domain, node.op_type))
         if function is not None:
@@ -354,15 +354,17 @@ class Scope:
         function: onnx.FunctionProto,
         imports: Sequence[onnx.OperatorSetIdProto],
     ) -> list[Tensor | None]:
-        if self.depth >= _MAX_DEPTH:
-            raise UnsupportedError(f"{node.op_type} calls functions {_MAX_DEPTH} deep")
+        if self.depth >= MAX_DEPTH:
+            raise UnsupportedError(f"{node.op_type} calls functions {MAX_DEPTH} deep")
         opsets = {**self.opsets, **_opsets(imports)}
         inner = Scope(self.builder, opsets, self.functions, depth=self.depth + 1)
         given = list(inputs) + [None] * (len(function.input) - len(inputs))
         inner.values = dict(zip(function.input, given, strict=False))
+        what = f"the function {node.op_type!r}"
         stated = {attribute.name: attribute for attribute in node.attribute}
         defaults = {attribute.name: attribute for attribute in function.attribute_proto}
-        inner.walk([_bound(n, {**defaults, **stated}, inner.values) for n in function.node])
+        with self.builder.budget.within(what, len(function.node)):
+            inner.walk([_bound(n, {**defaults, **stated}, inner.values) for n in function.node])
         return [inner.values.get(name) for name in function.output[: len(node.output)]]
 
 

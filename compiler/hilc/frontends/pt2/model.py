@@ -18,7 +18,7 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.pt2.program import Call, Code, Ref, Signature, Symbol
 from hilc.frontends.pt2.sizes import Sizes
 from hilc.ir import Array
-from hilc.support.identifiers import numbered
+from hilc.support.identifiers import NumberedNames
 from hilc.support.suggest import nearest
 
 #: Version of ONNX's operators: the first with Attention and RMSNormalization.
@@ -80,7 +80,7 @@ class OnnxModel:
     def __init__(self, taken: Iterable[str]) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, Array] = {}
-        self._taken = set(taken)
+        self._names = NumberedNames(taken)
         #: Final names of what was made under a fresh one.
         self._final: dict[str, str] = {}
         #: The final names that are given.
@@ -88,9 +88,7 @@ class OnnxModel:
 
     def fresh(self, base: str) -> str:
         """Return a name that no tensor has."""
-        name = numbered(base, self._taken)
-        self._taken.add(name)
-        return name
+        return self._names.new(base)
 
     def constant(self, base: str, value: Array) -> str:
         """Add a constant and return its name."""

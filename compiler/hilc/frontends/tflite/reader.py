@@ -43,6 +43,7 @@ import numpy.typing as npt
 import tflite
 
 from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.budget import MAX_DEPTH, NodeBudget
 from hilc.frontends.tflite.decode import decoded
 from hilc.frontends.tflite.flatbuffer import check
 from hilc.frontends.tflite.schema import (
@@ -74,6 +75,7 @@ from hilc.ops.control_flow import IfAttributes, WhileAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.reduce import ArgAttributes
+from hilc.ops.softmax import SoftmaxAttributes
 from hilc.ops.streams import CircularBufferAttributes, Memory
 from hilc.ops.verify import check_tensor, no_elements, verify
 from hilc.ops.views import ReshapeAttributes
@@ -263,6 +265,7 @@ class _Importer:
         number: int = 0,
         callers: tuple[int, ...] = (),
         handed: Sequence[_Key | None] = (),
+        budget: NodeBudget | None = None,
     ) -> None:
         if number == 0:
             check(data, MODEL)
@@ -285,6 +288,8 @@ class _Importer:
         self._callers = callers
         #: The variables of which a caller hands handles, by the position of the input.
         self._handed = handed
+        #: That of the whole file.
+        self._budget = budget or NodeBudget()
         self._tensors: dict[int, Tensor] = {}
         #: Names of tensors of complex numbers, which are pairs of floats here.
         self._complex: set[str] = set()
@@ -299,6 +304,7 @@ class _Importer:
         self.open_shapes = frozenset(self._open_shapes())
 
     def graph(self, name: str) -> Graph:
+        self._budget.require(self.subgraph.OperatorsLength())
         operators = [self.subgraph.Operators(i) for i in range(self.subgraph.OperatorsLength())]
         codes = [self._code(i, operator) for i, operator in enumerate(operators)]
         _refuse_unknown(codes)
@@ -319,6 +325,7 @@ class _Importer:
         nodes = []
         for i, (operator, code) in enumerate(zip(operators, codes, strict=True)):
             try:
+                self._budget.count_read()
                 row = OPERATORS[code]
                 translate = self._call if row.calls else self._translate
                 if row.of_variables:
@@ -406,7 +413,12 @@ class _Importer:
                 raise UnsupportedError(
                     f"it calls subgraph {number}, which it is part of", "unroll the recursion"
                 )
-            importer = _Importer(self._data, number, (*self._callers, number), handed)
+            if len(self._callers) >= MAX_DEPTH:
+                raise UnsupportedError(
+                    f"it calls subgraphs {MAX_DEPTH} deep", "call fewer subgraphs in each other"
+                )
+            self._budget.count_called()
+            importer = _Importer(self._data, number, (*self._callers, number), handed, self._budget)
             graph = importer.graph(f"subgraph_{number}")
             called.append((importer, resolve_shapes(graph, importer.open_shapes)))
         return called
@@ -690,6 +702,9 @@ class _Importer:
         if code in _CONVERSIONS:
             # The file gives the type in the output only, which shape inference must not read.
             attrs = _CONVERSIONS[code](dtype=self.tensor(outputs[0]).dtype)
+        if isinstance(attrs, SoftmaxAttributes) and named[0] is not None:
+            given = self.tensor(outputs[0]).dtype
+            attrs = replace(attrs, dtype="" if given == named[0].dtype else given)
         if isinstance(attrs, DepthwiseConv2DAttributes) and attrs.depth_multiplier == 0:
             # Converters may leave it to the shapes.
             x_shape, weights_shape = (self.tensor(i).shape or (1,) for i in inputs[:2])
@@ -896,11 +911,6 @@ class _Importer:
             # A placeholder, until the operator that computes it is known.
             shape = tuple(max(n, 1) for n in shape)
         quant = _quantization(table, name, dtype, shape)
-        if quant is None and ELEMENT_TYPES[dtype].needs_scale:
-            raise ModelError(
-                f"tensor {name!r} is {dtype} but has no scale and zero point",
-                "export the model with full integer quantization",
-            )
         if quant is not None and index not in self._border and not table.IsVariable():
             quant = in_range(quant)
         data = self._constant(index, np.dtype(dtype), packed)
@@ -1102,9 +1112,10 @@ def _unique_names(raw: Sequence[bytes]) -> tuple[str, ...]:
     """
     texts = [_text(name) or f"tensor_{index}" for index, name in enumerate(raw)]
     names: dict[str, None] = {}
+    listed = set(texts)
     for index, text in enumerate(texts):
         name = text
-        while name in names or (name != text and name in texts):
+        while name in names or (name != text and name in listed):
             name = f"{name}#{index}"
         names[name] = None
     return tuple(names)

@@ -11,6 +11,7 @@ from hilc.lowering.parameters import (
     HilSoftmaxEvenS16,
     HilSoftmaxF32,
     HilSoftmaxS8,
+    HilSoftmaxS8S16,
     HilSoftmaxS16,
 )
 from hilc.lowering.registry import Layer, lowers
@@ -58,8 +59,8 @@ def portable(layer: Layer) -> KernelCall:
     # What adds nothing to the sum is also too little for a share.
     summands = rounding_divide_by_pot(powers.astype(np.int64), SUM_BITS)
     near = 1 + int(np.flatnonzero(summands)[-1])
-    parameters = HilSoftmaxS8(rows=rows, depth=depth, near=near, exponentials=powers[:near])
-    return KernelCall(parameters)
+    kernel = HilSoftmaxS8 if layer.out.dtype == x.dtype else HilSoftmaxS8S16
+    return KernelCall(kernel(rows=rows, depth=depth, near=near, exponentials=powers[:near]))
 
 
 def _even(layer: Layer, rows: int, depth: int) -> Parameters:

@@ -6,16 +6,15 @@ A branch that is known stands in place of its node; loops whose turns can be cou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
+import onnx
 
 from hilc.frontends.onnx.operation import Operation, translates
 from hilc.frontends.onnx.translators.movement import sliced
 from hilc.ir import Tensor
 from hilc.ops.concat_split import ConcatenationAttributes
-
-#: Turns that are unrolled at most.
-_MOST_TURNS = 1024
 
 
 @translates("If")
@@ -28,8 +27,16 @@ def if_(n: Operation) -> list[Tensor | None]:
     return outputs
 
 
+def _repeated(n: Operation, times: int) -> AbstractContextManager[None]:
+    """Note that a loop repeats its body so many times, as far as known."""
+    name = next(filter(None, n.output_names), "")
+    return n.builder.budget.within(f"the loop of {name!r}", len(n.graph("body").node), times)
+
+
 def _turn(n: Operation, inputs: Sequence[Tensor | None]) -> list[Tensor]:
     """Return the outputs of the body for its inputs."""
+    # A body may be empty, and turn for ever.
+    n.builder.budget.count_read()
     found = n.scope.inline(n.graph("body"), inputs)
     outputs = []
     for tensor in found:
@@ -53,15 +60,16 @@ def stacked(n: Operation, parts: Sequence[Tensor], axis: int) -> Tensor:
 def loop(n: Operation) -> list[Tensor | None]:
     """Unroll a loop with a known number of turns, or a condition that is known in each."""
     body = n.graph("body")
-    most = n.known_int(0, "the number of turns") if n.has(0) else _MOST_TURNS + 1
+    most = n.known_int(0, "the number of turns") if n.has(0) else None
     carried = [n.input(i) for i in range(2, n.count)]
     scanned: list[list[Tensor]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     goes_on, turn = bool(n.known(1, "the condition").all()) if n.has(1) else True, 0
-    while goes_on and turn < most:
-        if turn >= _MOST_TURNS:
-            n.refuse(f"turns more than {_MOST_TURNS} times", "loop less often")
+    while goes_on and (most is None or turn < most):
         number = n.constant(turn, "int64")
-        condition, *results = _turn(n, [number, n.constant(True), *carried])
+        inputs = [number, n.constant(True), *carried]
+        turns = turn + 1 if most is None or not _keeps_condition(body) else most
+        with _repeated(n, turns):
+            condition, *results = _turn(n, inputs)
         carried, values = results[: len(carried)], results[len(carried) :]
         for kept, value in zip(scanned, values, strict=True):
             kept.append(value)
@@ -73,6 +81,13 @@ def loop(n: Operation) -> list[Tensor | None]:
             n.refuse("turns not once, and gives what its turns make", "loop once at least")
         outputs.append(stacked(n, kept, 0))
     return outputs
+
+
+def _keeps_condition(body: onnx.GraphProto) -> bool:
+    """Return whether a body gives the condition that it is given."""
+    condition = body.output[0].name
+    sources = {node.output[0]: node.input[0] for node in body.node if node.op_type == "Identity"}
+    return bool(sources.get(condition, condition) == body.input[1].name)
 
 
 @translates("Scan")
@@ -90,15 +105,14 @@ def scan(n: Operation) -> list[Tensor | None]:
     out_backwards = n.integers("scan_output_directions", (0,) * outputs)
     places = [n.axis(a, len(x.shape)) for a, x in zip(axes, sources, strict=True)]
     turns = sources[0].shape[places[0]]
-    if turns > _MOST_TURNS:
-        n.refuse(f"turns {turns} times", f"up to {_MOST_TURNS} are supported")
     scanned: list[list[Tensor]] = [[] for _ in range(outputs)]
     for turn in range(turns):
-        entries = [
-            entry(n, x, axis, turns - 1 - turn if back else turn)
-            for x, axis, back in zip(sources, places, backwards, strict=True)
-        ]
-        results = _turn(n, [*carried, *entries])
+        with _repeated(n, turns):
+            entries = [
+                entry(n, x, axis, turns - 1 - turn if back else turn)
+                for x, axis, back in zip(sources, places, backwards, strict=True)
+            ]
+            results = _turn(n, [*carried, *entries])
         carried, values = results[: len(carried)], results[len(carried) :]
         for kept, value in zip(scanned, values, strict=True):
             kept.append(value)

@@ -221,7 +221,8 @@ def _run(
     outputs: dict[int, Tensor] = {}
     for turn in range(steps):
         step = steps - 1 - turn if backwards else turn
-        new_h, new_c = _STEPS[n.type](d, entry(n, x, 0, step), h, c)
+        with n.builder.budget.within(f"a step of {n.type}", 1, steps):
+            new_h, new_c = _STEPS[n.type](d, entry(n, x, 0, step), h, c)
         if lengths is None:
             h, c = new_h, new_c
             outputs[step] = h
