@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from fake_bench import Bench
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -89,3 +93,13 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     if left:
         pytest.fail(f"the test leaves another state to those after it: {left}", pytrace=False)
     return result
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Bench]:
+    """A bench of fake boards, which hil and pyOCD find in this process, and no others."""
+    # Not at the top: it imports pyOCD, which few tests need.
+    from fake_bench import bench
+
+    with bench(tmp_path) as made, made.installed():
+        yield made
