@@ -21,6 +21,7 @@ from hil.link.codec import Frame
 from hil.link.fault import StackReader, fault_error
 from hil.link.line import Line as DeviceLine
 from hil.link.line import open_error
+from hil.link.ports import resolve
 from hil.link.protocol import Event, Kind
 from hil.link.replies import LogReader
 
@@ -115,7 +116,9 @@ class Splitter:
 def open_line(url: str) -> serial.SerialBase:
     """Return the serial line at ``url``, open; a context manager."""
     try:
-        line = serial.serial_for_url(url, baudrate=_BAUDRATE, timeout=_WAIT_S, do_not_open=True)
+        line = serial.serial_for_url(
+            resolve(url), baudrate=_BAUDRATE, timeout=_WAIT_S, do_not_open=True
+        )
         # Else it would take bytes away from a program that uses the line.
         line.exclusive = True
         line.open()
