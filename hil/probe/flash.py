@@ -59,7 +59,8 @@ def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator
         "hide_programming_progress": True,
         **({"frequency": board.pyocd.frequency_hz} if board.pyocd else {}),
     }
-    probes = ConnectHelper.get_all_connected_probes(blocking=False, unique_id=uid)
+    # pyOCD would take a part of another probe's serial number for this one.
+    probes = [p for p in ConnectHelper.get_all_connected_probes(False) if p.unique_id == uid]
     if not probes:
         raise ProbeError(f"there is no probe {uid!r}", "plug it in; `hil doctor` lists the probes")
     from pyocd.core.session import Session

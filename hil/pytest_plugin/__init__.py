@@ -71,7 +71,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="URL",
-        help="use the firmware that runs at this serial port (repeatable: workers share the ports)",
+        help="use the firmware that runs at this serial port; with --hil-probe: the board's port "
+        "(repeatable: workers share the ports)",
     )
     group.addoption(
         "--hil-probe",

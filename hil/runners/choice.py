@@ -46,3 +46,5 @@ class Choice:
     lab: AcquiredBoard | None = None
     #: Whether tensors are accessed in the board's memory; None: if the board is emulated.
     bulk: bool | None = None
+    #: How long a probe and a port that are not there are awaited: after a power cycle.
+    appear_s: float = 0.0

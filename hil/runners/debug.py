@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from hil.errors import DeviceError, InputError, ProbeError
 from hil.firmware.image import check_image, read_image
 from hil.probe import flash
+from hil.probe.probes import only_line
 from hil.runners.choice import Choice
 from hil.support.process import ChildProcess
 from hil.support.qemu import install_hint, program
@@ -37,6 +38,8 @@ class GdbServer:
     url: str | None
     #: Raises if the server has ended.
     alive: Callable[[], None]
+    #: Whether the line is known to be the board's: a real one that is halted cannot prove it.
+    is_proven: bool = True
 
     @property
     def command(self) -> str:
@@ -107,16 +110,21 @@ def _serve_pyocd(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]
     from pyocd.gdbserver import GDBServer
 
     # Not at the top: pyOCD takes a third of a second to import.
-    from hil.runners.pyocd import line_url, reached
+    from hil.runners.pyocd import check_line_of, reached
 
     image = read_image(elf)
     with contextlib.ExitStack() as stack:
         chosen = stack.enter_context(reached(board, choice.probe))
-        url = None
+        url = chosen.virtual.url if chosen.virtual is not None else None
         # No serial line: one through the probe would need a second client of the probe.
-        if not choice.rtt:
+        if choice.rtt:
+            url = None
+        elif choice.port is not None:
+            check_line_of(board, chosen, choice)
+            url = choice.port
+        elif chosen.probe is not None and url is None:
             with contextlib.suppress(ProbeError):
-                url = line_url(board, chosen, choice)
+                url = only_line(board, chosen.probe)
         session = stack.enter_context(flash.connected(board, chosen.uid))
         done = flash.program(session, image, choice.progress)
         if choice.flashed is not None:
@@ -135,7 +143,8 @@ def _serve_pyocd(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]
                 )
             chosen.is_alive()
 
-        yield GdbServer(server.port, elf, _gdb(board), url, alive)
+        is_proven = chosen.virtual is not None or url is None
+        yield GdbServer(server.port, elf, _gdb(board), url, alive, is_proven)
 
 
 def _gdb(board: Board) -> str:

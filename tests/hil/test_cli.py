@@ -248,7 +248,11 @@ BAD = [
     Bad("monitor --port foo://x", 2, "foo://x is not a serial port: "),
     Bad("monitor --port socket://x", 4, "socket://x"),
     Bad(f"{VERIFY} --port foo://x", 2, "foo://x is not a serial port: "),
-    Bad(f"{VERIFY} --port socket://x", 2, "socket://x is not a serial port: write socket://HOST:PORT"),
+    Bad(
+        f"{VERIFY} --port socket://x",
+        2,
+        "socket://x is not a serial port: write socket://HOST:PORT",
+    ),
     Bad(
         f"{VERIFY} --probe virtual --port /dev/nope",
         2,
