@@ -22,6 +22,7 @@ import contextlib
 import errno
 import json
 import os
+import runpy
 import select
 import shutil
 import signal
@@ -32,6 +33,7 @@ import threading
 import tty
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -40,8 +42,7 @@ import pyocd.probe.aggregator
 from pyocd.board.board_ids import BoardInfo
 from serial.tools.list_ports_common import ListPortInfo
 
-import hil.cli.commands.looking
-import hil.probe.probes
+import hil.cli
 from hil import virtual_probe
 from hil.board import Board, load_board
 from hil.probe import usb
@@ -68,6 +69,10 @@ class FakePort:
     folder: Path
     #: Name in ``dev``; empty while it is unplugged.
     name: str = ""
+    #: Another board that receives what is sent here, and whose answers are not connected.
+    also_to: FakeBoard | None = None
+    #: Time that bytes need from here to the board.
+    delay_s: float = 0.0
     #: All bytes that hosts have written to it.
     written: bytearray = field(default_factory=bytearray)
     master: int = -1
@@ -102,7 +107,8 @@ class FakeBoard:
         hidden = bench.folder / "machines"
         with mock.patch("hil.virtual_probe.machine._folder", return_value=hidden):
             self.machine, self.process = self._started.enter_context(virtual_probe.start(board))
-        self.uart = socket.create_connection(("127.0.0.1", self.machine.serial_port))
+        self.uart = socket.socket(socket.AF_UNIX)
+        self.uart.connect(self.machine.url.removeprefix("unix://"))
         self._started.callback(self.uart.close)
 
     def by_id(self, number: int = 0) -> str:
@@ -200,6 +206,11 @@ class Bench:
     def hil(self) -> list[str]:
         """The words that start ``hil`` on this bench, in a process of its own."""
         return [sys.executable, __file__, str(self.folder), "hil"]
+
+    @property
+    def python(self) -> list[str]:
+        """The words that start Python on this bench, of which only ``-m`` is known."""
+        return [sys.executable, __file__, str(self.folder), "python"]
 
     def power_command(self, board: FakeBoard, after_s: float = 0.0) -> str:
         """A command that switches a board off and on, for ``config.toml``."""
@@ -326,9 +337,11 @@ class Bench:
                 raise
             return
         port.written += data
-        if port.wired_to is not None:
-            with contextlib.suppress(OSError):  # a dead board
-                port.wired_to.uart.sendall(data)
+        for board in (port.wired_to, port.also_to):
+            if board is not None and port.delay_s:
+                self.later(port.delay_s, partial(_send, board, data))
+            elif board is not None:
+                _send(board, data)
 
     def _from_board(self, board: FakeBoard) -> None:
         try:
@@ -357,6 +370,11 @@ def bench(folder: Path) -> Iterator[Bench]:
         yield made
     finally:
         made.close()
+
+
+def _send(board: FakeBoard, data: bytes) -> None:
+    with contextlib.suppress(OSError):  # a dead board
+        board.uart.sendall(data)
 
 
 # -- what hil and pyOCD find ---------------------------------------------------------------------
@@ -428,10 +446,7 @@ def installed(folder: Path) -> Iterator[None]:
         return _ports(folder)
 
     with contextlib.ExitStack() as stack:
-        patched = ("serial.tools.list_ports", "hil.probe.probes", "hil.cli.commands.looking")
-        for module in patched:
-            if hasattr(sys.modules[module], "comports"):
-                stack.enter_context(mock.patch(f"{module}.comports", comports))
+        stack.enter_context(mock.patch("serial.tools.list_ports.comports", comports))
         stack.enter_context(mock.patch.object(usb, "_DEVICES", folder / "sys/bus/usb/devices"))
         virtual = mock.patch("hil.virtual_probe.machine._folder", return_value=folder / "virtual")
         stack.enter_context(virtual)
@@ -448,7 +463,9 @@ def installed(folder: Path) -> Iterator[None]:
 
 
 def main(words: Sequence[str]) -> int:
-    """``FOLDER hil ARGUMENT...`` or ``FOLDER cycle SERIAL SECONDS``."""
+    """``FOLDER hil ARGUMENT...``, ``FOLDER python -m MODULE ARGUMENT...`` or ``FOLDER cycle SERIAL
+    SECONDS``.
+    """
     folder, what, *arguments = words
     if what == "cycle":
         order = {"cycle": arguments[0], "after_s": float(arguments[1])}
@@ -456,7 +473,11 @@ def main(words: Sequence[str]) -> int:
             control.sendto(json.dumps(order).encode(), f"{folder}/control")
         return 0
     with installed(Path(folder)):
-        return hil.cli.main(arguments)
+        if what == "hil":
+            return hil.cli.main(arguments)
+        sys.argv = arguments[1:]
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return 0
 
 
 if __name__ == "__main__":

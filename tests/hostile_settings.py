@@ -27,7 +27,7 @@ from tiny_library import tiny_library
 
 import hil.verify.evaluation as evaluation
 from hil.board import load_board
-from hil.board.config import power_table, read_config, remember, remembered
+from hil.board.config import configured, power_table, read_config, remember, remembered
 from hil.energy.trace import read_trace
 from hil.firmware import build, compiled, fit
 from hil.firmware.placement import check_placement
@@ -191,6 +191,7 @@ def _configs() -> list[bytes]:
     return [
         b'history = "~/h.db"\n[boards.a]\nprobe = "0667FF"\nport = "/dev/ttyACM0"\n'
         b'[boards.a.power]\ncycle = "relay"\noff = "o"\non = "i"\noff_s = 1.0\ntimeout_s = 3\n'
+        b'return_s = 9\n[probes.0667FF]\nboard = "a"\nport = "usb:0667FF:2"\n'
         b'[boards."b c"]\nport = "socket://h:1"\n'
     ]
 
@@ -205,13 +206,14 @@ def _read_config(data: bytes, folder: Path) -> Any:
 
 def _use_config(boards: Any, folder: Path) -> None:
     for board in (*boards, "a"):
-        remembered(board)
+        configured(board)
         power_table(board)
-    remember("new", port="/dev/ttyUSB9")
+    stored = remembered("0667FF")
+    remember("new", port="usb:new")
     # What is written again says what was read, and can be read.
-    again = read_config()
-    if again.pop("new") != {"port": "/dev/ttyUSB9"} or _sorted(again) != _sorted(boards):
-        raise AssertionError(f"{boards} became {again}")
+    again = read_config(), remembered("0667FF")
+    if remembered("new") != {"port": "usb:new"} or _sorted(again) != _sorted((boards, stored)):
+        raise AssertionError(f"{boards} and {stored} became {again}")
 
 
 def _sorted(values: Any) -> str:

@@ -493,6 +493,7 @@ static void on_infer(const struct words *words) {
 
 /* -- the other commands ---------------------------------------------------------------------- */
 
+/* The host's probe stops here, at this name, to see that a line is that of its board. */
 static void on_name(const struct words *words) {
     (void)words;
     say("m-name-dut-[");

@@ -763,6 +763,7 @@ static const struct {
     HIL_BUILD_ID,
     {COMMAND_MASK & 0xFF, COMMAND_MASK >> 8 & 0xFF, COMMAND_MASK >> 16 & 0xFF, COMMAND_MASK >> 24}};
 
+/* The host's probe stops here, at this name, to see that a line is that of its board. */
 static size_t on_hello(const uint8_t *request, size_t size, uint8_t *reply) {
     const uint8_t version = request[HIL_HELLO_REQUEST_VERSION];
     const uint16_t host_max = hil_get_u16(request + HIL_HELLO_REQUEST_FRAME_MAX);

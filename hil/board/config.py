@@ -4,9 +4,9 @@
 
     history = "~/hil/history.db"              # where results are recorded (:mod:`hil.history`)
 
-    [boards.nucleo-f446re]
+    [boards.nucleo-f446re]                    # for every board of this type
     probe = "0667FF"                          # a probe's unique id, or a part of it
-    port = "/dev/ttyACM0"
+    port = "usb:0667FF:2"                     # tried after the ports of the probe itself
 
     [boards.nucleo-f446re.power]              # :mod:`hil.device.power`
     cycle = "uhubctl -l 1-1 -p 2 -a cycle"    # one command, or two:
@@ -14,6 +14,14 @@
     on = "relay 3 on"
     off_s = 1.0                               # pause between the two
     timeout_s = 30.0                          # for each command
+    return_s = 30.0                           # longest time until probe and port are back
+
+    [probes.0240000034544E45]                 # written by hil, when it has been proven
+    board = "nrf52840dk"                      # the type of the board that it was last used on
+    port = "usb:0240000034544E45:2"           # the serial line of that board
+
+Two boards of one type differ in the serial numbers of their probes alone: what hil finds out is
+stored for the probe, and names no port by a number that the system may give to another one.
 
 Beside the file, in ``boards/``, are descriptions of boards that are found by their names.
 """
@@ -33,8 +41,9 @@ from hilc.support.outputs import OutputError, cannot_write, write_file
 from hilc.support.suggest import listed, nearest
 from hilc.support.toml import parse_toml
 
-#: Keys of the file, of a board's table, and of its table ``power``, with their types.
-_KEYS: Mapping[str, type] = {"history": str, "boards": dict}
+#: Keys of the file, of a board's table, of its table ``power``, and of a probe's table, with their
+#: types.
+_KEYS: Mapping[str, type] = {"history": str, "boards": dict, "probes": dict}
 _BOARD_KEYS: Mapping[str, type] = {"probe": str, "port": str, "power": dict}
 _POWER_KEYS: Mapping[str, type] = {
     "cycle": str,
@@ -42,7 +51,9 @@ _POWER_KEYS: Mapping[str, type] = {
     "on": str,
     "off_s": float,
     "timeout_s": float,
+    "return_s": float,
 }
+_PROBE_KEYS: Mapping[str, type] = {"board": str, "port": str}
 _TYPE_NAMES = {str: "a text", dict: "a table", float: "a number"}
 
 
@@ -59,9 +70,15 @@ def boards_folder() -> Path:
     return config_path().parent / "boards"
 
 
-def remembered(board: str) -> dict[str, str]:
-    """Return the configured ``probe`` and ``port`` of ``board``, if any."""
+def configured(board: str) -> dict[str, str]:
+    """Return the ``probe`` and ``port`` that the user configured for a type of board, if any."""
     return {k: v for k, v in read_config().get(board, {}).items() if isinstance(v, str)}
+
+
+def remembered(probe: str) -> dict[str, str]:
+    """Return the ``board`` and ``port`` that were stored for a probe's unique id, if any."""
+    stored: dict[str, str] = _read().get("probes", {}).get(probe, {})
+    return dict(stored)
 
 
 def power_table(board: str) -> dict[str, Any] | None:
@@ -76,11 +93,11 @@ def configured_history() -> str | None:
     return history
 
 
-def remember(board: str, **choices: str | None) -> None:
-    """Store the given ``choices`` for later commands; what others store meanwhile stays."""
+def remember(probe: str, **choices: str | None) -> None:
+    """Store the ``board`` and ``port`` of a probe; what others store meanwhile stays."""
     # What no text of the file can hold, a path of other bytes than UTF-8, is not remembered.
     chosen = {key: value for key, value in choices.items() if value and _is_text(value)}
-    if not chosen or _has(_read(), board, chosen):
+    if not chosen or not _is_text(probe) or _has(_read(), probe, chosen):
         return
     path = config_path()
     try:
@@ -91,32 +108,38 @@ def remember(board: str, **choices: str | None) -> None:
         raise InputError(cannot_write(path, error).fact, "set HIL_CONFIG") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _store(path, board, chosen)
+        _store(path, probe, chosen)
     finally:
         os.close(lock)
 
 
-def _has(values: Mapping[str, Any], board: str, chosen: Mapping[str, str]) -> bool:
-    known = values.get("boards", {}).get(board, {})
+def _has(values: Mapping[str, Any], probe: str, chosen: Mapping[str, str]) -> bool:
+    known = values.get("probes", {}).get(probe, {})
     return bool(known == {**known, **chosen})
 
 
-def _store(path: Path, board: str, chosen: Mapping[str, str]) -> None:
+def _store(path: Path, probe: str, chosen: Mapping[str, str]) -> None:
     values = _read()
-    boards = values.get("boards", {})
-    boards[board] = {**boards.get(board, {}), **chosen}
+    probes = values.setdefault("probes", {})
+    probes[probe] = {**probes.get(probe, {}), **chosen}
     lines = ["# What hil remembers of your boards; edit or delete it as you like.\n"]
-    lines += _lines({key: value for key, value in values.items() if key != "boards"})
-    for name, values in sorted(boards.items()):
-        tables = {key: value for key, value in values.items() if isinstance(value, dict)}
-        lines.append(f"\n[boards.{_toml(name)}]\n")
-        lines += _lines({key: value for key, value in values.items() if key not in tables})
-        for key, table in sorted(tables.items()):
-            lines += [f"\n[boards.{_toml(name)}.{key}]\n", *_lines(table)]
+    lines += _lines({key: value for key, value in values.items() if not isinstance(value, dict)})
+    for kind in ("boards", "probes"):
+        for name, table in sorted(values.get(kind, {}).items()):
+            lines += _table(f"{kind}.{_toml(name)}", table)
     try:
         write_file(path, "".join(lines))
     except OutputError as error:
         raise InputError(error.fact, "set HIL_CONFIG") from None
+
+
+def _table(name: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a table, and of the tables in it."""
+    tables = {key: value for key, value in values.items() if isinstance(value, dict)}
+    lines = [f"\n[{name}]\n", *_lines({k: v for k, v in values.items() if k not in tables})]
+    for key, table in sorted(tables.items()):
+        lines += _table(f"{name}.{key}", table)
+    return lines
 
 
 def _is_text(value: str) -> bool:
@@ -160,6 +183,9 @@ def _read() -> dict[str, Any]:
         _check(path, "boards", {name: board}, {name: dict})
         _check(path, label, board, _BOARD_KEYS)
         _check(path, f"{label}.power", board.get("power", {}), _POWER_KEYS)
+    for name, probe in values.get("probes", {}).items():
+        _check(path, "probes", {name: probe}, {name: dict})
+        _check(path, f"probes.{name}", probe, _PROBE_KEYS)
     return values
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hil.board.config import remember
 from hil.device.power import power_of
 from hil.device.recovery import Recovery, Step
 from hil.device.session import open_link
@@ -65,12 +64,20 @@ def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
             f"{elf} has a UART as its serial line, not RTT", "build it with --transport rtt"
         )
     power = power_of(board.name)
+    appear_s = 0.0
+
+    def cycle() -> None:
+        nonlocal appear_s
+        assert power is not None
+        power.cycle()
+        appear_s = power.return_s
+
     # The first attempt does not verify; a repeated one reads back, programs and resets.
     steps = [Step(Mend.FLASH, "programming it again", lambda: None)]
     if power is not None:
-        steps.append(Step(Mend.POWER, "a power cycle", power.cycle))
+        steps.append(Step(Mend.POWER, "a power cycle", cycle))
     recovery = Recovery(board.name, lambda _: steps)
-    deployed = recovery.repeated(lambda: _deployed(board, elf, choice))
+    deployed = recovery.repeated(lambda: _deployed(board, elf, replace(choice, appear_s=appear_s)))
     return replace(deployed, recoveries=recovery.unreported())
 
 
@@ -103,8 +110,6 @@ def _start_foreign(board: Board, elf: Path, choice: Choice) -> flash.Flashed:
     ):
         done = flash.program(session, image, choice.progress)
         flash.start_image(session, image)
-    if chosen.virtual is None:
-        remember(board.name, probe=choice.probe)
     return done
 
 

@@ -25,7 +25,7 @@ from hil.link.replies import (
     protocol_error,
 )
 from hil.link.tensors import TensorRef
-from hil.runners import Counter, Running
+from hil.runners import Counter, Running, Wired
 from hilc.artifact.library import Layer, ModelLibrary, Module, TensorInfo
 from hilc.executor import (
     Outputs,
@@ -462,6 +462,22 @@ class Device:
     def board(self) -> str:
         """Name of the board."""
         return self.firmware.board.name if self.firmware else self.hello.board
+
+    @property
+    def port(self) -> str | None:
+        """The serial port of a real board, by a name that lasts where it has one; None for a
+        machine that was started here.
+        """
+        if self._running is None:
+            return self._client.link.url
+        return self._running.port if isinstance(self._running, Wired) else None
+
+    @property
+    def is_proven(self) -> bool:
+        """Return whether the board is known to be the selected one: not for a firmware that ran
+        already, of which the build id is checked alone.
+        """
+        return self._running is not None
 
     @property
     def log(self) -> Callable[[str], None]:

@@ -12,7 +12,7 @@ from hil.board.config import config_path, power_table
 from hil.errors import DeviceError, InputError
 from hilc.support.process import run
 
-_OFF_S, _TIMEOUT_S = 1.0, 30.0
+_OFF_S, _TIMEOUT_S, _RETURN_S = 1.0, 30.0, 30.0
 _LONGEST_S = 3600.0
 
 
@@ -25,6 +25,8 @@ class Power:
     #: Pause between the first command and the second.
     off_s: float
     timeout_s: float
+    #: Longest time after the commands until the probe and the port are back.
+    return_s: float
 
     def cycle(self) -> None:
         """Run the commands; raise :class:`DeviceError` if one fails or times out."""
@@ -85,6 +87,7 @@ def power_of(board: str) -> Power | None:
         tuple(tuple(_words(table[key])) for key in given),
         float(table.get("off_s", _OFF_S)),
         float(table.get("timeout_s", _TIMEOUT_S)),
+        float(table.get("return_s", _RETURN_S)),
     )
 
 

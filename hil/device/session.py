@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +20,7 @@ from hil.lab.selector import parse_selector
 from hil.link.bulk import Bulk
 from hil.link.client import RUN_TIMEOUT_S, Client
 from hil.link.line import Link, check_port
+from hil.link.ports import lasting_name
 from hil.runners import (
     Choice,
     Counter,
@@ -73,9 +75,12 @@ def open(
     ``bulk=True`` also does so through a real probe that carries the line; ``bulk=False`` always
     uses the line (:mod:`hil.link.bulk`).
 
-    With ``port`` (any pyserial URL) alone nothing is started: the firmware at the port must be the
-    one that is built from ``models``, or any firmware of this project if there are no models. With
-    a probe, ``port`` is the serial port of the board. ``workspace`` is ``own`` or ``shared``:
+    With ``port`` (``usb:SERIAL[:INTERFACE]``, a device file or any pyserial URL) alone nothing is
+    started: the firmware at the port must be the one that is built from ``models``, or any firmware
+    of this project if there are no models; which board it runs on is not known
+    (:attr:`Device.is_proven`). With a probe, ``port`` is the serial port of the board, by default
+    the probe's own, and it is proven to be (:mod:`hil.runners.proof`): a port of another board is a
+    :class:`~hil.errors.LinkError`. ``workspace`` is ``own`` or ``shared``:
     whether models use the same memory one after the other. ``board`` may select a board of a lab
     (``lab:PLACE``, ``cpu=cortex-m4``: :mod:`hil.lab`), which is acquired for the time of the
     context; ``lab`` is one that was acquired before. Leaving the context, also by an exception,
@@ -239,6 +244,8 @@ class _Way:
         self._firmware = firmware
         self._runner = runner
         self._choice = choice
+        # The system may give the name of a port that was unplugged to another board's.
+        self._port = lasting_name(choice.port) if choice.port is not None else None
         self._run_timeout_s = run_timeout_s
         self._started = contextlib.ExitStack()
         self.running: Running | None = None
@@ -250,19 +257,23 @@ class _Way:
     def _attaches(self) -> bool:
         return _attaches(self._runner, self._choice)
 
-    def start(self) -> None:
-        """Start the firmware unless it already runs, and perform the handshake."""
+    def start(self, appear_s: float = 0.0) -> None:
+        """Start the firmware unless it already runs, and perform the handshake; await a probe and
+        a port for ``appear_s``.
+        """
         if self._attaches:
             assert self._choice.port is not None
             port = self._choice.port
             self._started.enter_context(board_lock(f"the board at {port}", port))
-        else:
-            assert self._firmware is not None
-            self.running = self._started.enter_context(
-                start(self._board, self._firmware, self._runner, self._choice)
-            )
-            if self.device is not None:
-                self.device.renew(self.running)
+            self._connect(appear_s)
+            return
+        assert self._firmware is not None
+        choice = replace(self._choice, appear_s=appear_s)
+        self.running = self._started.enter_context(
+            start(self._board, self._firmware, self._runner, choice)
+        )
+        if self.device is not None:
+            self.device.renew(self.running)
         self._connect()
 
     def close(self) -> None:
@@ -318,10 +329,7 @@ class _Way:
     def _power_cycle(self, power: Power) -> None:
         self.close()
         power.cycle()
-        if self._attaches:
-            self._connect(_PORT_LIMIT_S)
-        else:
-            self.start()
+        self.start(power.return_s)
 
     def _connect(self, port_limit_s: float = 0.0) -> None:
         """Open the line, waiting for a port to return, and perform the handshake."""
@@ -330,7 +338,7 @@ class _Way:
         deadline = time.monotonic() + port_limit_s
         while True:
             try:
-                link = open_link(self._board, self.running, self._choice.port)
+                link = open_link(self._board, self.running, self._port)
                 break
             except LinkError:
                 if time.monotonic() >= deadline:

@@ -79,6 +79,22 @@ def symbol_address(path: Path, name: str) -> int:
     return address
 
 
+def function_address(path: Path, name: str) -> int | None:
+    """Return the address of the only function of that name in an ELF file, or None."""
+    try:
+        with path.open("rb") as file:
+            table: Any = ELFFile(file).get_section_by_name(".symtab")
+            found = (table.get_symbol_by_name(name) if table is not None else None) or []
+            addresses = {
+                int(symbol["st_value"]) & ~1  # the lowest bit says Thumb
+                for symbol in found
+                if symbol["st_info"]["type"] == "STT_FUNC"
+            }
+    except ELFError as error:
+        raise InputError(f"{path} is not an ELF file: {error}", "give a firmware.elf") from None
+    return addresses.pop() if len(addresses) == 1 else None
+
+
 def has_symbol(path: Path, name: str) -> bool:
     """Return whether an ELF file has a symbol; a stripped one has none."""
     return _find_symbol(path, name) is not None

@@ -170,15 +170,15 @@ def _local(board: Board, runner: str | None, probe: str | None, port: str | None
 
 
 def _fitting_probes(board: Board) -> list[str]:
-    from hil.board.config import remembered
-    from hil.probe.probes import choose_probe, connected_probes
+    from hil.board.config import configured
+    from hil.probe.probes import choose_probe, connected_probes, known_probes
 
     probes = connected_probes()
-    target = board.pyocd.target.lower() if board.pyocd else ""
-    fits = [probe.uid for probe in probes if target and probe.target.lower() == target]
+    fits = {probe.uid for probe in known_probes(board, probes)}
     # One probe, or only unidentified ones: the normal choice applies, with its errors.
-    if len(fits) > 1 and "probe" not in remembered(board.name):
-        return fits
+    if len(fits) > 1 and "probe" not in configured(board.name):
+        # Also an error: several probes with one serial number.
+        return [choose_probe(board, uid, probes).uid for uid in sorted(fits)]
     return [choose_probe(board, None, probes).uid]
 
 

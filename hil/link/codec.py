@@ -17,6 +17,7 @@ from hil.link import protocol
 #: protocol.HEADER and protocol.CRC for the struct module, which is 20 times faster than construct.
 _HEADER: Final = Struct("<HHBB")
 _CRC: Final = Struct("<I")
+HEADER_BYTES: Final = _HEADER.size
 _BODY_MIN: Final = _HEADER.size + _CRC.size
 #: Bytes of the longest block of COBS, beside its code.
 _BLOCK: Final = 254

@@ -16,6 +16,7 @@ import serial
 
 from hil.errors import HilError, InputError, LinkError, Mend
 from hil.link.codec import BadFrame, Decoder, Frame, encode
+from hil.link.ports import USB, resolve
 from hil.support.ready import is_readable, is_writable
 
 #: Interval at which a wait checks the board's process. QEMU needs the check as well: after its
@@ -229,11 +230,12 @@ def raise_if_ending(alive: Callable[[], None]) -> None:
 
 
 def open_line(url: str, baudrate: int) -> Line:
-    """Return the line at a URL of ours (:data:`_SOCKETS`) or of pyserial's; failures are OSErrors
-    and ValueErrors.
+    """Return the line at a URL of ours (:data:`_SOCKETS`), at ``usb:SERIAL[:INTERFACE]``, or at a
+    URL of pyserial's; failures are OSErrors and ValueErrors, and :class:`LinkError` if no port or
+    several have that name.
     """
     opened = _SOCKETS.get(url.partition("://")[0])
-    return _Port(url, baudrate) if opened is None else _Socket(opened(url))
+    return _Port(resolve(url), baudrate) if opened is None else _Socket(opened(url))
 
 
 def _tcp(url: str) -> socket.socket:
@@ -280,36 +282,58 @@ _SOCKETS: Mapping[str, Callable[[str], socket.socket]] = {
 
 def open_error(url: str, error: Exception) -> HilError:
     """Return the error for a ``url`` that cannot be opened, from pyserial's exception."""
-    if isinstance(error, ValueError):
-        return _no_url(url)
+    # pyserial's handlers report options that they do not know as a failure to open.
+    if isinstance(error, ValueError) or _BAD_FORM in str(error):
+        return _no_url(url, str(error))
     number = getattr(error, "errno", None)
     if number is None and error.__context__ is not None and error.__context__.args:
         number = error.__context__.args[0]  # pyserial replaces termios's error number by text
+    port = _device_of(url)
     if number in (errno.EAGAIN, errno.EWOULDBLOCK, errno.EBUSY):
-        return LinkError(f"{url} is in use by another program", "close it, or give another port")
+        return LinkError(f"{port} is in use by another program", "close it, or give another port")
     if number in (errno.EACCES, errno.EPERM):
         return LinkError(
-            f"no permission to open {url}",
+            f"no permission to open {port}",
             "join the group that owns it (often: sudo usermod -aG dialout $USER) and log in again",
         )
     if number == errno.ECONNREFUSED:
         hint = "start the program that serves the port"
-        return LinkError(f"nothing listens at {url}", hint, is_lost=True)
+        return LinkError(f"nothing listens at {port}", hint, is_lost=True)
     if number == errno.ENOENT:
-        return _no_port(url)
+        return _no_port(port)
     if number in (errno.ENOTTY, errno.EISDIR, errno.EINVAL):
-        return LinkError(f"{url} is not a serial port", "`hil doctor` lists the ports")
+        return LinkError(f"{port} is not a serial port", "`hil doctor` lists the ports")
     return LinkError(f"cannot open {url}: {error}", "check the URL and that the board is connected")
 
 
 def check_port(url: str) -> None:
     """Raise if the device is missing or the URL has no valid form."""
+    if url.startswith(USB):
+        resolve(url)
+        return
     scheme, separator, _ = url.lower().partition("://")
-    if separator:
-        if scheme not in _SOCKETS and not (scheme.isidentifier() and any(_has_handler(scheme))):
-            raise _no_url(url)
-    elif not os.path.exists(url):
-        raise _no_port(url)
+    if scheme in _SOCKETS and separator:
+        return
+    if separator and not (scheme.isidentifier() and any(_has_handler(scheme))):
+        raise _no_url(url, f"pyserial knows no {scheme}://")
+    device = _device_of(url)
+    if "://" in device:
+        if scheme in _WRAPPERS:
+            raise _no_url(url, f"{scheme}:// wraps a device, not a URL")
+    elif not os.path.exists(device):
+        raise _no_port(device)
+
+
+#: How pyserial's messages of malformed URLs begin.
+_BAD_FORM = "expected a string in the form"
+#: pyserial's URLs around the path of a device: what a line carries is logged, or read another way.
+_WRAPPERS = ("spy", "alt")
+
+
+def _device_of(url: str) -> str:
+    """Return the path of the device that a URL wraps, or ``url`` itself."""
+    scheme, _, rest = url.partition("://")
+    return rest.partition("?")[0] if scheme.lower() in _WRAPPERS else url
 
 
 def _has_handler(scheme: str) -> Iterator[bool]:
@@ -318,14 +342,15 @@ def _has_handler(scheme: str) -> Iterator[bool]:
         yield find_spec(f".protocol_{scheme}", package) is not None
 
 
-def _no_url(url: str) -> InputError:
+def _no_url(url: str, why: str) -> InputError:
     return InputError(
-        f"{url} is not a serial port: the forms are /dev/NAME, socket://HOST:PORT, unix://PATH, "
-        "board://HOST:PORT (of a lab), rfc2217://HOST:PORT and pyserial's others",
+        f"{url} is not a serial port: {why}; the forms are /dev/NAME, {USB}SERIAL[:INTERFACE], "
+        "socket://HOST:PORT, unix://PATH, board://HOST:PORT (of a lab), rfc2217://HOST:PORT and "
+        "pyserial's others",
         "`hil doctor` lists the ports",
     )
 
 
 def _no_port(url: str) -> LinkError:
     hint = "connect the board; `hil doctor` lists the ports"
-    return LinkError(f"there is no port {url}", hint, is_lost=True)
+    return LinkError(f"there is no port {url or repr(url)}", hint, is_lost=True)

@@ -13,7 +13,7 @@ import serial
 from hil.errors import DeviceError, LinkError, Mend
 from hil.firmware.build import Firmware
 from hil.link.line import Line, open_error, open_line, raise_if_ending
-from hil.runners import Choice, start
+from hil.runners import Choice, Wired, start
 from hil.support.visible import visible
 
 _READY = "m-ready"
@@ -60,8 +60,9 @@ class DutError(DeviceError):
 class Dut:
     """A device under test on an open line.
 
-    ``alive`` raises if the process behind the line has ended. Every wait has a deadline:
-    ``run_timeout_s`` is that of all inferences of one ``infer``.
+    ``alive`` raises if the process behind the line has ended. ``has_started`` says that the lines
+    of its start were read. Every wait has a deadline: ``run_timeout_s`` is that of all inferences
+    of one ``infer``.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Dut:
         url: str,
         *,
         alive: Callable[[], None] = lambda: None,
+        has_started: bool = False,
         run_timeout_s: float = 600.0,
         log: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -80,7 +82,7 @@ class Dut:
         self._alive = alive
         self._run_timeout_s = run_timeout_s
         self._text = b""
-        self._wait_for_start()
+        self._wait_for_start(0.0 if has_started else _QUIET_S)
         self.name = self._field("name", r"m-name-[^\[]*\[([^\]]*)\]")
         self.profile = self._field("profile", r"m-profile-\[([^\]]*)\]")
         #: What the device says that it is: ``kws01``.
@@ -156,10 +158,10 @@ class Dut:
 
     # -- the line --------------------------------------------------------------------------------
 
-    def _wait_for_start(self) -> None:
-        """Wait for the two lines of a start; a device that was started before is asked."""
+    def _wait_for_start(self, quiet_s: float) -> None:
+        """Wait for the two lines of a start; ask a device that does not send them in time."""
         deadline = time.monotonic() + _START_S
-        ask_at = time.monotonic() + _QUIET_S
+        ask_at = time.monotonic() + quiet_s
         while _READY.encode() not in self._text:
             if time.monotonic() >= ask_at:
                 # Ends what is left of a command of somebody else.
@@ -253,10 +255,13 @@ def open_dut(
     with contextlib.ExitStack() as stack:
         alive: Callable[[], None] = lambda: None  # noqa: E731
         line: Line | None = None
+        has_started = False
         if firmware is not None:
             running = stack.enter_context(start(firmware.board, firmware, runner, choice))
             port, line, alive = running.url, running.line, running.alive
             baud = firmware.board.macros.get("HIL_UART_BAUD", baud)
+            # The proof that the line is the board's reads what it says.
+            has_started = isinstance(running, Wired)
         assert port is not None, "there is a firmware or a port"
         if line is None:
             try:
@@ -264,4 +269,11 @@ def open_dut(
             except (serial.SerialException, OSError, ValueError) as error:
                 raise open_error(port, error) from None
         stack.callback(line.close)
-        yield Dut(line, port, alive=alive, run_timeout_s=run_timeout_s, log=log)
+        yield Dut(
+            line,
+            port,
+            alive=alive,
+            has_started=has_started,
+            run_timeout_s=run_timeout_s,
+            log=log,
+        )

@@ -70,7 +70,8 @@ def connected(
         "hide_programming_progress": True,
         **({"frequency": board.pyocd.frequency_hz} if board.pyocd else {}),
     }
-    probes = ConnectHelper.get_all_connected_probes(blocking=False, unique_id=uid)
+    # pyOCD would take a part of another probe's serial number for this one.
+    probes = [p for p in ConnectHelper.get_all_connected_probes(False) if p.unique_id == uid]
     if not probes:
         raise ProbeError(
             f"there is no probe {uid!r}",

@@ -1,8 +1,9 @@
-"""Selection of a board's debug probe and serial port.
+"""Selection of a board's debug probe, and of the serial ports that may be the board's line.
 
-A probe may report the board that it sits on (pyOCD board id or board name). A serial port of the
-same USB device has the probe's serial number. A choice by the user is remembered
-(:mod:`hil.board.config`). If the choice is ambiguous, the error lists the candidates.
+A probe may report the board that it sits on (pyOCD board id or board name); of others it is stored
+on which board they were used (:mod:`hil.board.config`). A serial port of the same USB device has
+the probe's serial number. Which of the ports is the board's line, the runner proves
+(:mod:`hil.runners.proof`). If the choice of a probe is ambiguous, the error lists the candidates.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from serial.tools.list_ports import comports
-
-from hil.board.config import remembered
+from hil.board.config import configured, remembered
 from hil.errors import ProbeError
+from hil.link.ports import USB, lasting_name, listed, matching, serial_ports
+from hil.probe.usb import usb_paths
 from hil.support.pyocd import prepare
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ def connected_probes() -> list[ProbeInfo]:
         probes = ConnectHelper.get_all_connected_probes(blocking=False)
     except Error as error:
         raise ProbeError(f"pyOCD cannot list the probes: {error}", "see `hil doctor`") from None
+    except (AssertionError, ValueError) as error:
+        # Its driver of CMSIS-DAP, where two probes have one serial number.
+        raise ProbeError(
+            f"pyOCD cannot list the probes ({type(error).__name__}: {error})",
+            "unplug all probes but one that have the same serial number",
+        ) from None
     return [_describe(probe) for probe in probes]
 
 
@@ -67,67 +74,132 @@ def _describe(probe: Any) -> ProbeInfo:
 
 
 def choose_probe(board: Board, asked: str | None, probes: Sequence[ProbeInfo]) -> ProbeInfo:
-    """Return the probe for ``board``: ``asked`` (part of a uid), a remembered one, or the only
-    match.
+    """Return the probe for ``board``: ``asked`` (part of a uid), the configured one, or the only
+    one that may be on such a board.
 
-    Raise :class:`ProbeError` with the candidates if none or several match.
+    Raise :class:`ProbeError` with the candidates if none or several match, and for one that shares
+    its serial number with another: pyOCD opens a probe by that number.
     """
-    wanted = asked or remembered(board.name).get("probe")
+    wanted = asked or configured(board.name).get("probe")
     if wanted:
         fits = [probe for probe in probes if wanted.lower() in probe.uid.lower()]
         exact = [probe for probe in fits if probe.uid.lower() == wanted.lower()]
         return _only(exact or fits, f"the probe {wanted!r}", probes, "connect it")
-    # The board's name comes first: several boards may share a chip or have a generic target, and
-    # a probe may use the pack's name of a chip for which pyOCD has a built-in target.
-    target = board.pyocd.target if board.pyocd else ""
-    fits = [probe for probe in probes if probe.board.lower() == board.name] or [
-        probe for probe in probes if target and probe.target.lower() == target.lower()
-    ]
-    # A generic probe does not know its board; it is taken if it is the only one.
-    silent = [probe for probe in probes if not probe.target]
     remedy = "connect it"
     if board.default_runner != "pyocd":
         remedy = (
             f"{board.name} is emulated: `hil run MODEL --board {board.name}` starts it, "
             "--probe virtual gives it a virtual probe; or connect a probe"
         )
-    return _only(fits or silent, f"a probe for {board.name}", probes, remedy)
+    return _only(_possible(board, probes), f"a probe for {board.name}", probes, remedy)
+
+
+def known_probes(board: Board, probes: Sequence[ProbeInfo]) -> list[ProbeInfo]:
+    """Return the probes of boards of this type: they report it, or were used on one."""
+    reporting = _reporting(board, probes)
+    used = [probe for probe in probes if not probe.target and _used_on(probe) == board.name]
+    return reporting + [probe for probe in used if probe not in reporting]
+
+
+def _reporting(board: Board, probes: Sequence[ProbeInfo]) -> list[ProbeInfo]:
+    # The board's name comes first: several boards may share a chip or have a generic target, and
+    # a probe may use the pack's name of a chip for which pyOCD has a built-in target.
+    target = board.pyocd.target if board.pyocd else ""
+    return [probe for probe in probes if probe.board.lower() == board.name] or [
+        probe for probe in probes if target and probe.target.lower() == target.lower()
+    ]
+
+
+def _possible(board: Board, probes: Sequence[ProbeInfo]) -> list[ProbeInfo]:
+    """Return the probes among which the user has to choose."""
+    if _reporting(board, probes):
+        return known_probes(board, probes)
+    # A generic probe does not know its board: two may sit on two boards of this type.
+    silent = [probe for probe in probes if not probe.target]
+    undecided = [probe for probe in silent if _used_on(probe) in ("", board.name)]
+    return undecided or (silent if len(silent) == 1 else [])
+
+
+def _used_on(probe: ProbeInfo) -> str:
+    return remembered(probe.uid).get("board", "")
 
 
 def _only(
     fits: Sequence[ProbeInfo], what: str, probes: Sequence[ProbeInfo], remedy: str
 ) -> ProbeInfo:
-    if len(fits) == 1:
+    if len({probe.uid for probe in fits}) == 1:
+        if len(fits) > 1:
+            raise _twins(fits)
         return fits[0]
-    listed = "\n".join(f"  {probe.line}" for probe in (fits or probes)) or "  none"
+    lines = "\n".join(f"  {probe.line}" for probe in (fits or probes)) or "  none"
     if fits:
         raise ProbeError(
-            f"{what} is ambiguous: {len(fits)} connected probes match:\n{listed}",
-            "choose with --probe UID; the choice is remembered for the board",
+            f"{what} is ambiguous: {len(fits)} connected probes match:\n{lines}",
+            "choose with --probe UID",
         )
     raise ProbeError(
-        f"{what} is not connected; connected probes:\n{listed}",
+        f"{what} is not connected; connected probes:\n{lines}",
         remedy + (", or choose a connected one with --probe UID" if probes else ""),
         is_lost=True,
     )
 
 
-def choose_port(board: Board, probe: ProbeInfo, asked: str | None) -> str:
-    """Return the board's serial port: ``asked``, a remembered one, or the probe's own."""
-    port = asked or remembered(board.name).get("port")
-    if port:
-        return port
-    ports = list(comports())
-    own = [p.device for p in ports if p.serial_number and _same(p.serial_number, probe.uid)]
-    if len(own) == 1:
-        return str(own[0])
-    candidates = own or [p.device for p in ports if p.vid is not None]
-    listed = "\n".join(f"  {device}" for device in candidates) or "  none"
-    problem = "has several serial ports" if own else "has no serial port of its own"
-    raise ProbeError(
-        f"the probe {probe.uid} of {board.name} {problem}; ports of this machine:\n{listed}",
-        "choose with --port URL; the choice is remembered for the board",
+def _twins(probes: Sequence[ProbeInfo]) -> ProbeError:
+    """Return the error for several probes with one serial number."""
+    uid = probes[0].uid
+    lines = "\n".join(f"  {name} at USB path {path}" for path, name in usb_paths(uid))
+    return ProbeError(
+        f"{len(probes)} connected probes have the serial number {uid}, by which pyOCD opens "
+        f"them:\n{lines or '  ' + probes[0].line}",
+        "unplug all but one, or give them different serial numbers by their maker's tool",
     )
+
+
+def lines_of(board: Board, probe: ProbeInfo, asked: str | None) -> list[str]:
+    """Return lasting names of the ports that may be the line of the board behind ``probe``, the
+    most likely first: ``asked`` alone, or the stored one, the probe's own, the configured one.
+
+    Raise :class:`ProbeError` with the ports of the machine if there is none.
+    """
+    ports = serial_ports()
+    own = [port for port in ports if port.serial and _same(port.serial, probe.uid)]
+    if asked:
+        found = matching(asked, ports) if asked.startswith(USB) else []
+        return [lasting_name(port.device, ports) for port in found] or [lasting_name(asked, ports)]
+    words = [
+        remembered(probe.uid).get("port"),
+        *(port.device for port in own),
+        configured(board.name).get("port"),
+    ]
+    names = list(dict.fromkeys(lasting_name(word, ports) for word in words if word))
+    if not names:
+        raise ProbeError(
+            f"the probe {probe.uid} of {board.name} has no serial port of its own; ports of this "
+            f"machine:\n{listed([port for port in ports if port.is_usb])}",
+            f"choose with --port {USB}SERIAL[:INTERFACE] or another port; it is remembered for "
+            "the probe once it has been proven to be the board's",
+        )
+    return names
+
+
+def only_line(board: Board, probe: ProbeInfo) -> str:
+    """Return the only port that may be the board's line, where nothing can be proven: the firmware
+    is not ours, or does not run. Raise :class:`ProbeError` for none or several.
+    """
+    names = lines_of(board, probe, None)
+    if len(names) > 1:
+        raise ProbeError(
+            f"the serial line of {board.name} behind the probe {probe.uid} may be any of:\n"
+            + "\n".join(f"  {name}" for name in names),
+            "give the port itself",
+        )
+    return names[0]
+
+
+def is_obvious(probe: ProbeInfo, name: str) -> bool:
+    """Return whether a port is the only one of the probe's own, so that it need not be stored."""
+    own = [p for p in serial_ports() if p.serial and _same(p.serial, probe.uid)]
+    return len(own) == 1 and lasting_name(own[0].device) == name
 
 
 def _same(serial_number: str, uid: str) -> bool:

@@ -1,4 +1,4 @@
-"""Debug probes on USB that this user may not open; pyOCD does not list them."""
+"""Debug probes on USB: those that this user may not open, and the sockets that they are in."""
 
 from __future__ import annotations
 
@@ -52,6 +52,24 @@ def forbidden_probes(devices: Path = _DEVICES, nodes: Path = _NODES) -> list[For
             continue
         if node.exists() and not os.access(node, os.R_OK | os.W_OK):
             found.append(ForbiddenProbe(_name(folder, vendor, product), node))
+    return found
+
+
+def usb_paths(serial: str) -> list[tuple[str, str]]:
+    """Return path (bus and sockets: ``1-2.4``) and name of each USB device with that serial number;
+    none where Linux's descriptions are missing.
+    """
+    found = []
+    for folder in sorted(_DEVICES.glob("*")):
+        try:
+            own = (folder / "serial").read_text(encoding="utf-8", errors="replace").strip()
+            vendor, product = (
+                int((folder / key).read_text(), 16) for key in ("idVendor", "idProduct")
+            )
+        except (OSError, ValueError):
+            continue
+        if own.lower() == serial.lower():
+            found.append((folder.name, _name(folder, vendor, product)))
     return found
 
 

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from hil.errors import DeviceError, InputError
+from hil.link.ports import resolve
 from hil.plugins import blaming, is_own
 from hil.runners import native, qemu, renode
 from hil.runners.choice import VIRTUAL, Choice, Image
@@ -18,6 +19,7 @@ from hil.runners.registry import (
     Resettable,
     Runner,
     Running,
+    Wired,
     need_of,
     register_runner,
     runner_named,
@@ -40,6 +42,7 @@ __all__ = [
     "Resettable",
     "Runner",
     "Running",
+    "Wired",
     "check_line",
     "check_ready",
     "chosen_runner",
@@ -66,7 +69,7 @@ def _check_pyocd(board: Board, choice: Choice) -> None:
     from hil.runners import pyocd
 
     with pyocd.reached(board, choice.probe) as chosen:
-        pyocd.line_url(board, chosen, choice)
+        pyocd.check_line_of(board, chosen, choice)
 
 
 register_runner(Runner("native", lambda board, image, choice: native.start(board, image)))
@@ -152,6 +155,8 @@ def start(
     chosen = chosen_runner(board, runner, choice)
     if is_own(chosen.start):
         return chosen.start(board, firmware, choice)
+    if choice.port is not None:
+        choice = replace(choice, port=resolve(choice.port))
     return _started(chosen, board, firmware, choice)
 
 

@@ -19,6 +19,7 @@ from hil.board.machine import counted_words, uart_words
 from hil.errors import DeviceError, InputError, ProbeError
 from hil.firmware.image import check_image, read_image
 from hil.probe import flash
+from hil.probe.probes import only_line
 from hil.runners.choice import Choice
 from hil.runners.gdb_filter import GdbFilter
 from hil.support import unix_socket
@@ -45,6 +46,8 @@ class GdbServer:
     url: str | None
     #: Raises if the server has ended.
     alive: Callable[[], None]
+    #: Whether the line is known to be the board's: a real one that is halted cannot prove it.
+    is_proven: bool = True
 
     @property
     def command(self) -> str:
@@ -93,11 +96,12 @@ def serve(
     check_image(board, elf)
     with contextlib.ExitStack() as stack:
         stub, upstream = stack.enter_context(unix_socket.listener("stub"))
-        url, alive = stack.enter_context(_SERVERS[name](board, elf, choice, stub))
+        url, is_proven, alive = stack.enter_context(_SERVERS[name](board, elf, choice, stub))
         listener, address = _listener(stack, listen)
         passed = GdbFilter(listener, upstream, _MONITOR_COMMANDS[name])
         stack.callback(passed.close)
-        yield GdbServer(address, elf, board.cpu.toolchain.program("gdb"), url, alive)
+        gdb = board.cpu.toolchain.program("gdb")
+        yield GdbServer(address, elf, gdb, url, alive, is_proven)
 
 
 def _listener(
@@ -119,8 +123,9 @@ def _listener(
     return listener, f"{host}:{listener.getsockname()[1]}"
 
 
-#: The URL of the serial line, if known, and what raises if the server has ended.
-_Started = tuple[str | None, Callable[[], None]]
+#: The URL of the serial line, if known; whether it is known to be the board's; and what raises if
+#: the server has ended.
+_Started = tuple[str | None, bool, Callable[[], None]]
 
 
 @contextlib.contextmanager
@@ -146,7 +151,7 @@ def _serve_qemu(board: Board, elf: Path, choice: Choice, stub: socket.socket) ->
             pass_fds=(stub.fileno(), uart.fileno()),
         )
         stack.callback(process.stop)
-        yield unix_socket.url(path), process.alive
+        yield unix_socket.url(path), True, process.alive
 
 
 @contextlib.contextmanager
@@ -157,16 +162,21 @@ def _serve_pyocd(
     from pyocd.gdbserver import GDBServer
 
     # Not at the top: pyOCD takes a third of a second to import.
-    from hil.runners.pyocd import line_url, reached
+    from hil.runners.pyocd import check_line_of, reached
 
     image = read_image(elf)
     with contextlib.ExitStack() as stack:
         chosen = stack.enter_context(reached(board, choice.probe))
-        url = None
+        url = chosen.virtual.url if chosen.virtual is not None else None
         # No serial line: one through the probe would need a second client of the probe.
-        if not choice.rtt:
+        if choice.rtt:
+            url = None
+        elif choice.port is not None:
+            check_line_of(board, chosen, choice)
+            url = choice.port
+        elif chosen.probe is not None and url is None:
             with contextlib.suppress(ProbeError):
-                url = line_url(board, chosen, choice)
+                url = only_line(board, chosen.probe)
         session = stack.enter_context(flash.connected(board, chosen.uid))
         done = flash.program(session, image, choice.progress)
         if choice.flashed is not None:
@@ -190,7 +200,7 @@ def _serve_pyocd(
                 )
             chosen.is_alive()
 
-        yield url, alive
+        yield url, chosen.virtual is not None or url is None, alive
 
 
 _SERVERS = {"qemu": _serve_qemu, "pyocd": _serve_pyocd}

@@ -68,6 +68,17 @@ class Resettable(Protocol):
         """Restart the firmware; the serial line must be closed before and reopened after."""
 
 
+@runtime_checkable
+class Wired(Protocol):
+    """A running firmware whose serial line is proven to be that of its board."""
+
+    @property
+    def port(self) -> str | None:
+        """The line's port, by a name that lasts where it has one; None for a place of a lab, whose
+        board server has proven it.
+        """
+
+
 @dataclass(frozen=True)
 class Need:
     """A program or package that a runner needs."""

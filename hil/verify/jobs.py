@@ -148,6 +148,7 @@ def _made_from(job: Prepared, model: RunnableModel, samples: Any, call: str) -> 
     if firmware is None or job.library is None:
         return None
     return provenance(
+        model.device,
         firmware,
         job.library,
         model.module,

@@ -26,6 +26,7 @@ import numpy as np
 
 import hilc
 from hil.board import Board
+from hil.device import Device
 from hil.errors import HilError, InputError
 from hil.firmware.build import Firmware
 from hil.firmware.toolchain import compiler_version, program_version
@@ -72,6 +73,10 @@ class Provenance:
     versions: Mapping[str, str]
     #: The command line that gives the result again, or the call from Python.
     command: str
+    #: The serial port of a real board, and whether it is proven to be that of the board behind the
+    #: probe; None for a machine that was started for the result.
+    port: str | None = None
+    is_proven: bool = True
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -81,6 +86,7 @@ class Provenance:
             "image": {"sha256": self.image_sha256, "build_id": self.build_id},
             "inputs": {"sha256": self.inputs_sha256, "samples": self.samples},
             "runner": self.runner,
+            "line": {"port": self.port, "proven": self.is_proven} if self.port else None,
             "options": {name: _plain(value) for name, value in self.options.items()},
             "c_flags": list(self.c_flags),
             "versions": dict(self.versions),
@@ -94,6 +100,7 @@ def command_text(words: Iterable[str]) -> str:
 
 
 def provenance(
+    device: Device,
     firmware: Firmware,
     library: ModelLibrary,
     module: Module,
@@ -104,7 +111,7 @@ def provenance(
     words: Sequence[str] = (),
     call: str = "",
 ) -> Provenance:
-    """Return what a result of ``module`` on a firmware was made from.
+    """Return what a result of ``module`` on a device with this firmware was made from.
 
     ``options`` are the compiler's that the user chose, ``words`` those of the command line, or
     ``call`` what was called (:func:`call_text`).
@@ -124,6 +131,8 @@ def provenance(
         c_flags=_c_flags(firmware, module),
         versions=_versions(firmware.board, runner),
         command=command_text(["hil", *words]) if words else call,
+        port=device.port,
+        is_proven=device.is_proven,
     )
 
 

@@ -246,10 +246,14 @@ BAD = [
     Bad("bench tiny.tflite --board native", 2, "neither instructions nor cycles"),
     Bad(f"{VERIFY} --port /dev/does-not-exist", 4, "there is no port /dev/does-not-exist"),
     Bad("monitor --port /dev/does-not-exist", 4, "there is no port /dev/does-not-exist"),
-    Bad("monitor --port foo://x", 2, "foo://x is not a serial port: the forms are /dev/"),
-    Bad("monitor --port socket://x", 2, "socket://x"),
-    Bad(f"{VERIFY} --port foo://x", 2, "foo://x is not a serial port: the forms are /dev/"),
-    Bad(f"{VERIFY} --port socket://x", 2, "socket://x is not a serial port: the forms are /dev/"),
+    Bad("monitor --port foo://x", 2, "foo://x is not a serial port: "),
+    Bad("monitor --port socket://x", 2, "socket://x is not a serial port: write socket"),
+    Bad(f"{VERIFY} --port foo://x", 2, "foo://x is not a serial port: "),
+    Bad(
+        f"{VERIFY} --port socket://x",
+        2,
+        "socket://x is not a serial port: write socket://HOST:PORT",
+    ),
     Bad(
         f"{VERIFY} --probe virtual --port /dev/nope",
         2,

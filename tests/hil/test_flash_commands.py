@@ -27,7 +27,7 @@ from hil.cli import main
 from hil.errors import BoardError, InputError, ProbeError
 from hil.probe import usb
 from hil.probe.flash import check_core, connected
-from hil.probe.probes import ProbeInfo, choose_port, choose_probe
+from hil.probe.probes import ProbeInfo, choose_probe, lines_of
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 HIL = [sys.executable, "-c", "import sys; from hil.cli import main; sys.exit(main())"]
@@ -82,7 +82,7 @@ def test_a_board_is_programmed_once_and_asked(run: Run) -> None:
         assert run(f"reset --board microbit --probe {uid}")["state"] == "running"
         assert run(f"erase --board microbit --probe {uid}")["bytes"] > 256 << 10
         assert run(line)["programmed"], "the flash was erased"
-    assert remembered("microbit") == {}, "a virtual board has a new probe each time"
+    assert remembered(uid) == {}, "a virtual board has a new probe each time"
 
 
 @pytest.mark.parametrize("line", ["--transport rtt", ""])
@@ -216,10 +216,10 @@ def test_ambiguity_lists_the_candidates() -> None:
 
 
 def test_a_port_that_is_not_the_probes_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hil.probe.probes.comports", list)
+    monkeypatch.setattr("serial.tools.list_ports.comports", list)
     with pytest.raises(ProbeError, match="no serial port of its own") as caught:
-        choose_port(load_board("microbit"), PROBES[0], None)
-    assert "--port URL" in caught.value.hint
+        lines_of(load_board("microbit"), PROBES[0], None)
+    assert "--port usb:SERIAL" in caught.value.hint
 
 
 def test_a_probe_on_another_core_is_told() -> None:

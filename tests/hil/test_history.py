@@ -304,7 +304,7 @@ def test_where_the_history_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         history_path()
 
 
-def test_what_a_board_remembers_keeps_the_history(
+def test_what_is_remembered_keeps_the_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hil.board.config import configured_history, remember, remembered
@@ -312,9 +312,9 @@ def test_what_a_board_remembers_keeps_the_history(
     config = tmp_path / "config.toml"
     monkeypatch.setenv("HIL_CONFIG", str(config))
     config.write_text('history = "own.db"\n')
-    remember("microbit", probe="12")
+    remember("12", board="microbit")
     assert configured_history() == "own.db"
-    assert remembered("microbit") == {"probe": "12"}
+    assert remembered("12") == {"board": "microbit"}
 
 
 def test_the_command(

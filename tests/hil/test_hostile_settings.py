@@ -18,7 +18,7 @@ from guarded import Verdict, guard, verdict
 from hostile_files import Format
 from hostile_settings import SETTINGS
 
-from hil.board.config import read_config, remember
+from hil.board.config import read_config, remember, remembered
 from hil.errors import InputError
 from hil.history.store import History
 from hil.support.cache import sealed
@@ -58,29 +58,29 @@ def test_a_remembered_port_can_be_read_again(
     """JSON's form of these texts is none in TOML: the next command could not read the file."""
     monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
     (tmp_path / "config.toml").write_text('[boards.a.power]\ncycle = "c"\noff_s = inf\n')
-    remember("b", port=value)
-    assert read_config() == {
-        "a": {"power": {"cycle": "c", "off_s": float("inf")}},
-        "b": {"port": value},
-    }
+    remember(value, port=value)
+    assert read_config() == {"a": {"power": {"cycle": "c", "off_s": float("inf")}}}
+    assert remembered(value) == {"port": value}
 
 
 def test_a_port_that_is_no_text_is_not_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
-    remember("b", port="/dev/\udcff", probe="p")
-    assert read_config() == {"b": {"probe": "p"}}
+    remember("b", port="/dev/\udcff", board="p")
+    remember("\udcff", board="p")
+    assert remembered("b") == {"board": "p"}
+    assert remembered("\udcff") == {}
 
 
 def test_choices_that_are_stored_at_once_all_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "new" / "config.toml"))
-    boards = {f"b{number}": {"port": f"/dev/ttyACM{number}"} for number in range(40)}
+    probes = {f"b{number}": {"port": f"usb:b{number}:2"} for number in range(40)}
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda board: remember(board, **boards[board]), boards))
-    assert read_config() == boards
+        list(pool.map(lambda probe: remember(probe, **probes[probe]), probes))
+    assert {probe: remembered(probe) for probe in probes} == probes
 
 
 def test_choices_where_nothing_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:

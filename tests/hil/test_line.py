@@ -19,7 +19,7 @@ from hostile_board import Clock
 from hil.errors import DeviceError, InputError, LinkError
 from hil.link import line, rtt
 from hil.link.codec import Frame, encode
-from hil.link.line import Link, check_port, open_error, raise_if_ending
+from hil.link.line import Link, check_port, open_error, open_line, raise_if_ending
 from hil.link.rtt import RttLine
 from hil.support import unix_socket
 
@@ -347,7 +347,17 @@ def test_a_probe_that_fails_is_a_line_that_fails(block: Block) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["loop://", "SPY://x", "socket://h:1", "rfc2217://h:1", "unix:///x", "board://h:1"]
+    "url",
+    [
+        "loop://",
+        "SPY:///dev/null",
+        "spy:///dev/null?file=log",
+        "alt:///dev/null?class=PosixPollSerial",
+        "socket://h:1",
+        "rfc2217://h:1",
+        "unix:///x",
+        "board://h:1",
+    ],
 )
 def test_a_url_that_pyserial_opens_may_be_a_port(url: str) -> None:
     check_port(url)
@@ -355,14 +365,51 @@ def test_a_url_that_pyserial_opens_may_be_a_port(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["nothing://x", "1x://y", "a-b://y", "://y", "sys.path://y"])
 def test_a_url_that_nothing_opens_is_no_port(url: str) -> None:
-    with pytest.raises(InputError, match="is not a serial port: the forms are"):
+    with pytest.raises(InputError, match="is not a serial port: .*; the forms are"):
         check_port(url)
 
 
 def test_a_path_is_a_port_where_it_exists() -> None:
     check_port("/dev/null")
-    with pytest.raises(LinkError, match="there is no port /dev/none"):
-        check_port("/dev/none")
+    for url in ("/dev/none", "spy:///dev/none?file=log", "alt:///dev/none"):
+        with pytest.raises(LinkError, match="there is no port /dev/none"):
+            check_port(url)
+        with pytest.raises(LinkError, match="there is no port /dev/none"):
+            Link(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("alt:///dev/null?class=Nothing", "unknown class: 'Nothing'"),
+        ("alt:///dev/null?klass=Serial", "unknown option: 'klass'"),
+        ("cp2110://x", "'cp2110' not known"),
+        ("socket://host", "write socket://HOST:PORT"),
+    ],
+)
+def test_a_url_that_cannot_be_opened_says_why(url: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        Link(url)
+
+
+@pytest.mark.parametrize("url", ["spy://socket://h:1", "alt://loop://"])
+def test_a_url_around_a_url_is_no_port(url: str) -> None:
+    with pytest.raises(InputError, match="wraps a device, not a URL"):
+        check_port(url)
+
+
+def test_a_terminal_may_be_wrapped() -> None:
+    master, slave = os.openpty()
+    try:
+        name = os.ttyname(slave)
+        for url in (f"spy://{name}?file=/dev/null", f"alt://{name}?class=PosixPollSerial"):
+            check_port(url)
+            with closing(open_line(url, 115200)) as line:
+                line.write(b"x")
+                assert os.read(master, 1) == b"x"
+    finally:
+        os.close(master)
+        os.close(slave)
 
 
 # -- sockets with a path ---------------------------------------------------------------------------

@@ -167,7 +167,9 @@ def test_a_line_that_cannot_be_opened(url: str, message: str) -> None:
 
 
 def test_a_url_of_no_known_form_is_a_mistake_in_the_line() -> None:
-    with pytest.raises(InputError, match="frob://x is not a serial port: the forms are /dev/NAME"):
+    with pytest.raises(
+        InputError, match="frob://x is not a serial port: .* the forms are /dev/NAME"
+    ):
         open_line("frob://x")
 
 

@@ -732,8 +732,8 @@ def test_the_commands_run_in_order_and_are_kept(
     say = [sys.executable, "-c", f"import sys; open({str(said)!r}, 'a').write(sys.argv[1])"]
     off, on = (shlex.join([*say, word]) for word in ("off ", "on "))
     write_config(monkeypatch, tmp_path, on=on, off=off, off_s=0.01, timeout_s=60)
-    remember("native", port="/dev/ttyACM1")
-    assert remembered("native") == {"port": "/dev/ttyACM1"}
+    remember("77", board="native")
+    assert remembered("77") == {"board": "native"}
     power = power_of("native")
     assert power is not None
     power.cycle()

@@ -177,7 +177,7 @@ def test_the_command_line(
         ("mps2-an368", "is no serial port, no URL and no board", 2),
         ("ttyACM9", "is no serial port, no URL and no board", 2),
         ("/dev/ttyACM99", "there is no port /dev/ttyACM99", 4),
-        ("sock://localhost:1", "is not a serial port: the forms are", 2),
+        ("sock://localhost:1", "is not a serial port: pyserial knows no sock://", 2),
         # Its port is the remembered one, where nothing listens.
         ("nucleo-f446re", "nothing listens at socket://127.0.0.1:1", 4),
     ],

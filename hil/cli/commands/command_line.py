@@ -824,8 +824,8 @@ def _add_device_options(
     _add_probe(board)
     _add_port(
         board,
-        "connect to the firmware that runs at this serial port or pyserial URL; with --probe "
-        "or --runner: the serial port of the board",
+        "connect to the firmware that runs at this serial port; with --probe or --runner: the "
+        "serial port of the board",
     )
     board.add_argument(
         "--bulk",
@@ -1101,7 +1101,9 @@ def _add_probe(parser: argparse._ActionsContainer) -> None:
 
 
 def _add_port(parser: argparse._ActionsContainer, text: str) -> None:
-    parser.add_argument("--port", metavar="URL", help=text)
+    parser.add_argument(
+        "--port", metavar="URL", help=f"{text} (usb:SERIAL[:INTERFACE], a device file or a URL)"
+    )
 
 
 def _add_cpu(parser: argparse._ActionsContainer, text: str) -> None:

@@ -172,7 +172,10 @@ def debug_command(args: argparse.Namespace, console: Console) -> int:
         with serve(board, elf, args.runner, choice, listen) as server:
             lines = [f"halted before the first instruction; connect with\n\n  {server.command}\n"]
             if server.url is not None:
-                lines.append(f"serial line: {server.url} (active while gdb lets the board run)")
+                doubt = "" if server.is_proven else "; not proven to be this board's"
+                lines.append(
+                    f"serial line: {server.url} (active while gdb lets the board run{doubt})"
+                )
             lines.append("Ctrl-C ends the server")
             console.result(
                 {
@@ -181,6 +184,7 @@ def debug_command(args: argparse.Namespace, console: Console) -> int:
                     "gdb_address": server.address,
                     "gdb": server.command,
                     "serial": server.url,
+                    "serial_proven": server.is_proven and server.url is not None,
                 },
                 "\n".join(lines),
             )

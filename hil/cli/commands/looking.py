@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from serial.tools.list_ports import comports
-
 from hil.board import Board, board_names, load_board, own_board_names
 from hil.board.config import boards_folder
 from hil.board.pyocd_targets import check_target
@@ -23,8 +21,9 @@ from hil.cli.render import board_json, board_text, memory_bytes, ran_on, size_te
 from hil.errors import DeviceError, HilError, InputError
 from hil.firmware.build import build, check_cache
 from hil.link.line import Line
+from hil.link.ports import lasting_name, serial_ports
 from hil.plugins import Plugin, plugins
-from hil.probe.probes import ProbeInfo, choose_port, choose_probe, connected_probes
+from hil.probe.probes import ProbeInfo, choose_probe, connected_probes, lines_of
 from hil.probe.usb import REMEDY as USB_REMEDY
 from hil.probe.usb import forbidden_probes
 from hil.runners import Choice, start
@@ -67,7 +66,15 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     board = load_board(args.board) if args.board else None
     findings = diagnose()
     lacking = [finding for finding in findings if finding.problem]
-    ports = [{"url": port.device, "description": port.description} for port in comports()]
+    found_ports = serial_ports()
+    ports = [
+        {
+            "url": port.device,
+            "name": lasting_name(port.device, found_ports),
+            "description": port.description,
+        }
+        for port in found_ports
+    ]
     probes, probe_problem = _probes()
     forbidden = forbidden_probes()
     problem = None
@@ -87,7 +94,11 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     rows = [[f.tool.name, f.version or "MISSING", f.tool.purpose] for f in findings]
     lines = [table(rows, ["tool", "version", "for"]), ""]
     lines += [f"{f.problem}: {f.tool.remedy}" for f in lacking]
-    lines += [f"serial port {port['url']}: {port['description']}" for port in ports]
+    lines += [
+        f"serial port {port['url']}: {port['description']}"
+        + (f" (--port {port['name']})" if port["name"] != port["url"] else "")
+        for port in ports
+    ]
     lines += [f"probe {probe.line}, target {probe.target or 'unknown'}" for probe in probes]
     lines += [f"probes: {probe_problem}"] if probe_problem else []
     lines += [f"no permission for {p.name} at {p.node}: {USB_REMEDY}" for p in forbidden]
@@ -217,7 +228,10 @@ def _serial_line(board: Board, probes: list[ProbeInfo]) -> str:
         return "RTT, through the probe"
     probe = choose_probe(board, None, probes)
     virtual = next((v for v in running_boards() if v.uid == probe.uid), None)
-    return virtual.url if virtual is not None else choose_port(board, probe, None)
+    if virtual is not None:
+        return virtual.url
+    names = lines_of(board, probe, None)
+    return names[0] if len(names) == 1 else f"one of {', '.join(names)}; proven at each start"
 
 
 @contextmanager

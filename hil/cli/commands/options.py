@@ -271,4 +271,9 @@ def opened(
         ) as device,
     ):
         device.log = lambda text: console.log(f"{board.name}: {text}")
+        if not device.is_proven:
+            console.log(
+                f"{board.name}: attached to the firmware at {device.port}; its build id is "
+                "checked, not which board it runs on"
+            )
         yield device

@@ -71,6 +71,7 @@ def provenance_of(
     """Return what the command's result for one model is made from."""
     assert device.firmware is not None, "a command with models builds their firmware"
     return provenance(
+        device,
         device.firmware,
         library,
         module,

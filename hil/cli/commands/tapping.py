@@ -8,14 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from hil.board import load_board
-from hil.board.config import remembered
+from hil.board.config import configured
 from hil.cli.commands.options import allowed_fallback, compile_options, compiled
 from hil.cli.console import Console, several
 from hil.cli.reports import Outcome
 from hil.errors import BoardError, InputError
 from hil.lab.selector import parse_selector
 from hil.link.line import Link, check_port
-from hil.probe.probes import choose_port, choose_probe, connected_probes
+from hil.link.ports import USB
+from hil.probe.probes import choose_probe, connected_probes, only_line
 from hil.verify.against import verify_tapped
 from hil.verify.oracle import reference_of
 
@@ -76,7 +77,7 @@ def _check(args: argparse.Namespace) -> None:
 def _line_of(word: str) -> tuple[str, str]:
     """Return the port or URL that ``word`` is or whose board it names, and what reports call it."""
     is_description = word.endswith(".toml")
-    if not is_description and ("/" in word or Path(word).exists()):
+    if not is_description and ("/" in word or word.startswith(USB) or Path(word).exists()):
         check_port(word)
         return word, word
     remedy = "give the serial port or pyserial URL where your firmware's bytes arrive"
@@ -90,7 +91,7 @@ def _line_of(word: str) -> tuple[str, str]:
         raise InputError(
             f"--against {word!r} is no serial port, no URL and no board", error.hint or remedy
         ) from None
-    if port := remembered(board.name).get("port"):
+    if port := configured(board.name).get("port"):
         return port, board.name
     if board.default_runner != "pyocd":
         raise InputError(
@@ -98,4 +99,4 @@ def _line_of(word: str) -> tuple[str, str]:
             "only",
             f"{remedy}, such as socket://localhost:4444 of the emulator that you start",
         )
-    return choose_port(board, choose_probe(board, None, connected_probes()), None), board.name
+    return only_line(board, choose_probe(board, None, connected_probes())), board.name
