@@ -855,6 +855,6 @@ def test_outputs_of_a_measurement() -> None:
         (False, "Of 1 result, 1 different from the reference"),
         (True, "The result equals its reference"),
     ):
-        measured = {"model": "kws", "board": "b", "bench": {**result()["bench"]}}
+        measured: Json = {"model": "kws", "board": "b", "bench": {**result()["bench"]}}
         measured["bench"]["checked"] = {**checked, "match": match}
         assert page_of(measured).verdict == verdict
