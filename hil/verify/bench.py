@@ -144,7 +144,7 @@ class BenchReport:
 
     @property
     def checked_text(self) -> str:
-        """What was found of the outputs, in words."""
+        """The verdict on the outputs in words, with the reference."""
         if self.checked is None:
             return "not compared with a reference"
         return f"{self.checked.verdict} over 1 sample, reference {self.checked.reference}"
