@@ -351,7 +351,7 @@ def test_a_probe_that_fails_is_a_line_that_fails(block: Block) -> None:
     [
         "loop://",
         "SPY:///dev/null",
-        "spy:///dev/null?file=log",
+        "spy:///dev/null?file=/dev/null",
         "alt:///dev/null?class=PosixPollSerial",
         "socket://h:1",
         "rfc2217://h:1",
@@ -371,7 +371,7 @@ def test_a_url_that_nothing_opens_is_no_port(url: str) -> None:
 
 def test_a_path_is_a_port_where_it_exists() -> None:
     check_port("/dev/null")
-    for url in ("/dev/none", "spy:///dev/none?file=log", "alt:///dev/none"):
+    for url in ("/dev/none", "spy:///dev/none?file=/dev/null", "alt:///dev/none"):
         with pytest.raises(LinkError, match="there is no port /dev/none"):
             check_port(url)
         with pytest.raises(LinkError, match="there is no port /dev/none"):
