@@ -174,7 +174,7 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
 
 def _summary_head(outcomes: Sequence[Outcome]) -> str:
     count = len(outcomes)
-    intro = f"{count} combinations; one without a row was not run.\n\n" if count > 1 else ""
+    intro = f"{count} combinations. Those without a row were not run.\n\n" if count > 1 else ""
     return f"{intro}| {' | '.join(_HEADER)} |\n|---|---|---|---|---:|---|---:|---:|\n"
 
 

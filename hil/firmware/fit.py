@@ -238,11 +238,11 @@ def fit_error(
     verb = "does" if len(modules) <= 1 else "do"
     lines = [f"{names} {verb} not fit {board.name}:"]
     for demand in demands:
-        excess = "" if demand.fits else f", {demand.needed - demand.had} too few"
+        excess = "" if demand.fits else f", {demand.needed - demand.had:,} too few"
         note = f" ({demand.note})" if demand.note else ""
         bound = "at least " if demand.at_least else ""
         lines.append(
-            f"  {demand.resource}: {bound}{demand.needed} bytes needed, {demand.had} had"
+            f"  {demand.resource}: {bound}{demand.needed:,} bytes needed, {demand.had:,} available"
             f"{excess}{note}"
         )
     short = {demand.resource for demand in demands if not demand.fits}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from serial.tools import list_ports
 
-from hil.errors import LinkError
+from hil.errors import InputError, LinkError
 
 #: Prefix of a port that is named by its USB device.
 USB = "usb:"
@@ -86,10 +86,15 @@ def is_lasting(name: str) -> bool:
 def resolve(url: str) -> str:
     """Return the device of ``usb:SERIAL[:INTERFACE]``, or any other ``url`` itself.
 
-    Raise :class:`~hil.errors.LinkError` if no port or several ports have that name.
+    Raise :class:`~hil.errors.LinkError` if no port or several ports have that name, InputError if
+    it has no serial number.
     """
     if not url.startswith(USB):
         return url
+    if url == USB:
+        raise InputError(
+            f"{url!r} has no serial number", f"write {USB}SERIAL[:INTERFACE]; see `hil doctor`"
+        )
     ports = serial_ports()
     found = matching(url, ports)
     if len(found) == 1:

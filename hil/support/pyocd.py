@@ -13,6 +13,8 @@ OPTIONS: Final[Mapping[str, Any]] = {
     "no_config": True,
     "user_script": os.devnull,
     "auto_unlock": False,
+    # Its remedy is an option of pyOCD's own command; which target is used, is decided here.
+    "warning.cortex_m_default": False,
 }
 
 

@@ -125,7 +125,7 @@ class BenchReport:
     provenance: Provenance | None = None
     #: Steps that brought the board back since it was opened, or since the report before.
     recoveries: tuple[Attempt, ...] = ()
-    #: Comparison of the outputs of another inference with a reference; None if it was not asked
+    #: Comparison of the outputs of other inferences with a reference; None if it was not asked
     #: for. What is counted is not affected by it.
     checked: Report | None = None
 
@@ -147,7 +147,9 @@ class BenchReport:
         """The verdict on the outputs in words, with the reference."""
         if self.checked is None:
             return "not compared with a reference"
-        return f"{self.checked.verdict} over 1 sample, reference {self.checked.reference}"
+        checked, count = self.checked, self.checked.samples
+        text = f"{checked.verdict} over {count} sample{'s' * (count > 1)}"
+        return "; ".join((f"{text}, reference {checked.reference}", *checked.remarks))
 
     @property
     def macs(self) -> int:

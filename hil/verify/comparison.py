@@ -206,9 +206,10 @@ class Report:
     @property
     def missed_fault_rate(self) -> float | None:
         """The share of inferences, of those that the samples are drawn from, in which a fault
-        would have shown with 95 % confidence; None if no sample is drawn or real.
+        would have shown with 95 % confidence; None if no sample is drawn or real, or if an output
+        differs.
         """
-        return missed_fault_rate(self.independent_samples)
+        return missed_fault_rate(self.independent_samples) if self.match else None
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -218,9 +219,11 @@ class Report:
         remarks = []
         if (rate := self.missed_fault_rate) is not None:
             drawn, percent = self.independent_samples, math.ceil(1000 * rate) / 10
-            few = f"; only {drawn} of the samples have inputs of their own"
+            few = f"; only {drawn} of the {self.samples} samples differ from all others"
+            # The interpreter reads the model as the compiler does.
+            fault = "a fault" if self.independent else "a fault of the code or the board"
             remarks.append(
-                f"a fault in {percent:g} % or more of such inferences would show "
+                f"{fault} in {percent:g} % or more of such inferences would show "
                 f"({100 * CONFIDENCE:.0f} % confidence)"
                 + (few if self.samples - drawn > MOST_EXTREMES else "")
             )
@@ -312,6 +315,11 @@ class Report:
             "reference_fallback": asdict(self.fallback) if self.fallback else None,
             "independent": self.independent,
             "match": self.match,
+            "missed_fault_rate": {
+                "rate": self.missed_fault_rate,
+                "confidence": CONFIDENCE,
+                "samples": self.independent_samples,
+            },
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -320,11 +328,6 @@ class Report:
             "model": self.model,
             "board": self.board,
             **self.verdict_json(),
-            "missed_fault_rate": {
-                "rate": self.missed_fault_rate,
-                "confidence": CONFIDENCE,
-                "samples": self.independent_samples,
-            },
             "float_tolerance": FLOAT_RTOL if self.has_floats else None,
             "outputs": [output.json() for output in self.outputs],
             "seconds": round(self.seconds, 3),

@@ -38,8 +38,11 @@ from hil.verify.oracle import definition_of, expected_outputs, reference_of
 from hil.verify.prepare import Prepared, prepared, recoveries_of, repeated_by
 from hil.verify.provenance import Provenance, call_text, provenance
 from hil.verify.samples import (
+    CHECK_S,
+    CHECK_SAMPLES,
     Sample,
     StandardSamples,
+    TimeBoxed,
     first_sample,
     random_sample,
     samples_of,
@@ -242,7 +245,7 @@ def bench(
             oracle = _checking(library, module, check, source, allow_fallback)
             report = measure(model, module, sample=given, **how)
             compared = given or random_sample(module.inputs, seed, 0)
-            report = _with_check(report, model, module, compared, oracle)
+            report = _with_check(report, model, module, compared, seed, oracle)
             report = replace(report, recoveries=recoveries_of(model[module.name]))
             return _with_cycles(report, model, module, given, seed) if cycles else report
         job = stack.enter_context(
@@ -265,7 +268,7 @@ def bench(
             )
         run = partial(measure, opened.device, opened.module, sample=given, **how)
         report = opened.device.repeated(run)
-        report = _with_check(report, opened.device, opened.module, given, oracle)
+        report = _with_check(report, opened.device, opened.module, given, seed, oracle)
         if cycles:
             workspace = options.get("workspace", "own")
             report = _with_cycles(report, opened.device, opened.module, given, seed, workspace)
@@ -300,14 +303,26 @@ def _checking(
 
 
 def _with_check(
-    report: BenchReport, device: Device, module: Module, sample: Sample, oracle: Oracle | None
+    report: BenchReport,
+    device: Device,
+    module: Module,
+    sample: Sample,
+    seed: int,
+    oracle: Oracle | None,
 ) -> BenchReport:
-    """Return the report with the comparison of the outputs of an inference that is not counted."""
+    """Return the report with the comparison of the outputs of inferences that are not counted."""
     if oracle is None:
         return report
-    model = device[module.name]
-    how: dict[str, Any] = {"board": report.board, "repeated": device.repeated}
-    return replace(report, checked=compare(model, [sample], oracle, **how))
+    # The sample of the measurement first.
+    samples = [sample, *StandardSamples(module.inputs, seed, CHECK_SAMPLES - 1)]
+    compared = compare(
+        device[module.name],
+        TimeBoxed(samples, least=1, seconds=CHECK_S),
+        oracle,
+        board=report.board,
+        repeated=device.repeated,
+    )
+    return replace(report, checked=compared)
 
 
 def _require_no_others(**given: Any) -> None:

@@ -143,17 +143,13 @@ def _require_allowed(module: Module, fallback: Fallback, allow: bool | None) -> 
     """Raise InputError for a fallback to this compiler's own interpreter that is not allowed."""
     if is_independent(fallback.used) or fallback_allowed(allow):
         return
-    remedies = [fallback.remedy] if fallback.remedy else []
+    accept = (
+        "accept it: --allow-fallback, in Python allow_fallback=True, in pytest --hil-allow-fallback"
+    )
     raise InputError(
         f"the reference {fallback.wanted} cannot run {module.name!r}: {fallback.missing}; "
         "this compiler's own interpreter in its place would not be independent",
-        "; ".join(
-            [
-                *remedies,
-                "or accept it: --allow-fallback, in Python allow_fallback=True, in "
-                "pytest --hil-allow-fallback",
-            ]
-        ),
+        f"{fallback.remedy}; or {accept}" if fallback.remedy else accept,
     )
 
 

@@ -38,6 +38,8 @@ LEAST_SAMPLES, MOST_SAMPLES = 10, 100
 TIME_BOX_S = 5.0
 #: Extremes that stand before the random samples: lowest, highest and zero inputs.
 MOST_EXTREMES = 3
+#: Samples whose outputs a measurement compares: up to so many, as fit in about so many seconds.
+CHECK_SAMPLES, CHECK_S = 10, 1.0
 #: Confidence of the statement about faults that samples would miss.
 CONFIDENCE = 0.95
 
@@ -129,13 +131,17 @@ class StandardSamples(Sequence[Sample]):
 
 
 class TimeBoxed:
-    """Iterates over samples for about :data:`TIME_BOX_S`, and over :data:`LEAST_SAMPLES` at least.
+    """Iterates over samples for about ``seconds``, and over ``least`` at least.
 
     Its length is the most that it may yield.
     """
 
-    def __init__(self, samples: Sequence[Sample]) -> None:
+    def __init__(
+        self, samples: Sequence[Sample], least: int = LEAST_SAMPLES, seconds: float = TIME_BOX_S
+    ) -> None:
         self._samples = samples
+        self._least = least
+        self._seconds = seconds
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -143,7 +149,7 @@ class TimeBoxed:
     def __iter__(self) -> Iterator[Sample]:
         start = time.monotonic()
         for index, sample in enumerate(self._samples):
-            if not wants_more(index, start):
+            if index >= self._least and time.monotonic() - start >= self._seconds:
                 return
             yield sample
 

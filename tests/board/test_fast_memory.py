@@ -359,7 +359,7 @@ def test_constants_lie_where_there_is_room(
 
 
 def test_what_no_flash_region_holds_is_refused() -> None:
-    with pytest.raises(FitError, match="flash: at least .* bytes needed, 150000 had"):
+    with pytest.raises(FitError, match="flash: at least .* bytes needed, 150,000 available"):
         build([far_library("one"), far_library("two")], board_with(150_000, 150_000))
 
 

@@ -421,12 +421,17 @@ def test_sizes_of_each_model() -> None:
 
 
 def too_big(board: Board, error: pytest.ExceptionInfo[FitError]) -> dict[str, tuple[int, int]]:
-    """Bytes needed and had by resource, from the message."""
+    """Bytes needed and available by resource, from the message."""
     text = error.value.fact
     assert text.splitlines()[0].endswith(f"not fit {board.name}:")
-    found = re.findall(r"^  (\w+): (?:at least )?(\d+) bytes needed, (\d+) had", text, re.MULTILINE)
+    line = r"^  (\w+): (?:at least )?([\d,]+) bytes needed, ([\d,]+) available"
+    found = re.findall(line, text, re.MULTILINE)
     assert [name for name, _, _ in found].count("flash") == 1
-    return {name: (int(needed), int(had)) for name, needed, had in found}
+    return {name: (_count(needed), _count(room)) for name, needed, room in found}
+
+
+def _count(text: str) -> int:
+    return int(text.replace(",", ""))
 
 
 @pytest.fixture

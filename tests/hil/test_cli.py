@@ -246,6 +246,8 @@ BAD = [
     Bad("bench tiny.tflite --board native", 2, "neither instructions nor cycles"),
     Bad(f"{VERIFY} --port /dev/does-not-exist", 4, "there is no port /dev/does-not-exist"),
     Bad("monitor --port /dev/does-not-exist", 4, "there is no port /dev/does-not-exist"),
+    Bad("monitor --port usb:", 2, "'usb:' has no serial number"),
+    Bad(f"{VERIFY} --port usb:", 2, "'usb:' has no serial number"),
     Bad("monitor --port foo://x", 2, "foo://x is not a serial port: "),
     Bad("monitor --port socket://x", 2, "socket://x is not a serial port: write socket"),
     Bad(f"{VERIFY} --port foo://x", 2, "foo://x is not a serial port: "),

@@ -239,7 +239,6 @@ def test_ports_are_named_by_serial_number_and_interface(rig: Bench) -> None:
         ("usb:KIT0KIT0:7", ["no serial port usb:KIT0KIT0:7"]),
         ("usb:KIT0KIT0", ["names 2 serial ports", "usb:KIT0KIT0:0 (", "SERIAL:INTERFACE"]),
         ("usb:TWIN0TWIN0", ["names 2 serial ports", "/dev/serial/by-path"]),
-        ("usb:", ["no serial port usb:"]),
     ],
 )
 def test_names_of_no_or_of_several_ports(

@@ -166,7 +166,7 @@ def test_repeated_inputs_count_once() -> None:
     assert (report.samples, report.independent_samples) == (20, 1)
     assert report.remarks == (
         "a fault in 95 % or more of such inferences would show (95 % confidence); only 1 of the "
-        "samples have inputs of their own",
+        "20 samples differ from all others",
     )
 
 

@@ -345,7 +345,7 @@ def test_one_input_again_and_again(tmp_path: Path) -> None:
     link = faulty_points(tmp_path, itertools.repeat(x), itertools.repeat(False))
     report = default_report(link, 12)
     assert (report.samples, report.independent_samples) == (12, 1)
-    assert report.remarks[0].startswith("a fault in 95 % or more")
+    assert report.remarks[0].startswith("a fault of the code or the board in 95 % or more")
     assert "only 1 of the samples have inputs of their own" in report.remarks[0]
 
 

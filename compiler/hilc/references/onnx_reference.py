@@ -101,13 +101,41 @@ def _evaluator(model: bytes) -> Any:
 
 
 def _raised(data: bytes) -> Any:
-    """Return a model in an opset whose DequantizeLinear the evaluator has, if it uses that."""
+    """Return a model in an opset whose DequantizeLinear the evaluator has, if it uses that, and
+    whose loops all have a condition.
+    """
     onnx = import_module("onnx")
     model = onnx.load_from_string(data)
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        _give_conditions(onnx, nodes)
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), _QDQ_OPSET)
     if opset >= _QDQ_OPSET or all(n.op_type != "DequantizeLinear" for n in model.graph.node):
         return model
     return import_module("onnx.version_converter").convert_version(model, _QDQ_OPSET)
+
+
+def _give_conditions(onnx: Any, nodes: Any) -> None:
+    """Let loops without a condition run until their trip count ends, as the standard says.
+
+    The evaluator takes a condition that is left out for one that is false, and obeys that of the
+    body, which does not count then.
+    """
+    for node in tuple(nodes):
+        bodies = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+        for body in bodies:
+            _give_conditions(onnx, body.node)
+        if node.op_type != "Loop" or (len(node.input) > 1 and node.input[1]):
+            continue
+        true = onnx.helper.make_tensor("true", onnx.TensorProto.BOOL, (), [True])
+        given, kept = (f"{node.output[0]}/{what}" for what in ("condition", "next condition"))
+        position = list(nodes).index(node)
+        nodes.insert(position, onnx.helper.make_node("Constant", [], [given], value=true))
+        node = nodes[position + 1]
+        node.input.extend([""] * (2 - len(node.input)))
+        node.input[1] = given
+        (body,) = (attribute.g for attribute in node.attribute if attribute.HasField("g"))
+        body.node.append(onnx.helper.make_node("Constant", [], [kept], value=true))
+        body.output[0].CopyFrom(onnx.helper.make_tensor_value_info(kept, onnx.TensorProto.BOOL, ()))
 
 
 def _version() -> str:

@@ -209,7 +209,7 @@ class SharedProcess:
             self._end()
             try:
                 self._process = Process(self._words)
-            except (Refused, OSError) as error:
+            except Refused as error:  # a limit of the system is no reason for another reference
                 raise InputError(
                     f"the installed {self._package} does not start: {error}",
                     self._remedy(str(error)),

@@ -27,7 +27,7 @@ from hil.probe.probes import ProbeInfo, choose_probe, connected_probes, lines_of
 from hil.probe.usb import REMEDY as USB_REMEDY
 from hil.probe.usb import forbidden_probes
 from hil.runners import Choice, start
-from hil.verify.oracle import installed_reference
+from hil.verify.oracle import fallback_allowed, installed_reference
 from hil.virtual_probe import running_boards
 from hilc.references import is_independent
 
@@ -85,8 +85,11 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     reference, fallback = installed_reference()
     cache = _cache()
     found_plugins = plugins()
+    independent = is_independent(reference)
+    is_refused = fallback is not None and not independent and not fallback_allowed()
     works = (
         problem is None
+        and not is_refused
         and cache["ok"]
         and not any(finding.tool.required for finding in lacking)
         and all(plugin.problem is None for plugin in found_plugins)
@@ -103,8 +106,8 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     lines += [f"probes: {probe_problem}"] if probe_problem else []
     lines += [f"no permission for {p.name} at {p.node}: {USB_REMEDY}" for p in forbidden]
     lines += [_plugin_line(plugin) for plugin in found_plugins]
-    independent = is_independent(reference)
     own = "" if independent else " (not independent)"
+    own += ", which verify refuses here without --allow-fallback" if is_refused else ""
     lines.append(f"reference {reference}{own}" + (f": {fallback}" if fallback else ""))
     lines.append(f"self-test: {tested}")
     lines.append(f"cache {cache['result']}" + (f" ({cache['remedy']})" if cache["remedy"] else ""))
