@@ -721,6 +721,10 @@ def test_without_its_reference_verify_says_what_it_compares_with(
     assert shown.err.startswith("warning: tiny: compared with this compiler's own interpreter, not")
     assert main([*line, "--reference", "hilc"]) == 0
     assert capsys.readouterr().err == ""
+    assert main(["doctor"]) != 0
+    assert ", which verify refuses here without --allow-fallback: " in capsys.readouterr().out
+    for name in ("CI", "PYTEST_CURRENT_TEST"):
+        monkeypatch.delenv(name, raising=False)
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert "reference hilc (not independent): compared with this compiler's own interpreter" in out

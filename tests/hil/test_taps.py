@@ -346,7 +346,7 @@ def test_one_input_again_and_again(tmp_path: Path) -> None:
     report = default_report(link, 12)
     assert (report.samples, report.independent_samples) == (12, 1)
     assert report.remarks[0].startswith("a fault of the code or the board in 95 % or more")
-    assert "only 1 of the samples have inputs of their own" in report.remarks[0]
+    assert "only 1 of the 12 samples differ from all others" in report.remarks[0]
 
 
 def test_inputs_alone_are_no_match(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import importlib.metadata
 
 import litert_ref
 import numpy as np
+import onnx
 import pytest
 import tflm
 from tflite_builder import ModelBuilder
@@ -187,3 +188,41 @@ def test_wrong_inputs(name: str, inputs: dict[str, np.ndarray], message: str) ->
     data = _model()
     with pytest.raises(InputError, match=message):
         get_reference(name, load_model(data), data).run_all(inputs)
+
+
+def _loop(times: int, body: onnx.GraphProto, x: str, y: str) -> list[onnx.NodeProto]:
+    """A loop without a condition."""
+    count = onnx.numpy_helper.from_array(np.int64(times))
+    constant = onnx.helper.make_node("Constant", [], [f"{y}_times"], value=count)
+    return [constant, onnx.helper.make_node("Loop", [f"{y}_times", "", x], [y], body=body)]
+
+
+def _body(nodes: list[onnx.NodeProto], before: str, after: str) -> onnx.GraphProto:
+    """The body of a loop, whose own condition is false: without a condition it does not count."""
+    info = onnx.helper.make_tensor_value_info
+    false = onnx.helper.make_tensor("false", onnx.TensorProto.BOOL, (), [False])
+    stop = onnx.helper.make_node("Constant", [], [f"{after}_stop"], value=false)
+    states = [info(name, onnx.TensorProto.FLOAT, [4]) for name in (before, after)]
+    inputs = [
+        info(f"{before}_turn", onnx.TensorProto.INT64, []),
+        info(f"{before}_condition", onnx.TensorProto.BOOL, []),
+        states[0],
+    ]
+    stopped = info(f"{after}_stop", onnx.TensorProto.BOOL, [])
+    return onnx.helper.make_graph([*nodes, stop], "body", inputs, [stopped, states[1]])
+
+
+def test_onnx_turns_loops_without_a_condition() -> None:
+    double = onnx.helper.make_node("Add", ["b", "b"], ["c"])
+    inner = _loop(2, _body([double], "b", "c"), "s", "t")
+    outer = _loop(3, _body(inner, "s", "t"), "x", "y")
+    tensors = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4]) for name in "xy"
+    ]
+    graph = onnx.helper.make_graph(outer, "net", tensors[:1], tensors[1:])
+    opset = [onnx.helper.make_opsetid("", 17)]
+    data = onnx.helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+    x = np.arange(4, dtype=np.float32)
+    for name in ("onnx", "hilc"):
+        reference = get_reference(name, load_model(data), data)
+        assert np.array_equal(reference.run_all({"x": x})["y"], x * 64)
