@@ -60,20 +60,25 @@ def stacked(n: Operation, parts: Sequence[Tensor], axis: int) -> Tensor:
 def loop(n: Operation) -> list[Tensor | None]:
     """Unroll a loop with a known number of turns, or a condition that is known in each."""
     body = n.graph("body")
+    counted = not n.has(1)
     most = n.known_int(0, "the number of turns") if n.has(0) else None
     carried = [n.input(i) for i in range(2, n.count)]
     scanned: list[list[Tensor]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
-    goes_on, turn = bool(n.known(1, "the condition").all()) if n.has(1) else True, 0
+    goes_on, turn = counted or bool(n.known(1, "the condition").all()), 0
     while goes_on and (most is None or turn < most):
         number = n.constant(turn, "int64")
         inputs = [number, n.constant(True), *carried]
-        turns = turn + 1 if most is None or not _keeps_condition(body) else most
+        turns = turn + 1
+        if most is not None and (counted or _keeps_condition(body)):
+            turns = most
         with _repeated(n, turns):
             condition, *results = _turn(n, inputs)
         carried, values = results[: len(carried)], results[len(carried) :]
         for kept, value in zip(scanned, values, strict=True):
             kept.append(value)
-        goes_on = bool(n.known_value(condition, "the condition of a turn").all())
+        # A loop without a condition is a counted one: the standard ignores that of its body.
+        if not counted:
+            goes_on = bool(n.known_value(condition, "the condition of a turn").all())
         turn += 1
     outputs: list[Tensor | None] = list(carried)
     for kept in scanned:
