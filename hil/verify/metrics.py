@@ -120,7 +120,7 @@ def nonfinite_samples(outputs: Floats) -> int:
 
 
 def _is_wrong(scores: Floats) -> npt.NDArray[np.bool_]:
-    return np.isnan(scores) | (scores == np.inf)
+    return np.asarray(np.isnan(scores) | (scores == np.inf))
 
 
 def confusion(labels: Array, classes: Array, count: int) -> npt.NDArray[np.int64]:
