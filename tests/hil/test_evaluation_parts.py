@@ -131,16 +131,17 @@ def test_outputs_that_are_nan_keep_no_limit(names: tuple[str, ...]) -> None:
     samples = [{"t": np.full((2, 3), number, np.float32)} for number in range(4)]
     labels = np.array([0, 1, 0, 1]) if names[0] == "accuracy" else np.ones((4, 6))
     data = DataSet(samples, labels, [f"s{number}" for number in range(4)])
+    model: Any = Model(info)
     of_reference = Model(info)
 
-    def values(index: int, sample: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def values(index: int, sample: Any) -> dict[str, np.ndarray]:
         of_reference.run()
         return {"t": of_reference.get_output(0)}
 
     lower = names[0] == "accuracy"
     limits = [Limit(name, 0.5, "min" if lower else "max") for name in names]
     found = evaluation.evaluate_model(
-        Model(info), data, Oracle("same", "same", values),
+        model, data, Oracle("same", "same", values),
         evaluation.checked_metrics(names, limits), board="b", key={}, limits=limits,
     )  # fmt: skip
     assert found.match

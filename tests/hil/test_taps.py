@@ -515,7 +515,7 @@ def test_inputs_of_another_model(runtimes: dict[bool, Path]) -> None:
 
     with (
         started(runtimes[False]) as link,
-        pytest.raises(InputError, match="input 0 is int8 in 192 bytes, that of"),
+        pytest.raises(InputError, match="input 0 is int8 in 192 bytes, 't0' of"),
     ):
         compare(link, other)
 
