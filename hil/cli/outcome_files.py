@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import html
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ from hilc.support.outputs import cannot_write, check_place, write_file
 
 #: Characters that XML 1.0 cannot hold, not even escaped.
 _NOT_XML = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+#: Characters of code, links and cells in Markdown; HTML is escaped as entities.
+_MARKUP = re.compile(r"[\\|`\[\]]")
 _HEADER = ("model", "board", "goal", "result", "per inference", "counted", "workspace", "flash")
 
 
@@ -180,21 +183,28 @@ def _summary_head(outcomes: Sequence[Outcome]) -> str:
 
 def _markdown_row(row: Sequence[Any]) -> str:
     cells = (f"{c:,}" if isinstance(c, int) else "" if c is None else str(c) for c in row)
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+    return f"| {' | '.join(map(_markdown_text, cells))} |\n"
+
+
+def _markdown_text(text: str) -> str:
+    """Return a text as one line that Markdown shows as it is; names of files are not trusted."""
+    printable = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return _MARKUP.sub(r"\\\g<0>", html.escape(printable, quote=False))
 
 
 def _summary_foot(outcomes: Sequence[Outcome]) -> str:
     reasons = [
-        f"- {outcome.label}: {'; '.join(map(str.strip, why.splitlines()))}\n"
+        f"{outcome.label}: {'; '.join(map(str.strip, why.splitlines()))}"
         for outcome in outcomes
         if (why := outcome.error.fact if outcome.error else outcome.skipped)
     ]
     reasons += [
-        f"- {outcome.label}: recovery: {attempt}\n"
+        f"{outcome.label}: recovery: {attempt}"
         for outcome in outcomes
         for attempt in outcome.recoveries
     ]
-    return "".join([*(["\n"] if reasons else []), *reasons, "\n"])
+    lines = [f"- {_markdown_text(reason)}\n" for reason in reasons]
+    return "".join([*(["\n"] if lines else []), *lines, "\n"])
 
 
 def _model(report: Report | BenchReport | Firmware) -> str:

@@ -21,6 +21,7 @@ import contextlib
 import hashlib
 import ipaddress
 import json
+import re
 import signal
 import socket
 import sys
@@ -29,11 +30,11 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
 
 from hil.board import Board, load_board
 from hil.errors import DeviceError, HilError, InputError
@@ -65,6 +66,13 @@ _END_GRACE_S = 1.0
 # _IDLE_S + _PROBES * _INTERVAL_S seconds.
 _IDLE_S, _INTERVAL_S, _PROBES = 5, 3, 3
 _USES_KEPT = 10_000
+
+
+#: Headers that say where a request ends or whose it is; a second one could say something else.
+_ONCE = ("Host", "Content-Length", "Content-Type", USER_HEADER)
+#: The header ``Host``: a name, an IPv4 address or an IPv6 address in brackets, and a port.
+_HOST = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+_LENGTH = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -407,12 +415,33 @@ def _watch(client: socket.socket) -> None:
             client.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
+def _header_fault(headers: Message) -> str | None:
+    """Return why the headers of a request can be understood in two ways; None if they cannot."""
+    for name in _ONCE:
+        if len(headers.get_all(name, [])) > 1:
+            return f"the header {name} is given twice"
+    if "Transfer-Encoding" in headers:
+        return "the header Transfer-Encoding is not supported; send Content-Length"
+    # A folded header (RFC 9112, 5.2) is the value of another one; what is malformed ends the
+    # headers for the parser, so those behind it would be unseen.
+    if any("\n" in value or "\r" in value for value in headers.values()):
+        return "a header continues on a second line"
+    if headers.defects or headers.get_payload():
+        return "a header has no valid form"
+    return None
+
+
 def _handler(server: BoardServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = 60
 
         def parse_request(self) -> bool:
             if not super().parse_request():
+                return False
+            if (fault := _header_fault(self.headers)) is not None:
+                about = {"kind": "InputError", "message": fault, "hint": "send each header once"}
+                self.close_connection = True
+                self._answer(400, {"error": about})
                 return False
             # A page in a browser may be anybody's. Some of its requests have none of these headers,
             # but then the browser keeps the answer from the page, unless the page's own name leads
@@ -426,13 +455,14 @@ def _handler(server: BoardServer) -> type[BaseHTTPRequestHandler]:
             return True
 
         def _is_for_us(self) -> bool:
-            """Return whether the request names this machine."""
-            try:
-                host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
-            except ValueError:
+            """Return whether the request names this machine, by one ``HOST`` or ``HOST:PORT``."""
+            hosts = self.headers.get_all("Host", [])
+            found = _HOST.fullmatch(hosts[0].strip(" \t")) if len(hosts) == 1 else None
+            if found is None:
                 return False
+            host = found["host"].lower()
             with contextlib.suppress(ValueError):
-                return bool(ipaddress.ip_address(host))
+                return bool(ipaddress.ip_address(host.strip("[]")))
             return host in server.names
 
         def do_GET(self) -> None:
@@ -469,9 +499,17 @@ def _handler(server: BoardServer) -> type[BaseHTTPRequestHandler]:
 
         def _body(self, limit: int) -> bytes:
             length = self.headers.get("Content-Length", "")
-            if not length.isdecimal() or int(length) > limit:
-                raise InputError(f"Content-Length {length!r} is not a number up to {limit}")
-            return self.rfile.read(int(length))
+            if not _LENGTH.fullmatch(length) or int(length) > limit:
+                raise InputError(
+                    f"Content-Length {length[:20]!r} is not a number up to {limit}",
+                    "send the number of the body's bytes",
+                )
+            body = self.rfile.read(int(length))
+            if len(body) != int(length):
+                raise InputError(
+                    f"the request ended after {len(body)} of {length} bytes", "send it again"
+                )
+            return body
 
         @contextlib.contextmanager
         def _errors(self) -> Iterator[None]:

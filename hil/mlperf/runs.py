@@ -86,6 +86,11 @@ class Accuracy:
     def files(self) -> int:
         return len({item.file for item, _ in self.inferences})
 
+    @property
+    def nonfinite(self) -> int:
+        """Inferences with a result that is NaN or infinite: their files count as wrong."""
+        return sum(not np.isfinite(inference.results).all() for _, inference in self.inferences)
+
     def __repr__(self) -> str:
         auc = f", AUC {self.auc.value:.3f}" if self.auc else ""
         return f"<Accuracy {100 * self.top1.value:.1f}% of {self.files} files{auc}>"
@@ -95,6 +100,7 @@ class Accuracy:
         return {
             "files": self.files,
             "inferences": len(self.inferences),
+            "nonfinite_inferences": self.nonfinite,
             "top1": self.top1.json(),
             "auc": self.auc.json() if self.auc else None,
         }
@@ -156,7 +162,7 @@ def accuracy(dut: Dut, items: Iterable[Item]) -> Accuracy:
 def _normalized(results: Sequence[float]) -> Floats:
     values = np.array(results, np.float64)
     total = values.sum()
-    return values / total if values.size > 1 and total > 0 else values
+    return values / total if values.size > 1 and 0 < total < math.inf else values
 
 
 def _summary(
@@ -194,10 +200,16 @@ def threshold_accuracy(labels: np.ndarray[Any, Any], scores: Floats) -> float:
     thresholds from the smallest score to the largest; class 1 is the anomaly.
     """
     best = 0.0
-    anomalies = int(np.count_nonzero(labels == 1))
+    is_finite = np.isfinite(scores)
+    if not is_finite.any():
+        return best
+    low, high = scores[is_finite].min(), scores[is_finite].max()
+    is_anomaly = labels == 1
+    anomalies = int(np.count_nonzero(is_anomaly))
     for step in range(100):
-        is_above = scores > scores.min() + step / 100 * (scores.max() - scores.min())
-        right = int(np.count_nonzero(is_above & (labels == 1)))
+        # A score that is not finite is wrong at every threshold.
+        is_above = np.where(is_finite, scores > low + step / 100 * (high - low), ~is_anomaly)
+        right = int(np.count_nonzero(is_above & is_anomaly))
         precision = right / max(1, int(np.count_nonzero(is_above)))
         recall = right / max(1, anomalies)
         best = max(best, (precision + recall) / 2)

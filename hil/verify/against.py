@@ -154,8 +154,9 @@ class _Comparisons:
         sample = _inputs(run, self._module)
         self._inputs.add(sample)
         expected = self._oracle.values(self.runs, sample)
-        if not self._taps:
+        if not self.runs:
             self._taps = _matched(run, self._module, expected)
+        self._check_taps(run)
         inputs = zlib.crc32(b"".join(tensor.data or b"" for tensor in run.of(Tensors.INPUT)))
         for tensor in run.tensors:
             tap = self._taps.get(_key(tensor))
@@ -164,6 +165,26 @@ class _Comparisons:
                 _compare(tap, tap.comparison, self.runs, whole, tensor, inputs)
         self._model = run.model or self._model
         self.runs += 1
+
+    def _check_taps(self, run: TappedRun) -> None:
+        """Raise InputError unless a run taps what the first one did, and in the model's sizes."""
+        tapped = {_key(tensor): tensor for tensor in run.tensors if tensor.list != Tensors.INPUT}
+        differing = [
+            *(f"lacks {_shown(key)} ({tap.name!r})" for key, tap in self._taps.items()
+              if key not in tapped),
+            *(f"taps {_shown(key)} ({tensor.name!r}) as well" for key, tensor in tapped.items()
+              if key not in self._taps),
+        ]  # fmt: skip
+        if differing:
+            raise InputError(
+                f"inference {self.runs} of the firmware {differing[0]}, unlike the first one",
+                "call the same hil_tap_layer and hil_tap_output, with the same indices, in each "
+                "inference",
+            )
+        for key, tensor in tapped.items():
+            comparison = self._taps[key].comparison
+            if comparison is not None:
+                _check_kind(tensor, comparison.tensor, self._module)
 
     def report(self, url: str, seconds: float) -> Report:
         outputs = [tap for tap in self._taps.values() if tap.key[0] == Tensors.OUTPUT]
@@ -215,12 +236,7 @@ def _inputs(run: TappedRun, module: Module) -> Sample:
                 "call hil_tap_input for each input, between hil_tap_begin and the inference",
             )
         tensor = found[0]
-        if (tensor.dtype, tensor.nbytes) != (info.dtype, info.nbytes):
-            raise InputError(
-                f"the firmware's input {index} is {tensor.dtype} in {tensor.nbytes} bytes, that of "
-                f"{module.name!r} is {info.dtype} in {info.nbytes}",
-                "compare with the model that the firmware runs",
-            )
+        _check_kind(tensor, info, module)
         if tensor.data is None:
             raise InputError(
                 f"the bytes of the firmware's input {index} arrived damaged",
@@ -230,6 +246,21 @@ def _inputs(run: TappedRun, module: Module) -> Sample:
         values = np.frombuffer(tensor.data, little_endian).astype(info.dtype)
         sample[info.name] = values.reshape(info.shape)
     return sample
+
+
+def _shown(key: _Key) -> str:
+    which, layer, index = key
+    return f"output {index}" if which == Tensors.OUTPUT else f"output {index} of layer {layer}"
+
+
+def _check_kind(tensor: TappedTensor, info: TensorInfo, module: Module) -> None:
+    if (tensor.dtype, tensor.nbytes) != (info.dtype, info.nbytes):
+        what = f"input {tensor.index}" if tensor.list == Tensors.INPUT else _shown(_key(tensor))
+        raise InputError(
+            f"the firmware's {what} is {tensor.dtype} in {tensor.nbytes} bytes, {info.name!r} of "
+            f"{module.name!r} is {info.dtype} in {info.nbytes}",
+            "compare with the model that the firmware runs",
+        )
 
 
 # -- whose tensor a tap is ------------------------------------------------------------------------
@@ -245,7 +276,7 @@ def _matched(run: TappedRun, module: Module, expected: Mapping[str, Array]) -> d
         if tensor.list == Tensors.INPUT:
             continue
         if tensor.list == Tensors.OUTPUT:
-            name = _output_name(tensor, module)
+            name: str | None = _output_name(tensor, module)
         else:
             name = _layer_name(tensor, names[place:], expected, made)
             place = names.index(name) + 1 if name is not None else place
@@ -260,11 +291,18 @@ def _matched(run: TappedRun, module: Module, expected: Mapping[str, Array]) -> d
     return taps
 
 
-def _output_name(tensor: TappedTensor, module: Module) -> str | None:
+def _output_name(tensor: TappedTensor, module: Module) -> str:
     names = [info.name for info in module.outputs]
     if tensor.name in names:
         return tensor.name
-    return names[tensor.index] if tensor.index < len(names) else None
+    if tensor.index >= len(names):
+        raise InputError(
+            f"the firmware taps output {tensor.index} ({tensor.name!r}), and {module.name!r} has "
+            f"{len(names)}: {', '.join(map(repr, names))}",
+            "compare with the model that the firmware runs, or number its outputs from 0 in "
+            "hil_tap_output",
+        )
+    return names[tensor.index]
 
 
 def _layer_name(

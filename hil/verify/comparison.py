@@ -3,7 +3,9 @@
 Integer and boolean results must be equal. A float result may differ from the reference by
 ``FLOAT_RTOL`` times the largest magnitude in the reference's tensor. The tolerance is relative to
 the tensor, not the element, since another order of summation changes small elements as much as
-large ones.
+large ones. So one huge element, such as a mask's, hides errors of the others: a result states the
+tolerance in the output's units, and counts equal elements that differ by more than ``OWN_RTOL`` of
+their own magnitude.
 """
 
 from __future__ import annotations
@@ -44,6 +46,9 @@ from hilc.ir.dtypes import INDEX_TYPES
 from hilc.support.arguments import typed
 
 FLOAT_RTOL = 1e-5
+#: Difference of an element by its own magnitude from which a match remarks on it. Sums of thousand
+#: products in another order differ by up to 0.3 % where they cancel out.
+OWN_RTOL = 1e-2
 #: What a result says of a reference that is computed by this compiler's own code.
 NOT_INDEPENDENT = "this compiler's own interpreter (not independent)"
 
@@ -126,6 +131,15 @@ class TensorReport:
     errors: tuple[ErrorBin, ...] = ()
     #: Elements over all samples that are NaN in the reference; on the device they equal any NaN.
     nans: int = 0
+    #: Largest difference that counts as equal in any sample, in the tensor's units; 0 of integers.
+    tolerance: float = 0
+    #: Equal elements that differ by more than ``OWN_RTOL`` of their own magnitude, and by how much.
+    loose: int = 0
+    loose_diff: float = 0
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype == "float32"
 
     def json(self) -> dict[str, Any]:
         report: dict[str, Any] = {
@@ -135,6 +149,9 @@ class TensorReport:
             "mismatches": self.mismatches,
             "max_abs_diff": json_number(self.max_abs_diff),
         }
+        if self.is_float:
+            report["tolerance"] = json_number(self.tolerance)
+            report["loose"] = {"elements": self.loose, "max_abs_diff": self.loose_diff}
         if self.nans:
             report["nans"] = self.nans
         if self.errors:
@@ -228,7 +245,17 @@ class Report:
                 + (few if self.samples - drawn > MOST_EXTREMES else "")
             )
         if self.has_floats:
-            remarks.append(f"floats equal within {FLOAT_RTOL:g} of the largest of their tensor")
+            within = ", ".join(f"{o.name} {o.tolerance:.3g}" for o in self.outputs if o.is_float)
+            remarks.append(
+                f"floats equal within {FLOAT_RTOL:g} of the largest of their tensor: {within}"
+            )
+        remarks += [
+            f"output {output.name}: {output.loose:,} elements differ by more than "
+            f"{100 * OWN_RTOL:g} % of their own value, by up to {output.loose_diff:.3g}: the "
+            "tolerance does not judge them, since other elements are far larger"
+            for output in self.outputs
+            if output.loose
+        ]
         remarks += [
             f"output {output.name}: {output.nans:,} elements are NaN in the reference and here"
             for output in self.outputs
@@ -239,7 +266,7 @@ class Report:
     @property
     def has_floats(self) -> bool:
         """Whether an output may differ by the tolerance of floats."""
-        return any(output.dtype == "float32" for output in self.outputs)
+        return any(output.is_float for output in self.outputs)
 
     @property
     def verdict(self) -> str:
@@ -366,6 +393,10 @@ class TensorComparison:
     #: Elements that were compared, and those that are NaN in the reference.
     elements: int = 0
     nans: int = 0
+    #: As :class:`TensorReport` has them.
+    tolerance: float = 0
+    loose: int = 0
+    loose_diff: float = 0
     first: Difference | None = field(default=None)
     errors: ErrorHistogram = field(init=False)
 
@@ -394,6 +425,11 @@ class TensorComparison:
         self.elements += got.size
         if expected.dtype.kind == "f":
             self.nans += int(np.count_nonzero(np.isnan(expected)))
+            self.tolerance = max(self.tolerance, _tolerance(expected))
+            own = np.abs(expected.ravel().astype(np.float64))
+            is_loose = ~different & (difference > OWN_RTOL * own)
+            self.loose += int(np.count_nonzero(is_loose))
+            self.loose_diff = max(self.loose_diff, float(difference[is_loose].max(initial=0)))
         if count:
             self.errors.add(expected.ravel(), got.ravel())
         else:
@@ -421,6 +457,9 @@ class TensorComparison:
             self.first,
             self.errors.bins() if self.mismatches else (),
             self.nans,
+            self.tolerance,
+            self.loose,
+            self.loose_diff,
         )
 
 
@@ -674,9 +713,13 @@ def _differences(expected: Array, got: Array) -> tuple[Array, Array]:
     # Equal NaNs and equal infinities count as equal.
     same = (expected == got) | (np.isnan(expected) & np.isnan(got))
     difference[same] = 0
+    return difference, ~same & ~(difference <= _tolerance(expected))
+
+
+def _tolerance(expected: Array) -> float:
+    """Return the difference up to which elements of a tensor of floats are equal."""
     finite = np.abs(expected[np.isfinite(expected)])
-    tolerance = FLOAT_RTOL * float(finite.max(initial=0))
-    return difference, ~same & ~(difference <= tolerance)
+    return FLOAT_RTOL * float(finite.max(initial=0))
 
 
 def _first_difference_json(tensor: TensorReport | None) -> dict[str, Any] | None:

@@ -33,11 +33,13 @@ from hil.support.numbers import json_number
 from hil.verify.comparison import Fallback, Oracle, RunnableModel, differs
 from hil.verify.datasets import DataSet, digest_of
 from hil.verify.metrics import (
+    NO_CLASS,
     Floats,
     Metric,
     Score,
     confusion,
     metric_named,
+    nonfinite_samples,
     predicted,
 )
 from hil.verify.provenance import Provenance
@@ -97,7 +99,7 @@ class Mismatch:
 
     sample: int
     source: str
-    #: The classes that both say; None where the labels are values.
+    #: The classes that both say; None where the labels are values, or a score is not finite.
     device_class: int | None
     reference_class: int | None
     #: Largest difference of the outputs, in their own units; NaN if one of them is NaN.
@@ -140,6 +142,9 @@ class Evaluation:
     uncompared_outputs: tuple[str, ...] = ()
     #: Steps that brought the board back since it was opened, or since the report before.
     recoveries: tuple[Attempt, ...] = ()
+    #: Samples with a result that is NaN or infinite, on the device and of the reference.
+    nonfinite: int = 0
+    nonfinite_reference: int = 0
 
     @property
     def rate(self) -> float:
@@ -200,12 +205,13 @@ class Evaluation:
         """
         for metric in self.metrics:
             if not metric.is_met:
+                nonfinite = f"; {self.nonfinite} samples have NaN or infinite outputs"
                 low = metric.minimum is not None and not metric.device.value >= metric.minimum
                 limit = f"at least {metric.minimum}" if low else f"at most {metric.maximum}"
                 raise NumericError(
                     f"{metric.name} of {self.model} on {self.board} is "
                     f"{metric.device.value:.6g} over {self.samples} samples, and it should be "
-                    f"{limit}",
+                    f"{limit}" + (nonfinite if self.nonfinite else ""),
                     f"the reference {self.reference} has {metric.reference.value:.6g}",
                 )
         if not self.match:
@@ -232,6 +238,10 @@ class Evaluation:
             "uncompared_outputs": list(self.uncompared_outputs),
             "match": self.match,
             "mismatches": self.mismatches,
+            "nonfinite_samples": {
+                "device": self.nonfinite,
+                "reference": self.nonfinite_reference,
+            },
             "first_mismatches": [mismatch.to_json() for mismatch in self.first_mismatches],
             "classes": list(self.class_names) if self.confusion is not None else None,
             "confusion": self.confusion.tolist() if self.confusion is not None else None,
@@ -345,6 +355,8 @@ def evaluate_model(
             fallback=oracle.fallback,
             independent=oracle.independent,
             uncompared_outputs=tuple(other.name for other in model.outputs[1:]),
+            nonfinite=nonfinite_samples(results["device"]),
+            nonfinite_reference=nonfinite_samples(results["reference"]),
         )
         if journal is not None:
             # Only now, since what fails above can be done again from it; and while it is locked,
@@ -522,7 +534,8 @@ def _mismatch(
     classes: dict[str, int | None] = {"device": None, "reference": None}
     if data.labels.ndim == 1:
         for side, values in results.items():
-            classes[side] = int(predicted(values[index : index + 1])[0])
+            found = int(predicted(values[index : index + 1])[0])
+            classes[side] = None if found == NO_CLASS else found
     with np.errstate(invalid="ignore"):
         difference = np.abs(device.astype(np.float64) - reference.astype(np.float64))
     return Mismatch(

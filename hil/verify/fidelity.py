@@ -107,7 +107,8 @@ class _Sums:
         self.samples += 1
         self.elements += e.size
         self.has_classes = self.layer is None and y.size >= _CLASSES
-        if self.has_classes:
+        # NaN has no place in an order, and so no class.
+        if self.has_classes and not np.isnan([y, r]).any():
             best = int(np.argmax(r))
             self.top1 += int(np.argmax(y)) == best
             self.top5 += int(np.count_nonzero(y > y[best])) < _TOP

@@ -3,6 +3,11 @@
 A metric is prepared once for labels and outputs; the result is a function of how often each sample
 counts. With ones it is the metric, with the counts of a resample it is that of the bootstrap. The
 formulas are scikit-learn's (its names are given), and tests hold them against it.
+
+scikit-learn refuses scores that are not finite. Here a score that is NaN or positive infinity
+counts as wrong: such a sample has no class, and in no order is it right. Negative infinity, the
+logarithm of a probability of 0, is the lowest score. Errors of values are NaN or infinite with
+them, and so keep no limit.
 """
 
 from __future__ import annotations
@@ -25,6 +30,9 @@ Floats = npt.NDArray[np.float64]
 Statistic = Callable[[Floats], float]
 #: What the labels are: a class (a whole number) for each sample, or the values to be computed.
 Labels = Literal["classes", "values"]
+
+#: The class of a sample whose outputs name none; it equals no label.
+NO_CLASS = -1
 
 #: Quantile of the normal distribution for 95%.
 _Z = 1.959963984540054
@@ -72,6 +80,8 @@ class Metric:
         value = statistic(np.ones(count))
         if self.is_share:
             return Score(value, *wilson(value, count), "Wilson")
+        if not np.isfinite(value):
+            return Score(value, float("nan"), float("nan"), "bootstrap")
         return Score(value, *_bootstrap(statistic, count), "bootstrap")
 
 
@@ -93,20 +103,35 @@ def metric_named(name: str) -> Metric:
 
 def predicted(outputs: Floats) -> npt.NDArray[np.int64]:
     """Return the class that each sample's outputs say: that of the largest, the first of equal
-    ones; of a single output 1 from 0.5 on, and 0 below.
+    ones; of a single output 1 from 0.5 on, and 0 below. ``NO_CLASS`` if an output is NaN or
+    positive infinity, or all are negative infinity.
     """
     if outputs.shape[1] == 1:
-        return (outputs[:, 0] >= 0.5).astype(np.int64)
-    classes: npt.NDArray[np.int64] = np.argmax(outputs, axis=1)
-    return classes
+        classes = (outputs[:, 0] >= 0.5).astype(np.int64)
+    else:
+        classes = np.argmax(outputs, axis=1)
+    has_class = ~_is_wrong(outputs).any(axis=1) & (outputs > -np.inf).any(axis=1)
+    return np.where(has_class, classes, NO_CLASS)
+
+
+def nonfinite_samples(outputs: Floats) -> int:
+    """Return how many samples have an output that is NaN or infinite."""
+    return int(np.count_nonzero(~np.isfinite(outputs).all(axis=1)))
+
+
+def _is_wrong(scores: Floats) -> npt.NDArray[np.bool_]:
+    return np.asarray(np.isnan(scores) | (scores == np.inf))
 
 
 def confusion(labels: Array, classes: Array, count: int) -> npt.NDArray[np.int64]:
-    """Return how often each class (rows) was predicted as each (columns).
+    """Return how often each class (rows) was predicted as each (columns), without the samples of
+    ``NO_CLASS``.
 
     ``confusion_matrix`` of scikit-learn.
     """
-    flat = np.bincount(labels.astype(np.int64) * count + classes, minlength=count * count)
+    has_class = classes != NO_CLASS
+    cells = labels[has_class].astype(np.int64) * count + classes[has_class]
+    flat = np.bincount(cells, minlength=count * count)
     return flat.reshape(count, count)
 
 
@@ -154,21 +179,22 @@ def _accuracy(labels: Array, outputs: Floats) -> Statistic:
 
 
 def _places(labels: Array, outputs: Floats) -> npt.NDArray[np.int64]:
-    """Return how many classes come before the right one, of equal outputs the first one first.
+    """Return how many classes come before the right one, of equal outputs the first one first;
+    all of them if the sample has no class, or the right one's output is not finite.
 
     ``top_k_accuracy_score`` counts those below k.
     """
     columns = np.arange(outputs.shape[1])
     right = np.take_along_axis(outputs, labels.astype(np.int64)[:, np.newaxis], axis=1)
     before = (outputs > right) | ((outputs == right) & (columns < labels[:, np.newaxis]))
-    places: npt.NDArray[np.int64] = before.sum(axis=1)
-    return places
+    is_ranked = (predicted(outputs) != NO_CLASS) & np.isfinite(right[:, 0])
+    return np.where(is_ranked, before.sum(axis=1), np.iinfo(np.int64).max)
 
 
 def _f1(labels: Array, outputs: Floats) -> Statistic:
     """``f1_score`` with ``average="macro"``: over the classes of labels and predictions."""
     classes = predicted(outputs)
-    known = np.union1d(labels, classes)
+    known = np.union1d(labels, classes[classes != NO_CLASS])
 
     def statistic(weights: Floats) -> float:
         parts = []
@@ -206,9 +232,12 @@ def _rank_auc(is_positive: Array, scores: Floats) -> Statistic:
     a negative one's, equal scores counting half (J. A. Hanley and B. J. McNeil, "The meaning and
     use of the area under a receiver operating characteristic (ROC) curve", 1982).
     """
-    order = np.argsort(scores, kind="stable")
+    ranks = np.unique(scores, return_inverse=True)[1].reshape(scores.shape)
+    # Below all negative ones, or above all positive ones.
+    ranks = np.where(_is_wrong(scores), np.where(is_positive, -1, len(scores)), ranks)
+    order = np.argsort(ranks, kind="stable")
     positive = is_positive[order].astype(np.float64)
-    values = scores[order]
+    values = ranks[order]
     starts = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
 
     def statistic(weights: Floats) -> float:
@@ -226,18 +255,27 @@ def _rank_auc(is_positive: Array, scores: Floats) -> Statistic:
 
 def _mae(labels: Array, outputs: Floats) -> Statistic:
     """``mean_absolute_error``, over all values."""
-    return _share(np.abs(outputs - _like(labels, outputs)).mean(axis=1))
+    return _mean(np.abs(_errors(labels, outputs)))
 
 
 def _rmse(labels: Array, outputs: Floats) -> Statistic:
     """``root_mean_squared_error`` of all values together."""
-    mean = _share(((outputs - _like(labels, outputs)) ** 2).mean(axis=1))
+    mean = _mean(_errors(labels, outputs) ** 2)
     return lambda weights: float(np.sqrt(mean(weights)))
 
 
-def _like(labels: Array, outputs: Floats) -> Floats:
-    values: Floats = labels.astype(np.float64).reshape(outputs.shape)
-    return values
+def _errors(labels: Array, outputs: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):
+        return np.asarray(outputs - labels.astype(np.float64).reshape(outputs.shape))
+
+
+def _mean(errors: Floats) -> Statistic:
+    """Return the mean error; not that of the finite ones only, in no resample."""
+    of_samples = errors.mean(axis=1)
+    if np.isfinite(of_samples).all():
+        return _share(of_samples)
+    mean = float(of_samples.mean())
+    return lambda weights: mean
 
 
 _METRICS = {

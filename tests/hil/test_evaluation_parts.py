@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from hil.cli.commands.evaluating import evaluation_text
-from hil.errors import InputError
+from hil.errors import InputError, NumericError
 from hil.verify import Oracle, evaluation
-from hil.verify.datasets import digest_of
-from hil.verify.evaluation import Evaluation, MetricReport, Mismatch
+from hil.verify.datasets import DataSet, digest_of
+from hil.verify.evaluation import Evaluation, Limit, MetricReport, Mismatch
 from hilc.artifact.library import TensorInfo
 
 NAN = float("nan")
@@ -35,6 +35,25 @@ class Data:
 
     def __len__(self) -> int:
         return len(self.samples)
+
+
+class Device:
+    """A model whose outputs a test states."""
+
+    name = "net"
+
+    def __init__(self, info: TensorInfo) -> None:
+        self.inputs = self.outputs = (info,)
+        self.runs = 0
+
+    def reset_state(self) -> None:
+        """There is none."""
+
+    def set_input(self, name: str, array: np.ndarray) -> None:
+        """The outputs do not depend on it."""
+
+    def run(self) -> None:
+        self.runs += 1
 
 
 def metric(name: str, value: float, **limits: float) -> MetricReport:
@@ -98,6 +117,39 @@ def test_what_was_not_compared_is_named() -> None:
     data = found.to_json()
     assert (data["uncompared_outputs"], data["independent"]) == (["boxes"], False)
     assert "only the first" not in evaluation_text(report())
+
+
+@pytest.mark.parametrize("names", [("accuracy", "f1", "auc"), ("mae", "rmse")])
+def test_outputs_that_are_nan_keep_no_limit(names: tuple[str, ...]) -> None:
+    """The reference has the same NaN, and the labels are the class that argmax gives."""
+
+    class Model(Device):
+        def get_output(self, index: int) -> np.ndarray:
+            return np.full((2, 3), NAN if self.runs > 2 else 1, np.float32)
+
+    info = tensor("float32", None, None)
+    samples = [{"t": np.full((2, 3), number, np.float32)} for number in range(4)]
+    labels = np.array([0, 1, 0, 1]) if names[0] == "accuracy" else np.ones((4, 6))
+    data = DataSet(samples, labels, [f"s{number}" for number in range(4)])
+    model: Any = Model(info)
+    of_reference = Model(info)
+
+    def values(index: int, sample: Any) -> dict[str, np.ndarray]:
+        of_reference.run()
+        return {"t": of_reference.get_output(0)}
+
+    lower = names[0] == "accuracy"
+    limits = [Limit(name, 0.5, "min" if lower else "max") for name in names]
+    found = evaluation.evaluate_model(
+        model, data, Oracle("same", "same", values),
+        evaluation.checked_metrics(names, limits), board="b", key={}, limits=limits,
+    )  # fmt: skip
+    assert found.match
+    assert [one.is_met for one in found.metrics] == [False] * len(names)
+    assert found.to_json()["nonfinite_samples"] == {"device": 2, "reference": 2}
+    assert "2 of 4 samples have NaN or infinite outputs" in evaluation_text(found)
+    with pytest.raises(NumericError, match="2 samples have NaN or infinite outputs"):
+        found.check()
 
 
 def test_no_sample_is_no_evaluation() -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -459,3 +460,20 @@ def test_a_live_table_on_a_terminal(models: Path) -> None:
     assert all(word in shown for word in ("combination", "running", "mps2-an386", "match"))
     assert text.count("match over 1 sample") == 2
     assert "\x1b" not in text
+
+
+def test_names_of_files_are_no_markup() -> None:
+    """Of a model's file in a pull request of a stranger, in the summary that CI shows."""
+    name = "a\n| kws | b |  | match |\n<img src=x>`x`[l](http:h)\u2028\\"
+    error = InputError(f"{name} cannot be read", "")
+    outcomes = [
+        Outcome("verify", "b", model=name, error=error),
+        Outcome("verify", "<b>|", model=name, skipped=f"no {name}"),
+    ]
+    lines = markdown(outcomes).splitlines()
+    assert sum(line.startswith("|") for line in lines) == 2 + len(outcomes)
+    assert sum(line.startswith("- ") for line in lines) == len(outcomes)
+    for line in lines[4:]:
+        bare = re.sub(r"\\\\|\\[|`\[\]]", "", line)
+        assert not re.search(r"[<>`\[\]]", bare), line
+        assert bare.count("|") in (0, 9), line

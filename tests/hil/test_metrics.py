@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from hil.errors import InputError
-from hil.verify.metrics import confusion, metric_named, predicted, wilson
+from hil.verify.metrics import (
+    NO_CLASS,
+    confusion,
+    metric_named,
+    nonfinite_samples,
+    predicted,
+    wilson,
+)
 
 RNG = np.random.default_rng(7)
 OUTPUTS = RNG.integers(0, 256, (40, 4)) / 256
@@ -100,3 +107,47 @@ def test_intervals() -> None:
 def test_unknown_metrics(name: str) -> None:
     with pytest.raises(InputError, match="choose accuracy, auc, f1, mae, rmse or topK"):
         metric_named(name)
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("bad", [NAN, INF])
+@pytest.mark.parametrize("name", ["accuracy", "top1", "top2", "f1", "auc"])
+@pytest.mark.parametrize("columns", [2, 3])
+def test_scores_that_are_not_finite_are_wrong(name: str, bad: float, columns: int) -> None:
+    """Whatever the labels are: not as class 0, and not as the first or last of an order."""
+    labels = np.array([0, 1, 0, 1])
+    outputs = np.full((4, columns), bad)
+    assert value(name, labels, outputs) == 0
+    outputs = np.eye(columns)[labels]
+    assert value(name, labels, outputs) == 1
+    for row in range(4):
+        spoiled = outputs.copy()
+        spoiled[row] = bad
+        assert value(name, labels, spoiled) < 1
+
+
+def test_one_bad_output_leaves_no_class() -> None:
+    outputs = np.array([[1, NAN], [NAN, 1], [-INF, 1], [-INF, -INF], [0, INF], [1, 0]])
+    assert predicted(outputs).tolist() == [NO_CLASS, NO_CLASS, 1, NO_CLASS, NO_CLASS, 0]
+    assert predicted(np.array([[NAN], [INF], [-INF], [0.5]])).tolist() == [-1, -1, -1, 1]
+    assert nonfinite_samples(outputs) == 5
+    assert confusion(np.zeros(6, int), predicted(outputs), 2).tolist() == [[1, 1], [0, 0]]
+
+
+def test_infinite_logarithms_are_the_lowest_scores() -> None:
+    outputs = np.array([[-INF, 0.0], [0.0, -INF], [-1.0, -0.5]])
+    labels = np.array([1, 0, 1])
+    for name in ("accuracy", "f1", "auc"):
+        assert value(name, labels, outputs) == 1
+
+
+@pytest.mark.parametrize("name", ["mae", "rmse"])
+@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+def test_errors_that_are_not_finite_have_no_interval(name: str, bad: float) -> None:
+    outputs = VALUES.copy()
+    outputs[3, 1] = bad
+    score = metric_named(name).score(VALUES, outputs)
+    assert not score.value <= 1e300
+    assert np.isnan([score.low, score.high]).all()

@@ -372,6 +372,21 @@ def test_accuracy_of_scores() -> None:
     assert threshold_accuracy(np.array([1, 0, 1]), np.array([1.0, 2.0, 3.0])) == 0.75
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_results_that_are_not_finite_are_wrong(bad: float) -> None:
+    files = [Item(f"{i}", label, 2, b"") for i, label in enumerate([0, 1, 0, 1])]
+    found = accuracy(Given([(bad, bad), (0, 1), (1, 0), (0, 1)]), files)
+    assert found.top1.value == 0.75
+    assert found.auc is not None
+    assert found.auc.value == 0.5
+    assert found.to_json()["nonfinite_inferences"] == 1
+    labels = np.array([0, 0, 1, 1])
+    assert threshold_accuracy(labels, np.array([1.0, 2.0, 3.0, 10.0])) == 1
+    assert threshold_accuracy(labels, np.array([1.0, 2.0, bad, 10.0])) == 0.75
+    assert threshold_accuracy(labels, np.array([bad, 2.0, 3.0, 10.0])) == pytest.approx(5 / 6)
+    assert threshold_accuracy(labels, np.full(4, bad)) == 0
+
+
 def test_files_of_a_submission(tmp_path: Path) -> None:
     board = load_board("nucleo-l4r5zi")
     device = dut(GOOD)
@@ -392,7 +407,7 @@ def test_files_of_a_submission(tmp_path: Path) -> None:
         ]
     )  # fmt: skip
     said = {"benchmark": "kws01", "model": "kws", "board": board.name}
-    shown = _text(said | {"files": [str(path) for path in paths]}, [run])
+    shown = _text(said | {"files": [str(path) for path in paths], "checked": None}, [run])
     assert shown.endswith("\n\n" + "\n".join(map(str, paths)))
     text = (tmp_path / at / "performance" / "results.txt").read_text()
     assert "ERROR" not in text

@@ -172,8 +172,26 @@ def test_repeated_inputs_count_once() -> None:
 
 def test_floats_are_equal_within_a_bound() -> None:
     report = hil.verify(Copy("float32"), [{"x": np.ones(1, np.float32)}], EQUAL)
-    assert "floats equal within 1e-05 of the largest of their tensor" in report.remarks
+    assert "floats equal within 1e-05 of the largest of their tensor: x 1e-05" in report.remarks
     assert report.to_json()["float_tolerance"] == 1e-5
+
+
+def test_a_huge_element_hides_no_others() -> None:
+    """They are within the tolerance, and the result says how large it is, and that they are off."""
+    right = np.array([1e9, 1, -2, 0, 3], np.float32)
+    off = right + np.array([10, 5000, 0, 7, 0.001], np.float32)
+    oracle = Oracle("given", "given", lambda index, sample: {"x": right})
+    report = hil.verify(Copy("float32", off), [{"x": off}, {"x": off}], oracle)
+    assert report.match
+    assert "floats equal within 1e-05 of the largest of their tensor: x 1e+04" in report.remarks
+    (remark,) = (line for line in report.remarks if line.startswith("output x"))
+    assert "4 elements differ by more than 1 % of their own value, by up to 5e+03" in remark
+    (output,) = report.to_json()["outputs"]
+    assert output["tolerance"] == pytest.approx(1e4)
+    assert output["loose"] == {"elements": 4, "max_abs_diff": 5000}
+    exact = hil.verify(Copy("float32", right), [{"x": right}], oracle)
+    assert exact.to_json()["outputs"][0]["loose"] == {"elements": 0, "max_abs_diff": 0}
+    assert not any("of their own value" in line for line in exact.remarks)
 
 
 def test_nan_is_no_strong_equality() -> None:

@@ -359,6 +359,49 @@ def test_inputs_alone_are_no_match(tmp_path: Path) -> None:
         default_report(Link("points", line=Points(tmp_path, inference)), 3)
 
 
+#: What later inferences tap: list, layer, index, and the values.
+_Y, _LAYER = Tensors.OUTPUT, Tensors.LAYER_OUTPUT
+_TAPS = {(_Y, 0, 0): "y", (_LAYER, 0, 0): "first"}
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "message"),
+    [
+        (_TAPS, {(_LAYER, 0, 0): "first"}, "inference 1 .* lacks output 0 .'y'."),
+        (_TAPS, {(_Y, 0, 0): "y"}, "inference 1 .* lacks output 0 of layer 0 .'first'."),
+        (_TAPS, {(_Y, 0, 1): "y", (_LAYER, 0, 0): "first"}, "lacks output 0"),
+        (_TAPS, {**_TAPS, (_LAYER, 1, 0): "second"}, "taps output 0 of layer 1 .* as well"),
+        ({(_LAYER, 0, 0): "first"}, _TAPS, "taps output 0 .* as well"),
+        (_TAPS, {(_Y, 0, 0): "y", (_LAYER, 0, 0): "y"}, "output 0 of layer 0 is int8 in"),
+        ({(_Y, 0, 0): "first"}, {}, "the firmware's output 0 is int8 in .* bytes, 'y' of"),
+        ({(_Y, 0, 1): "y?"}, {}, "taps output 1 .*, and .* has 1: 'y'"),
+        ({(_Y, 0, 0): "float"}, {}, "the firmware's output 0 is float32 in"),
+    ],
+)  # fmt: skip
+def test_every_inference_taps_the_same(
+    first: dict[tuple[Tensors, int, int], str],
+    later: dict[tuple[Tensors, int, int], str],
+    message: str,
+    tmp_path: Path,
+) -> None:
+    """What is left out, or is under another index, would not be compared."""
+    x = np.zeros((1, 8, 8, 3), np.int8)
+    values = dict(interpreter.run_all(network(), {"x": x}))
+    values |= {"y?": values["y"], "float": np.zeros(values["y"].size // 4 or 1, np.float32)}
+    runs = itertools.chain([first], itertools.repeat(later))
+
+    def inference(points: Points) -> None:
+        points.begin("net")
+        points.tensor(Tensors.INPUT, 0, 0, "x", x)
+        for (which, layer, index), name in next(runs).items():
+            points.tensor(which, layer, index, "" if name == "float" else name, values[name])
+        points.end()
+
+    with pytest.raises(InputError, match=message) as caught:
+        default_report(Link("points", line=Points(tmp_path, inference)), 3)
+    assert caught.value.hint
+
+
 def packed(points: Points, model: hilc.host.HostModel) -> None:
     (x,) = random_sample(model.inputs, 0, 0).values()
     model.set_input(0, x)
@@ -472,7 +515,7 @@ def test_inputs_of_another_model(runtimes: dict[bool, Path]) -> None:
 
     with (
         started(runtimes[False]) as link,
-        pytest.raises(InputError, match="input 0 is int8 in 192 bytes, that of"),
+        pytest.raises(InputError, match="input 0 is int8 in 192 bytes, 't0' of"),
     ):
         compare(link, other)
 

@@ -79,6 +79,9 @@ def test_pages_in_a_browser_are_refused(method: str, path: str, server: BoardSer
         {"Host": "localhost.rebound.example"},
         {"Host": ""},
         {"Host": "[::1"},
+        {"Host": "rebound.example@127.0.0.1"},
+        {"Host": "127.0.0.1/rebound.example"},
+        {"Host": "127.0.0.1:1:2"},
     ],
     ids=str,
 )
@@ -102,6 +105,65 @@ def test_names_of_this_machine_are_answered(host: str, server: BoardServer) -> N
     with closing(connection):
         connection.request("GET", "/status", headers={"Host": host})
         assert connection.getresponse().status == 200
+
+
+def raw(server: BoardServer, request: bytes) -> bytes:
+    """Send a request that no client library sends, and no more; return the answer."""
+    with socket.create_connection(("127.0.0.1", server.control_port), 20) as client:
+        client.sendall(request)
+        client.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionError):
+            return b"".join(iter(lambda: client.recv(4096), b""))
+    return b""
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        pytest.param(
+            b"Host: 127.0.0.1\r\nHost: rebound.example\r\nContent-Length: 1", 400, id="two hosts"
+        ),
+        pytest.param(b"X: a\r\nContent-Length: 1", 403, id="no host"),
+        pytest.param(
+            b"Host: 127.0.0.1\r\nX: a\r\n Origin: http://p.example\r\nContent-Length: 1",
+            400,
+            id="folded",
+        ),
+        pytest.param(
+            b"Host: 127.0.0.1\r\nOrigin : http://p.example\r\nContent-Length: 1", 400, id="space"
+        ),
+        pytest.param(
+            b"Host: 127.0.0.1\r\njunk\r\nOrigin: http://p.example\r\nContent-Length: 1",
+            400,
+            id="junk",
+        ),
+        pytest.param(b"Host: 127.0.0.1\r\nTransfer-Encoding: chunked", 400, id="chunked"),
+        pytest.param(
+            b"Host: 127.0.0.1\r\nContent-Length: 1\r\nContent-Length: 0", 400, id="two lengths"
+        ),
+        pytest.param(b"Host: 127.0.0.1\r\nContent-Length: " + b"9" * 5000, 400, id="long length"),
+        pytest.param(b"Host: 127.0.0.1\r\nContent-Length: -1", 400, id="negative length"),
+        pytest.param("Host: 127.0.0.1\r\nContent-Length: ٣".encode(), 400, id="other digits"),
+    ],
+)
+def test_ambiguous_headers_are_refused(headers: bytes, code: int, server: BoardServer) -> None:
+    answer = raw(server, b"PUT /power/0 HTTP/1.1\r\n" + headers + b"\r\n\r\n0")
+    assert answer.split(b" ", 2)[1:2] == [b"%d" % code]
+    assert server.powered
+
+
+def test_an_upload_that_breaks_off_changes_nothing(server: BoardServer, elf: Path) -> None:
+    data = elf.read_bytes()
+    ask(server, "PUT", "/firmware", data)
+    before = server.status()
+    length = b"Content-Length: %d\r\n\r\n" % len(data)
+    answer = raw(server, b"PUT /firmware HTTP/1.1\r\nHost: localhost\r\n" + length + data[:-4096])
+    assert b" 400 " in answer.splitlines()[0]
+    assert f"{len(data) - 4096} of {len(data)} bytes".encode() in answer
+    assert server.status() == before
+    link = line(server)
+    assert Client(link).echo(b"still here") == b"still here"
+    link.close()
 
 
 def line(server: BoardServer) -> Link:

@@ -201,5 +201,10 @@ def _text(data: dict[str, Any], runs: Iterable[Performance | Accuracy]) -> str:
             shown = interval if run.top1.method == "Wilson" else ""
             auc = f", AUC {run.auc.value:.3f}" if run.auc else ""
             lines.append(f"top 1 {100 * run.top1.value:.1f} %{shown} of {run.files} files{auc}")
+            if run.nonfinite:
+                lines.append(
+                    f"{run.nonfinite} of {len(run.inferences)} inferences have NaN or infinite "
+                    "results: they count as wrong"
+                )
     files = ["\n".join(data["files"])] if data["files"] else []
     return "\n\n".join([*lines, *files])

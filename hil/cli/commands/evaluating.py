@@ -189,6 +189,11 @@ def evaluation_text(report: Evaluation) -> str:
             ["metric", "device (95%)", f"{report.reference} (95%)", "interval", "limit"],
         ),
     ]
+    if report.nonfinite:
+        lines.append(
+            f"{report.nonfinite:,} of {report.samples:,} samples have NaN or infinite outputs, of "
+            f"{report.reference} {report.nonfinite_reference:,}: they count as wrong"
+        )
     if report.mismatches:
         lines.append(
             f"{report.mismatches:,} of {report.samples:,} samples differ from {report.reference}:"
