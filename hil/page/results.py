@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hil.board import board_names, load_board
+from hil.history.measurement import DEFAULT_GOAL, goal_of
 from hil.page.figures import check_figures, is_ascending
 from hil.page.plan_json import plan_from_json
 from hil.verify.errors import ErrorBin
@@ -705,15 +706,20 @@ def runs_of(entries: Sequence[Mapping[str, Any]], label: str) -> tuple[Run, ...]
 
 
 def _recorded(entries: Sequence[Any], label: str) -> Iterator[Result]:
-    """Yield the measurements of ``hil history``, those of a model on a board together."""
-    found: dict[tuple[str, str], list[Any]] = {}
+    """Yield the measurements of ``hil history``, those of a model, board and goal together."""
+    found: dict[tuple[str, str, str], list[Any]] = {}
     for index, entry in enumerate(entries):
         named = entry if isinstance(entry, dict) else {}
-        model = _name(named.get("model"), f"{label}, entry {index}")
-        found.setdefault((model, _name(named.get("board"), label)), []).append(entry)
-    for (model, board), own in found.items():
+        where = f"{label}, entry {index}"
+        model, board = _name(named.get("model"), where), _name(named.get("board"), label)
+        result = named.get("result")
+        goal = goal_of(result, where) if isinstance(result, dict) else None
+        # As results have it that are of the default goal.
+        shown = "" if goal in (None, DEFAULT_GOAL) else goal
+        found.setdefault((model, board, shown), []).append(entry)
+    for (model, board, goal), own in found.items():
         if runs := runs_of(own, label):
-            yield Result(model, board, history=runs)
+            yield Result(model, board, history=runs, goal=goal)
 
 
 def _whole(data: Mapping[str, Any], label: str) -> Result:

@@ -909,3 +909,16 @@ def test_the_exit_code_of_several_boards() -> None:
     assert len(results_in({"boards": boards, "exit_code": 1}, "it")) == 2
     with pytest.raises(InputError, match="exit_code is 1"):
         results_in({"boards": boards[:1], "exit_code": 1}, "it")
+
+
+def test_a_history_has_a_result_for_each_goal() -> None:
+    def entry(goal: str | None, count: int) -> Json:
+        options = {"optimize": goal} if goal else {}
+        run = {**BENCHED, "per_inference": count, "provenance": {"options": options}}
+        return {"kind": "bench", "model": "m", "board": "b", "time": "now", "result": run}
+
+    entries = [entry("speed", 10), entry(None, 40), entry("balanced", 41), entry("speed", 11)]
+    found = results_in({"entries": entries}, "it")
+    counts = [[run.per_inference for run in one.history or ()] for one in found]
+    assert [one.goal for one in found] == ["speed", ""]
+    assert counts == [[10, 11], [40, 41]]
