@@ -476,19 +476,13 @@ def test_too_little_was_measured(
     )
     assert message in error
     assert "hint: " in error
-    assert gates_of(current, baseline) is None
 
 
-def gates_of(current: list[Any], baseline: list[Any]) -> Any:
-    """What gates() of Python returns; None where it, or reading them, raises."""
-    try:
-        sides = [
-            [m for one in side for m in read_measurements(one, name)]
-            for side, name in ((baseline, "base"), (current, "now"))
-        ]
-        return gates(*sides, {})
-    except InputError:
-        return None
+def test_gates_of_python_refuse_nothing() -> None:
+    baselines = read_measurements(BENCH, "base")
+    with pytest.raises(InputError, match="nothing was measured"):
+        gates(baselines, [], {})
+    assert len(gates(baselines, read_measurements(BENCH, "now"), {})) == 1
 
 
 @pytest.mark.parametrize("data", [{"boards": []}, {"models": []}])

@@ -198,7 +198,7 @@ def score(value: float | None, low: float | None = None, high: float | None = No
     return {"value": value, "low": low, "high": high, "interval": "Wilson"}
 
 
-EVALUATED = {
+EVALUATED: Json = {
     "model": "m",
     "board": "mps2-an386",
     "samples": 40,
