@@ -78,8 +78,9 @@ class Provenance:
     #: probe; None for a machine that was started for the result.
     port: str | None = None
     is_proven: bool = True
-    #: Identity of the run: a copy of its result is not another run.
-    run: str = field(default_factory=lambda: uuid4().hex)
+    #: Identity of the run: a copy of its result is not another run. Two runs may be made from the
+    #: same.
+    run: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         return {
