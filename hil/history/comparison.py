@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from hil.errors import InputError
-from hil.history.measurement import FIGURES, MeasuredLayer, Measurement
+from hil.history.measurement import FIGURES, MeasuredLayer, Measurement, partner_of
 
 
 @dataclass(frozen=True)
@@ -126,29 +126,52 @@ def compare(before: Measurement, after: Measurement) -> Comparison:
 def paired(
     before: Sequence[Measurement], after: Sequence[Measurement]
 ) -> list[tuple[Measurement, Measurement]]:
-    """Return pairs of measurements: of the same model and board, or the only two.
+    """Return pairs of measurements: of the same model, board and goal, or the only two.
 
     Raise :class:`~hil.errors.InputError` for a measurement that has no partner.
     """
     if len(before) == len(after) == 1:
         return [(before[0], after[0])]
-    known = {(m.model, m.board): m for m in before}
-    pairs = []
+    pairs = partners(before, after)
+    if left := without_partner(before, pairs):
+        raise _alone(left[0], after)
+    return pairs
+
+
+def partners(
+    before: Sequence[Measurement], after: Sequence[Measurement]
+) -> list[tuple[Measurement, Measurement]]:
+    """Return each of ``after`` with that of ``before`` of the same model, board and goal.
+
+    Raise :class:`~hil.errors.InputError` for one that has none, and where two have the same.
+    """
+    pairs: list[tuple[Measurement, Measurement]] = []
     for measurement in after:
-        partner = known.pop((measurement.model, measurement.board), None)
+        partner = partner_of(measurement, before)
         if partner is None:
             raise _alone(measurement, before)
+        if any(partner is taken for taken, _ in pairs):
+            raise InputError(
+                f"{measurement.source} has several measurements of {partner.title}",
+                "keep one of them",
+            )
         pairs.append((partner, measurement))
-    if known:
-        raise _alone(next(iter(known.values())), after)
     return pairs
+
+
+def without_partner(
+    before: Sequence[Measurement], pairs: Sequence[tuple[Measurement, Measurement]]
+) -> list[Measurement]:
+    """Return those of ``before`` that are in no pair."""
+    return [one for one in before if not any(one is partner for partner, _ in pairs)]
 
 
 def _alone(measurement: Measurement, others: Sequence[Measurement]) -> InputError:
     sources = ", ".join(dict.fromkeys(other.source for other in others)) or "the other side"
+    titles = "; ".join(other.title for other in others) or "nothing"
     return InputError(
-        f"{measurement.source} has {measurement.title}, {sources} has not",
-        "measure the same models on the same boards",
+        f"{sources} is of {titles}, not of {measurement.title} as {measurement.source}",
+        "compare measurements of the same model, board and goal",
     )
 
 
@@ -179,6 +202,7 @@ def _about(measurement: Measurement) -> dict[str, Any]:
         "source": measurement.source,
         "model": measurement.model,
         "board": measurement.board,
+        "goal": measurement.goal,
         "model_sha256": measurement.model_sha256,
         "checked": measurement.checked.to_json() if measurement.checked else None,
     }

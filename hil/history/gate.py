@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from hil.errors import InputError
-from hil.history.comparison import Change, Comparison, compare
+from hil.history.comparison import Change, Comparison, compare, partners, without_partner
 from hil.history.measurement import FIGURES, Checked, Measurement
 
 _PERCENT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*%")
@@ -85,6 +85,7 @@ class Verdict:
         return {
             "model": self.comparison.after.model,
             "board": self.comparison.after.board,
+            "goal": self.comparison.after.goal,
             "passed": self.passed,
             "checked": self.checked.to_json() if self.checked else None,
             "excesses": [excess.to_json() for excess in self.excesses],
@@ -160,38 +161,42 @@ def gates(
     allow_other_model: bool = False,
     check: bool = True,
     allow_fallback: bool = False,
+    allow_missing: bool = False,
 ) -> list[Verdict]:
-    """Return the verdict on each of ``current`` beside the baseline of its model and board, as
-    :func:`gate` does.
+    """Return the verdict on each of ``current`` beside the baseline of its model, board and goal,
+    as :func:`gate` does.
+
+    Raise :class:`~hil.errors.InputError` also for a measurement that would be its own baseline, and
+    without ``allow_missing`` for a baseline that nothing of ``current`` is compared with.
     """
-    known = {(m.model, m.board): m for m in baselines}
-    verdicts = []
-    for measurement in current:
-        baseline = known.get((measurement.model, measurement.board))
-        if baseline is None:
-            titles = ", ".join(m.title for m in baselines) or "nothing"
-            raise InputError(
-                f"the baseline is of {titles}, not of {measurement.title}",
-                "give the baseline of this model and board",
-            )
-        if baseline.source == measurement.source:
+    if not current:
+        raise InputError("nothing was measured", "measure a model: hil bench MODEL --board B")
+    pairs = partners(baselines, current)
+    for baseline, measurement in pairs:
+        if baseline.run is not None and baseline.run == measurement.run:
             raise InputError(
                 f"{measurement.source} would be held to itself: it is the baseline and what is "
                 f"measured of {measurement.title}",
                 "give an older baseline, or the model to measure it now: "
                 "hil gate MODEL --board B --baseline F",
             )
-        verdicts.append(
-            gate(
-                baseline,
-                measurement,
-                limits,
-                allow_other_model=allow_other_model,
-                check=check,
-                allow_fallback=allow_fallback,
-            )
+    left = [] if allow_missing else without_partner(baselines, pairs)
+    if left:
+        raise InputError(
+            f"the baseline {left[0].source} has {left[0].title}, which was not measured now",
+            "measure it, too, or add --allow-missing to hold only the others to limits",
         )
-    return verdicts
+    return [
+        gate(
+            baseline,
+            measurement,
+            limits,
+            allow_other_model=allow_other_model,
+            check=check,
+            allow_fallback=allow_fallback,
+        )
+        for baseline, measurement in pairs
+    ]
 
 
 def _require_checked(current: Measurement, allow_fallback: bool) -> None:

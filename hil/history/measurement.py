@@ -11,7 +11,10 @@ from typing import Any
 
 from hil.errors import InputError
 from hil.support.fused import group_text
+from hilc.codegen.options import Options
 
+#: The goal of a measurement whose options name none.
+DEFAULT_GOAL = Options.optimize
 #: No count, number of bytes or energy comes near it.
 _MOST = 1 << 62
 _REMEDY = "write it with `hil bench MODEL --board B --json`"
@@ -90,32 +93,82 @@ class Measurement:
     energy_uj: float | None = None
     #: None where the outputs were not compared, and in older files.
     checked: Checked | None = None
+    #: Goal of the compiler; None in older files, which do not name it.
+    goal: str | None = None
+    #: What identifies the run: its own number, or where an older result is stored.
+    run: str | None = None
 
     @property
     def title(self) -> str:
-        return f"{self.model} on {self.board}"
+        goal = f", goal {self.goal}" if self.goal not in (None, DEFAULT_GOAL) else ""
+        return f"{self.model} on {self.board}{goal}"
+
+    @property
+    def key(self) -> tuple[str, str, str | None]:
+        """What tells it from the other measurements of a result: model, board and goal."""
+        return self.model, self.board, self.goal
+
+    def is_like(self, other: Measurement) -> bool:
+        """Whether both are of the same model, board and goal, where both name their goal."""
+        goals = {self.goal, other.goal}
+        return self.key[:2] == other.key[:2] and (len(goals) == 1 or None in goals)
 
 
-def read_measurements(data: Any, source: str) -> list[Measurement]:
+def partner_of(measurement: Measurement, others: Sequence[Measurement]) -> Measurement | None:
+    """Return the one of ``others`` of the same model, board and goal; None if there is none.
+
+    Raise :class:`~hil.errors.InputError` if there are several.
+    """
+    found = [other for other in others if other.key == measurement.key] or [
+        other for other in others if other.is_like(measurement)
+    ]
+    if len(found) > 1:
+        raise InputError(
+            f"{found[0].source} has {len(found)} measurements that may be that of "
+            f"{measurement.title}: of {'; '.join(other.title for other in found)}",
+            "keep the one to compare with",
+        )
+    return found[0] if found else None
+
+
+def goal_of(result: Mapping[str, Any], source: str) -> str | None:
+    """Return the goal that a JSON object of ``hil bench`` names; None for older ones."""
+    provenance = _optional(result, "provenance", dict, source) or {}
+    options = _optional(provenance, "options", dict, source)
+    named = _optional(options or {}, "optimize", str, source)
+    named = named or _optional(result, "optimize", str, source)
+    return named or (None if options is None else DEFAULT_GOAL)
+
+
+def read_measurements(data: Any, source: str, *, stored_at: str | None = None) -> list[Measurement]:
     """Return the measurements in a JSON object of ``hil bench``, of one or several models and
     boards.
 
-    Raise :class:`~hil.errors.InputError` for anything else, and for a board that failed.
+    ``stored_at`` identifies the file or the entry that holds them. Raise
+    :class:`~hil.errors.InputError` for anything else, for nothing, and for a board that failed.
     """
-    boards = _parts(data, "boards", source)
-    return [
-        _measurement(model, source) for board in boards for model in _parts(board, "models", source)
-    ]
+    found = []
+    for board in _parts(data, "boards", source):
+        for model in _parts(board, "models", source):
+            if isinstance(model, dict) and "optimize" in board:
+                model = {"optimize": board["optimize"], **model}
+            found.append(_measurement(model, source, stored_at))
+    return found
 
 
 def _parts(data: Any, key: str, source: str) -> list[Any]:
     """Return the objects of the list ``key``, or the object itself if it has no such list."""
     if not isinstance(data, dict):
         raise InputError(f"{source} is not a result of hil bench", _REMEDY)
-    return _list(data, key, source) if key in data else [data]
+    if key not in data:
+        return [data]
+    parts = _list(data, key, source)
+    if not parts:
+        raise InputError(f"{source}: {key} is an empty list: nothing was measured", _REMEDY)
+    return parts
 
 
-def _measurement(data: Any, source: str) -> Measurement:
+def _measurement(data: Any, source: str, stored_at: str | None) -> Measurement:
     if not isinstance(data, dict):
         raise InputError(f"{source} is not a result of hil bench", _REMEDY)
     if "error" in data:
@@ -125,18 +178,22 @@ def _measurement(data: Any, source: str) -> Measurement:
     model = _optional(provenance, "model", dict, source) or {}
     inputs = _optional(provenance, "inputs", dict, source) or {}
     energy = _optional(data, "energy", dict, source) or {}
+    goal = goal_of(data, source)
+    stored = f"{stored_at}: {data.get('model')}, {data.get('board')}, {goal}" if stored_at else None
     return Measurement(
         source=source,
         model=_value(data, "model", str, source),
         board=_value(data, "board", str, source),
         counter=_value(data, "counter", str, source),
-        per_inference=_value(data, "per_inference", int, source),
+        per_inference=_positive(data, "per_inference", source),
         figures={f.key: _value(data, f.key, int, source) for f in FIGURES if f.key in data},
         layers=tuple(_layer(layer, source) for layer in _list(data, "layers", source)),
         model_sha256=_optional(model, "sha256", str, source),
         inputs_sha256=_optional(inputs, "sha256", str, source),
         energy_uj=_optional(energy, "per_inference_uj", float, source),
         checked=_checked(_optional(data, "checked", dict, source), source),
+        goal=goal,
+        run=_optional(provenance, "run", str, source) or stored,
     )
 
 
@@ -145,7 +202,7 @@ def _checked(data: Mapping[str, Any] | None, source: str) -> Checked | None:
         return None
     independent = _value(data, "independent", bool, source)
     return Checked(
-        _value(data, "samples", int, source),
+        _positive(data, "samples", source),
         _value(data, "reference", str, source),
         _value(data, "match", bool, source),
         _optional(data, "reference_fallback", dict, source) is not None and not independent,
@@ -195,6 +252,14 @@ def _value(data: Mapping[str, Any], key: str, kind: type, source: str) -> Any:
         wanted = names.get(kind, "a number")
         raise InputError(f"{source}: {key} is {value!r:.60}, not {wanted}", _REMEDY)
     return value
+
+
+def _positive(data: Mapping[str, Any], key: str, source: str) -> int:
+    """Return a count without which nothing was measured or compared."""
+    count: int = _value(data, key, int, source)
+    if count < 1:
+        raise InputError(f"{source}: {key} is {count}, which no result has", _REMEDY)
+    return count
 
 
 def _optional(data: Mapping[str, Any], key: str, kind: type, source: str) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hil.board import board_names, load_board
+from hil.history.measurement import DEFAULT_GOAL, goal_of
 from hil.page.figures import check_figures, is_ascending
 from hil.page.plan_json import plan_from_json
 from hil.verify.errors import ErrorBin
@@ -90,8 +91,10 @@ class VerifiedLayer:
 
     def contradictions(self) -> Iterator[str]:
         """Yield what cannot all be true, as :func:`~hil.page.figures.check_figures` wants it."""
-        if self.match and any(output.mismatches for output in self.outputs):
-            yield f"layer {self.name!r} matches, with mismatches"
+        differs = any(output.mismatches for output in self.outputs)
+        if self.match == differs:
+            how = "matches, with" if differs else "differs, without"
+            yield f"layer {self.name!r} {how} mismatches"
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,11 @@ class Verified:
         differ = differ or not all(layer.match for layer in self.layers or ())
         if self.match == differ:
             yield f"match is {str(self.match).lower()}, and the tensors say otherwise"
-        for output in self.outputs:
+        # Older files have no shapes; () is the shape of one element as well.
+        if not any(prod(output.shape) for output in self.outputs):
+            yield "no element of an output was compared"
+        of_layers = (output for layer in self.layers or () for output in layer.outputs)
+        for output in (*self.outputs, *of_layers):
             elements = prod(output.shape) * self.samples
             if output.shape and output.mismatches > elements:
                 yield f"{output.name!r} has {output.mismatches} mismatches of {elements} elements"
@@ -286,6 +293,10 @@ class Benched:
     #: None where the outputs were not compared.
     checked: Checked | None = None
 
+    @property
+    def is_good(self) -> bool:
+        return self.checked is None or self.checked.match
+
 
 @dataclass(frozen=True)
 class Score:
@@ -313,6 +324,19 @@ class ScoredMetric:
     min: float | None = None
     max: float | None = None
     met: bool = True
+
+    @property
+    def is_within_limits(self) -> bool:
+        """Whether the device's value keeps the limits; one that is not defined keeps none."""
+        value = self.device.value
+        if value is None:
+            return self.min is None and self.max is None
+        return (self.min is None or value >= self.min) and (self.max is None or value <= self.max)
+
+    def contradictions(self) -> Iterator[str]:
+        """Yield what cannot all be true."""
+        if self.met != self.is_within_limits:
+            yield f"met is {str(self.met).lower()}, and the value and its limits say otherwise"
 
 
 @dataclass(frozen=True)
@@ -342,8 +366,10 @@ class Evaluated:
         """Yield what cannot all be true."""
         if self.mismatches > self.samples:
             yield f"{self.mismatches} of {self.samples} samples differ"
-        if self.met and not all(metric.met for metric in self.metrics):
-            yield "met is true, and the metrics say otherwise"
+        if not self.metrics:
+            yield "it has no metric"
+        if self.met != all(metric.met for metric in self.metrics):
+            yield f"met is {str(self.met).lower()}, and the metrics say otherwise"
         if (told := sum(map(sum, self.confusion or ()))) > self.samples:
             yield f"its confusion matrix is of {told} samples, and there are {self.samples}"
 
@@ -477,7 +503,7 @@ class Result:
             return "skipped"
         if self.verified is not None and not self.verified.match:
             return "differ"
-        if self.benched is not None and self.benched.checked and not self.benched.checked.match:
+        if self.benched is not None and not self.benched.is_good:
             return "differ"
         if self.evaluated is not None and not self.evaluated.met:
             return "missed"
@@ -500,12 +526,13 @@ class Result:
 
 @dataclass(frozen=True)
 class _Ended:
-    """Combination of a matrix without a result."""
+    """The keys that say how a combination of a matrix ended."""
 
     #: Model as it was given; empty where all models are in one image.
     source: str = ""
     error: Failure | None = None
     skipped: str = ""
+    exit_code: int = 0
 
     @property
     def name(self) -> str:
@@ -549,8 +576,8 @@ def results_in(data: Any, label: str) -> list[Result]:
 def merged(results: Iterable[Result]) -> list[Result]:
     """Return one result for each model, board and goal, in the order of their first mention.
 
-    Of a part that several have, the last counts, but a comparison or an evaluation that is good
-    does not replace one that is not. A plan, which names no board, is for every board
+    Of a part that several have, the last counts, but a comparison, a measurement or an evaluation
+    that is good does not replace one that is not. A plan, which names no board, is for every board
     of its model whose core is its own.
     """
     found: dict[tuple[str, str, str], Result] = {}
@@ -572,7 +599,7 @@ def merged(results: Iterable[Result]) -> list[Result]:
 
 def _joined(known: Result, newer: Result) -> Result:
     given = {f.name: value for f in fields(newer) if (value := getattr(newer, f.name))}
-    for part in ("verified", "evaluated"):
+    for part in ("verified", "benched", "evaluated"):
         before = getattr(known, part)
         if before is not None and not before.is_good and part in given and given[part].is_good:
             del given[part]
@@ -587,7 +614,16 @@ def _core(result: Result) -> str:
     return load_board(result.board).cpu.name if result.board in board_names() else ""
 
 
-def _results(data: Any, label: str, board: str) -> Iterator[Result]:
+def _results(data: Any, label: str, board: str) -> list[Result]:
+    """Return the results in ``data``; raise where its exit code contradicts all of them."""
+    found = list(_nested(data, label, board))
+    code = _part(_Ended, data, label).exit_code
+    if code and found and all(result.status in ("match", "measured") for result in found):
+        raise InputError(f"{label}: exit_code is {code}, and the result says otherwise", _REMEDY)
+    return found
+
+
+def _nested(data: Any, label: str, board: str) -> Iterator[Result]:
     if not isinstance(data, dict):
         raise InputError(f"{label} is of type {type(data).__name__}, not an object", _REMEDY)
     board = data["board"] if isinstance(data.get("board"), str) else board
@@ -607,6 +643,7 @@ def _results(data: Any, label: str, board: str) -> Iterator[Result]:
         return
     goal = data.get("optimize")
     for result in _read(data, label, board):
+        _check_skipped(result, _part(_Ended, data, label).skipped, label)
         result = replace(result, recoveries=tuple(_recoveries(data, label)))
         yield replace(result, goal=goal) if isinstance(goal, str) else result
 
@@ -642,6 +679,12 @@ def _read(data: Mapping[str, Any], label: str, board: str) -> Iterator[Result]:
         )
 
 
+def _check_skipped(result: Result, skipped: str, label: str) -> None:
+    """Raise for the result of a combination that was skipped."""
+    if skipped and (result.comparisons or result.benched or result.failure):
+        raise InputError(f"{label} was skipped, and has a result", _REMEDY)
+
+
 def _recoveries(data: Mapping[str, Any], label: str) -> Iterator[RecoveryStep]:
     """Yield the recoveries of a result, and those of its parts."""
     yield from _part(_Recovered, data, label).recoveries
@@ -663,15 +706,20 @@ def runs_of(entries: Sequence[Mapping[str, Any]], label: str) -> tuple[Run, ...]
 
 
 def _recorded(entries: Sequence[Any], label: str) -> Iterator[Result]:
-    """Yield the measurements of ``hil history``, those of a model on a board together."""
-    found: dict[tuple[str, str], list[Any]] = {}
+    """Yield the measurements of ``hil history``, those of a model, board and goal together."""
+    found: dict[tuple[str, str, str], list[Any]] = {}
     for index, entry in enumerate(entries):
         named = entry if isinstance(entry, dict) else {}
-        model = _name(named.get("model"), f"{label}, entry {index}")
-        found.setdefault((model, _name(named.get("board"), label)), []).append(entry)
-    for (model, board), own in found.items():
+        where = f"{label}, entry {index}"
+        model, board = _name(named.get("model"), where), _name(named.get("board"), label)
+        result = named.get("result")
+        goal = goal_of(result, where) if isinstance(result, dict) else None
+        # As results have it that are of the default goal.
+        shown = "" if goal in (None, DEFAULT_GOAL) else goal
+        found.setdefault((model, board, shown), []).append(entry)
+    for (model, board, goal), own in found.items():
         if runs := runs_of(own, label):
-            yield Result(model, board, history=runs)
+            yield Result(model, board, history=runs, goal=goal)
 
 
 def _whole(data: Mapping[str, Any], label: str) -> Result:

@@ -18,9 +18,10 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -77,6 +78,9 @@ class Provenance:
     #: probe; None for a machine that was started for the result.
     port: str | None = None
     is_proven: bool = True
+    #: Identity of the run: a copy of its result is not another run. Two runs may be made from the
+    #: same.
+    run: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -91,6 +95,7 @@ class Provenance:
             "c_flags": list(self.c_flags),
             "versions": dict(self.versions),
             "command": self.command,
+            "run": self.run,
         }
 
 

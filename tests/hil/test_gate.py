@@ -15,7 +15,7 @@ from hil.cli import main
 from hil.errors import InputError
 from hil.history import History
 from hil.history.comparison import compare
-from hil.history.gate import parse_limit
+from hil.history.gate import gates, parse_limit
 from hil.history.measurement import read_measurements
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
@@ -194,7 +194,7 @@ def test_another_model_may_be_allowed(folder: Folder) -> None:
 def test_several_models_and_boards(folder: Folder) -> None:
     both = {"boards": [BENCH, changed(board="microbit")], "exit_code": 0}
     slow = {"models": [changed(board="microbit", per_inference=1500)]}
-    text = folder.gate(slow, "--max-slower", "2%", baseline=both, code=1)
+    text = folder.gate(slow, "--max-slower", "2%", "--allow-missing", baseline=both, code=1)
     assert text.startswith("kws on microbit: 1,500")
     missing = {"boards": [BENCH, changed(board="nrf52dk")]}
     assert "not of kws on nrf52dk" in folder.gate(
@@ -364,6 +364,11 @@ def test_a_gate_fails_on_a_slowdown_of_three_per_cent(
     line = ["gate", "library", "--board", BOARD, "--baseline", "base.json", "--max-slower", "2%"]
     assert main([*line, "--max-ram", "0", "--max-flash", "0"]) == 0
     assert "within the limits" in capsys.readouterr().out
+    # Nobody asked for the other board of this baseline.
+    folder.file("two", {"boards": [measured, {**measured, "board": "microbit"}]})
+    two = [*line[:-3], "two.json", "--max-slower", "2%", "--no-history"]
+    assert main(two) == 0
+    capsys.readouterr()
 
     # An iteration takes three instructions: nop, subtraction, branch.
     iterations = round(0.03 * before / 3)
@@ -388,3 +393,162 @@ def test_a_gate_fails_on_a_slowdown_of_three_per_cent(
     capsys.readouterr()
     assert main(["gate", "--baseline", "base.json", "--max-slower", "2%"]) == 1
     assert "most of it in MAX_POOL_2D" in capsys.readouterr().out
+
+
+# -- goals, and measurements that are missing ----------------------------------------------------
+
+
+def of_goal(goal: str | None, **values: Any) -> dict[str, Any]:
+    """A measurement with this goal; None: the options name none, as by default."""
+    options = {"optimize": goal} if goal else {}
+    return changed(provenance={**BENCH["provenance"], "options": options}, **values)
+
+
+def test_each_goal_has_its_baseline(folder: Folder) -> None:
+    base = {"boards": [of_goal("speed", per_inference=500), of_goal("size", per_inference=4000)]}
+    slow = {"boards": [of_goal("speed", per_inference=4000), of_goal("size", per_inference=4000)]}
+    for boards in (slow, {"boards": slow["boards"][::-1]}):
+        text = folder.gate(boards, "--max-slower", "1%", baseline=base, code=1)
+        assert "kws on mps2-an386, goal speed: 4,000" in text
+    data = json.loads(folder.gate(slow, "--max-slower", "1%", "--json", baseline=base, code=1))
+    assert [(one["goal"], one["passed"]) for one in data["gates"]] == [
+        ("speed", False),
+        ("size", True),
+    ]
+    assert main(["compare", folder.file("a", base), folder.file("b", slow), "--json"]) == 0
+    found = json.loads(folder._capsys.readouterr().out)["comparisons"]
+    assert [one["per_inference"]["difference"] for one in found] == [3500, 0]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "code"),
+    [
+        ("speed", "speed", 0),
+        ("speed", "size", 2),
+        ("size", None, 2),
+        # The default goal.
+        ("balanced", None, 0),
+    ],
+)
+def test_a_baseline_has_the_same_goal(
+    before: str, now: str | None, code: int, folder: Folder
+) -> None:
+    text = folder.gate(of_goal(now), "--max-slower", "1%", baseline=of_goal(before), code=code)
+    assert code == 0 or f"is of kws on mps2-an386, goal {before}, not of kws on mps2" in text
+    # An older file does not name its goal.
+    folder.gate(of_goal(now), "--max-slower", "1%", baseline=BENCH)
+    folder.gate(BENCH, "--max-slower", "1%", baseline=of_goal(before))
+
+
+def test_the_goal_of_a_board_is_that_of_its_models(folder: Folder) -> None:
+    base = {"boards": [{"board": BOARD, "optimize": "speed", "models": [BENCH]}]}
+    assert "goal speed, not of" in folder.gate(
+        of_goal("size"), "--max-ram", "0", baseline=base, code=2
+    )
+
+
+@pytest.mark.parametrize(
+    ("current", "baseline", "message"),
+    [
+        ([BENCH, BENCH], [BENCH], "several measurements of kws on mps2-an386"),
+        ([BENCH], [BENCH, BENCH], "has 2 measurements that may be that of kws on mps2-an386"),
+        ([BENCH], [of_goal("speed"), of_goal("size")], "has 2 measurements that may be that of"),
+        ([], [BENCH], "boards is an empty list: nothing was measured"),
+        ([BENCH], [], "boards is an empty list: nothing was measured"),
+        ([{"models": []}], [BENCH], "models is an empty list: nothing was measured"),
+        ([BENCH], [BENCH, changed(board="x")], "has kws on x, which was not measured now"),
+        ([BENCH], [BENCH, changed(model="ad")], "has ad on mps2-an386, which was not measured"),
+        (
+            [of_goal("size")],
+            [of_goal("speed"), of_goal("size")],
+            "has kws on mps2-an386, goal speed, which was not measured now",
+        ),
+        ([changed(checked={**BENCH["checked"], "samples": 0})], [BENCH], "samples is 0"),
+        ([BENCH], [changed(checked={**BENCH["checked"], "samples": 0})], "samples is 0"),
+        ([changed(per_inference=0)], [BENCH], "per_inference is 0"),
+    ],
+)
+def test_too_little_was_measured(
+    current: list[Any], baseline: list[Any], message: str, folder: Folder
+) -> None:
+    error = folder.gate(
+        {"boards": current}, "--max-slower", "1%", baseline={"boards": baseline}, code=2
+    )
+    assert message in error
+    assert "hint: " in error
+
+
+def test_gates_of_python_refuse_nothing() -> None:
+    baselines = read_measurements(BENCH, "base")
+    with pytest.raises(InputError, match="nothing was measured"):
+        gates(baselines, [], {})
+    assert len(gates(baselines, read_measurements(BENCH, "now"), {})) == 1
+
+
+@pytest.mark.parametrize("data", [{"boards": []}, {"models": []}])
+def test_nothing_is_not_compared(
+    data: Any, folder: Folder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", folder.file("a", data), folder.file("b", data)]) == 2
+    assert "nothing was measured" in capsys.readouterr().err
+
+
+def test_missing_measurements_may_be_allowed(folder: Folder) -> None:
+    both = {"boards": [BENCH, changed(board="microbit")]}
+    folder.gate(BENCH, "--max-slower", "1%", baseline=both, code=2)
+    folder.gate(BENCH, "--max-slower", "1%", "--allow-missing", baseline=both)
+
+
+def test_an_entry_is_compared_alone(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.path)
+    History("history.db").record("bench", BENCH)
+    folder.file("both", {"boards": [BENCH, changed(board="microbit")]})
+    words = ["--baseline", "both.json", "--max-slower", "1%", "--history", "history.db"]
+    assert main(["gate", "1", *words]) == 0
+
+
+def test_a_run_is_not_held_to_itself(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By other paths of its file, by a copy of it, and by its entry of the history."""
+    monkeypatch.chdir(folder.path)
+    run = changed(provenance={**BENCH["provenance"], "run": "f0" * 16})
+    folder.file("old", BENCH)
+    (folder.path / "link.json").symlink_to("old.json")
+    (folder.path / "hard.json").hardlink_to("old.json")
+    folder.file("run", run)
+    folder.file("copy", run)
+    History("history.db").record("bench", run)
+    History("history.db").record("bench", BENCH)
+    gated = [["old.json", str(folder.path / "old.json")], ["old.json", "./old.json"]]
+    gated += [["old.json", "link.json"], ["old.json", "hard.json"], ["run.json", "copy.json"]]
+    gated += [["run.json", "1"], ["1", "run.json"], ["2", "2"]]
+    for current, baseline in gated:
+        words = ["--baseline", baseline, "--max-slower", "1%", "--history", "history.db"]
+        assert main(["gate", current, *words]) == 2
+        assert "would be held to itself" in capsys.readouterr().err
+    assert main(["gate", "old.json", "--baseline", "run.json", "--max-slower", "1%"]) == 0
+
+
+def test_the_newest_of_a_goal_is_taken(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the history, and of a commit in it."""
+    monkeypatch.chdir(folder.path)
+    history = History("history.db")
+    commit = "ab" * 20
+    for goal, count in (("speed", 900), ("speed", 500), ("size", 4000)):
+        one = of_goal(goal, per_inference=count)
+        one["provenance"]["commit"] = commit
+        history.record("bench", one)
+    folder.file("base", of_goal("speed", per_inference=400))
+    line = ["gate", "--max-slower", "1%", "--history", "history.db", "--baseline"]
+    assert main([*line, "base.json"]) == 1
+    assert "goal speed: 500" in capsys.readouterr().out
+    now = {"boards": [of_goal("speed", per_inference=500), of_goal("size", per_inference=4000)]}
+    assert main([*line, commit, folder.file("now", now)]) == 0
+    assert capsys.readouterr().out.count("unchanged") == 2
+    assert main(["history", "--history", "history.db"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert "(-44.44 %)" in shown[2]
+    assert "%" not in shown[3]

@@ -406,8 +406,8 @@ def test_files_of_a_submission(tmp_path: Path) -> None:
             "systems/nucleo-l4r5zi.json",
         ]
     )  # fmt: skip
-    said = {"benchmark": "kws01", "model": "kws", "board": board.name}
-    shown = _text(said | {"files": [str(path) for path in paths], "checked": None}, [run])
+    said = {"benchmark": "kws01", "model": "kws", "board": board.name, "checked": None}
+    shown = _text(said | {"files": [str(path) for path in paths]}, [run])
     assert shown.endswith("\n\n" + "\n".join(map(str, paths)))
     text = (tmp_path / at / "performance" / "results.txt").read_text()
     assert "ERROR" not in text

@@ -198,7 +198,7 @@ def score(value: float | None, low: float | None = None, high: float | None = No
     return {"value": value, "low": low, "high": high, "interval": "Wilson"}
 
 
-EVALUATED = {
+EVALUATED: Json = {
     "model": "m",
     "board": "mps2-an386",
     "samples": 40,
@@ -361,7 +361,10 @@ def test_of_many_classes_the_confusions_are_listed() -> None:
     [
         ({}, "The result equals its reference"),
         ({"mismatches": 2}, "Of 1 result, 1 different from the reference"),
-        ({"met": False}, "Of 1 result, 1 missed a limit"),
+        (
+            {"met": False, "metrics": [{**EVALUATED["metrics"][0], "min": 0.95, "met": False}]},
+            "Of 1 result, 1 missed a limit",
+        ),
     ],
 )
 def test_verdict_of_an_evaluation(changes: Json, verdict: str) -> None:
@@ -584,7 +587,15 @@ IMPOSSIBLE: list[tuple[tuple[Any, ...], Any, str]] = [
     (("evaluate", "mismatches"), 41, "41 of 40 samples differ"),
     (("evaluate", "confusion", 0, 0), -17, "confusion[0][0] is -17"),
     (("evaluate", "confusion", 0, 0), 18, "is of 41 samples, and there are 40"),
-    (("evaluate", "metrics", 0, "met"), False, "met is true, and the metrics say otherwise"),
+    (("evaluate", "met"), False, "met is false, and the metrics say otherwise"),
+    (("evaluate", "metrics", 0, "min"), 0.91, "met is true, and the value and its limits say"),
+    (("evaluate", "metrics", 0, "max"), 0.89, "met is true, and the value and its limits say"),
+    (("evaluate", "metrics", 0, "met"), False, "met is false, and the value and its limits say"),
+    (("evaluate", "metrics", 1, "min"), 0.5, "met is true, and the value and its limits say"),
+    (("evaluate", "metrics"), [], "it has no metric"),
+    (("verify", "outputs"), [], "no element of an output was compared"),
+    (("verify", "outputs", 0, "shape"), [0], "no element of an output was compared"),
+    (("verify", "layers", 0, "match"), False, "differs, without mismatches"),
     (("evaluate", "metrics", 0, "device", "low"), 0.95, "does not hold its value"),
     (("history", 0, "per_inference"), -1, "per_inference is -1"),
     (("about", "nbytes"), -1, "nbytes is -1"),
@@ -858,3 +869,56 @@ def test_outputs_of_a_measurement() -> None:
         bench = {**result()["bench"], "checked": {**checked, "match": match}}
         measured = {"model": "kws", "board": "b", "bench": bench}
         assert page_of(measured).verdict == verdict
+
+
+BENCHED: Json = {
+    **result()["bench"],
+    "checked": {"samples": 9, "reference": "tflm", "match": True, "independent": True},
+}
+WRONG: Json = {**BENCHED, "checked": {**BENCHED["checked"], "match": False}}
+
+
+@pytest.mark.parametrize("later", [BENCHED, result()["bench"]], ids=["right", "not compared"])
+def test_a_measurement_of_wrong_outputs_stays(later: Json) -> None:
+    page = make_page([*results_in(WRONG, "a"), *results_in(later, "b")])
+    assert page.verdict == "Of 1 result, 1 different from the reference"
+    page = make_page([*results_in(later, "a"), *results_in(WRONG, "b")])
+    assert page.verdict == "Of 1 result, 1 different from the reference"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"skipped": "too large"}, "was skipped, and has a result"),
+        ({"exit_code": 1}, "exit_code is 1, and the result says otherwise"),
+        ({"exit_code": "1"}, "exit_code"),
+    ],
+)
+@pytest.mark.parametrize("form", ["report", "verify", "bench", "boards"])
+def test_an_end_that_contradicts_the_result(form: str, changes: Json, told: str) -> None:
+    forms = {"report": result(), "verify": result()["verify"], "bench": BENCHED}
+    data = {**forms.get(form, BENCHED), **changes}
+    with pytest.raises(InputError) as caught:
+        results_in({"boards": [data]} if form == "boards" else data, "the file")
+    assert told in caught.value.fact
+
+
+def test_the_exit_code_of_several_boards() -> None:
+    """It is that of one of them."""
+    boards = [BENCHED, {**WRONG, "board": "x", "exit_code": 1}]
+    assert len(results_in({"boards": boards, "exit_code": 1}, "it")) == 2
+    with pytest.raises(InputError, match="exit_code is 1"):
+        results_in({"boards": boards[:1], "exit_code": 1}, "it")
+
+
+def test_a_history_has_a_result_for_each_goal() -> None:
+    def entry(goal: str | None, count: int) -> Json:
+        options = {"optimize": goal} if goal else {}
+        run = {**BENCHED, "per_inference": count, "provenance": {"options": options}}
+        return {"kind": "bench", "model": "m", "board": "b", "time": "now", "result": run}
+
+    entries = [entry("speed", 10), entry(None, 40), entry("balanced", 41), entry("speed", 11)]
+    found = results_in({"entries": entries}, "it")
+    counts = [[run.per_inference for run in one.history or ()] for one in found]
+    assert [one.goal for one in found] == ["speed", ""]
+    assert counts == [[10, 11], [40, 41]]

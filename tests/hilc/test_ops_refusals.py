@@ -183,7 +183,6 @@ CASES: Sequence[tuple[str, Draft, type[ModelError], str]] = [
     ("RELU6", Draft([run_time()]), UnsupportedError, "support int32 input"),
     ("LEAKY_RELU", Draft([f32(3)], attrs={"alpha": None}), ModelError, "alpha = None"),
     ("LEAKY_RELU", Draft([f32(3)], attrs={"alpha": float("nan")}), ModelError, "slope nan"),
-    ("LEAKY_RELU", Draft([s8(3)], q(1), {"alpha": -0.5}), UnsupportedError, "slope -0.5"),
     ("QUANTIZE", Draft([f32(3)]), ModelError, "without quantization"),
     ("QUANTIZE", Draft([f32(3)], attrs={"dtype": "int32"}), UnsupportedError, "float32 to int32"),
     (

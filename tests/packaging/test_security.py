@@ -49,7 +49,6 @@ TEMPORARY = {
     ("compiler/hilc/support/temporary.py", "tempfile.gettempdir"),
     ("hil/support/process.py", "tempfile.TemporaryFile"),
     ("compiler/hilc/references/process.py", "tempfile.TemporaryFile"),
-    ("hil/cli/__init__.py", "tempfile.gettempdir"),
 }
 #: Every call that makes a socket, and who reaches it.
 SOCKETS = {
@@ -78,6 +77,7 @@ _SOCKET = (
 STARTS = {
     ("compiler/hilc/support/process.py", "subprocess.Popen"): "compilers: names of WORD, paths",
     ("compiler/hilc/support/process.py", "subprocess.run"): "compilers: names of WORD, paths",
+    ("hil/cli/supervision.py", "os.fork"): "this process itself, under tight limits: no program",
     ("hil/firmware/stack.py", "subprocess.run"): "objdump of a toolchain, on an image",
     ("hil/lab/place.py", "subprocess.Popen"): "this interpreter: the keeper",
     ("hil/lab/place.py", "subprocess.run"): "this interpreter: labgrid's client, and a place",

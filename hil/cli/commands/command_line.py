@@ -556,6 +556,12 @@ def _add_gate(commands: Any) -> None:
         action="store_true",
         help="accept a baseline of another model file or of other inputs",
     )
+    gate.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="accept that CURRENT, a file or a commit, lacks some models, boards or goals of the "
+        "baseline",
+    )
     _add_recording(gate)
     _add_measuring_options(gate)
     _add_device_options(gate, required=False, source=_LIBRARY_MODEL)

@@ -16,7 +16,7 @@ from hil.firmware.sources import parse_sources
 from hil.history import Entry, History, history_path
 from hil.history.comparison import Change, Comparison, compare, paired
 from hil.history.gate import Excess, Limit, Verdict, gates
-from hil.history.measurement import Checked, Measurement, read_measurements
+from hil.history.measurement import Checked, Measurement, goal_of, read_measurements
 from hil.verify.comparison import NOT_INDEPENDENT
 from hil.verify.provenance import commit_named
 from hilc.support.inputs import check_regular
@@ -63,11 +63,19 @@ def gate_command(args: argparse.Namespace, console: Console) -> int:
         allow_other_model=args.allow_other_model,
         check=not args.no_check,
         allow_fallback=args.allow_fallback,
+        allow_missing=args.allow_missing or _names_one(args.current, current),
     )
     passed = all(verdict.passed for verdict in verdicts)
     data = {"passed": passed, "gates": [verdict.to_json() for verdict in verdicts]}
     console.result(data, "\n".join(_verdict_text(verdict, limits) for verdict in verdicts))
     return 0 if passed else 1
+
+
+def _names_one(word: str | None, current: Sequence[Measurement]) -> bool:
+    """Return whether the user asks for one model or entry, not for all that a result has."""
+    if word is None or _is_result_file(word):
+        return False
+    return all(m.source in (word, f"entry {word}") for m in current)
 
 
 # -- where measurements come from ----------------------------------------------------------------
@@ -85,7 +93,7 @@ def _measurements(
     or, where ``is_measured``, a model that is measured now.
     """
     path = Path(word)
-    if path.is_file() and path.suffix == ".json":
+    if _is_result_file(word):
         return _from_file(path)
     if word.isdecimal() and not path.exists():
         return _of_number(word, args)
@@ -99,13 +107,23 @@ def _measurements(
     return _of_commit(word, args)
 
 
+def _is_result_file(word: str) -> bool:
+    path = Path(word)
+    return path.is_file() and path.suffix == ".json"
+
+
 def _from_file(path: Path) -> list[Measurement]:
     check_regular(path, _WRITE_IT)
     try:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}", _WRITE_IT) from None
-    return read_measurements(parse_json(data, str(path), _WRITE_IT), str(path))
+    where = path.stat()
+    return read_measurements(
+        parse_json(data, str(path), _WRITE_IT),
+        str(path),
+        stored_at=f"file {where.st_dev}:{where.st_ino}",
+    )
 
 
 def _run(word: str, args: argparse.Namespace, console: Console, is_gate: bool) -> list[Measurement]:
@@ -132,11 +150,11 @@ def _of_number(word: str, args: argparse.Namespace) -> list[Measurement]:
         if len(word) >= _COMMIT_DIGITS and history.entries(kind="bench", commit=word):
             return _of_commit(word, args)
         raise
-    return [_of_entry(entry)]
+    return [_of_entry(history, entry)]
 
 
 def _of_commit(word: str, args: argparse.Namespace) -> list[Measurement]:
-    """Return the newest measurement of each model and board at a commit."""
+    """Return the newest measurement of each model, board and goal at a commit."""
     if word.endswith(".json"):
         raise InputError(f"the file {word!r} does not exist", _WRITE_IT)
     if history_path(args.history) is None:
@@ -146,39 +164,53 @@ def _of_commit(word: str, args: argparse.Namespace) -> list[Measurement]:
         )
     history = chosen_history(args)
     commit = commit_named(word, Path.cwd()) or word
-    newest = {(e.model, e.board): e for e in history.entries(kind="bench", commit=commit)}
+    newest = {
+        (entry.model, entry.board, _goal(entry)): entry
+        for entry in history.entries(kind="bench", commit=commit)
+    }
     if not newest:
         raise InputError(
             f"{word!r} is no file, and the history {history.path} has no measurement of a commit "
             "of this name",
             "see `hil history --kind bench`",
         )
-    return [_of_entry(entry) for entry in newest.values()]
+    return [_of_entry(history, entry) for entry in newest.values()]
 
 
 def _newest(history: History, baselines: Sequence[Measurement]) -> list[Measurement]:
-    """Return the newest recorded measurement of each baseline's model and board."""
+    """Return the newest recorded measurement of each baseline's model, board and goal."""
     found = []
     for baseline in baselines:
-        chosen = history.entries(kind="bench", model=baseline.model, board=baseline.board, last=1)
+        entries = history.entries(kind="bench", model=baseline.model, board=baseline.board)
+        goals = {baseline.goal, None}
+        chosen = [e for e in entries if baseline.goal is None or _goal(e) in goals]
         if not chosen:
             raise InputError(
                 f"the history {history.path} has no measurement of {baseline.title}",
                 "name what to measure: hil gate MODEL --board B --baseline F",
             )
-        found += [_of_entry(entry) for entry in chosen]
+        found.append(_of_entry(history, chosen[-1]))
     return found
 
 
-def _of_entry(entry: Entry) -> Measurement:
-    source = f"entry {entry.id}"
+def _of_entry(history: History, entry: Entry) -> Measurement:
+    source = _source(entry)
     if entry.kind != "bench":
         raise InputError(
             f"{source} of the history is of hil {entry.kind}, which measures nothing",
             "choose one of `hil history --kind bench`",
         )
-    (measurement,) = read_measurements(entry.result, source)
+    where = f"{source} of {history.path.resolve()}"
+    (measurement,) = read_measurements(entry.result, source, stored_at=where)
     return measurement
+
+
+def _source(entry: Entry) -> str:
+    return f"entry {entry.id}"
+
+
+def _goal(entry: Entry) -> str | None:
+    return goal_of(entry.result, _source(entry))
 
 
 # -- text ------------------------------------------------------------------------------------------

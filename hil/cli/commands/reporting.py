@@ -27,6 +27,7 @@ from hil.cli.status import Status
 from hil.errors import InputError
 from hil.firmware.build import build
 from hil.firmware.sources import explain_models, parse_sources
+from hil.history.measurement import DEFAULT_GOAL, goal_of
 from hil.page.page import Page, check_installed, is_unchanged, make_page, now
 from hil.page.plan_json import plan_json
 from hil.page.results import VERSION, Result, merged, read_results, results_in, runs_of
@@ -296,8 +297,10 @@ def _commands(args: Namespace, console: _Capture, result: dict[str, Any]) -> int
     # The folders of this machine mean nothing elsewhere.
     result["build"] = {key: sizes[key] for key in sizes.keys() - {"folder", "elf"}}
     if (history := history_of(args)) is not None:
-        entries = history.entries(kind="bench", model=module.name, board=board.name, last=_RUNS)
-        runs = runs_of([entry.to_json() for entry in entries], str(history.path))
+        entries = history.entries(kind="bench", model=module.name, board=board.name)
+        goals = {args.optimize or DEFAULT_GOAL, None}
+        own = [e.to_json() for e in entries if goal_of(e.result, f"entry {e.id}") in goals]
+        runs = runs_of(own[-_RUNS:], str(history.path))
         result["history"] = [asdict(run) for run in runs]
     if not parse_sources(args.models, args.name)[0].is_archive:
         options = compile_options(args, board, for_firmware=True)

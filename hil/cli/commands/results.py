@@ -10,6 +10,7 @@ from typing import Any
 from hil.cli.console import Console, table
 from hil.errors import InputError
 from hil.history import Entry, History, history_path
+from hil.history.measurement import goal_of
 from hil.verify.provenance import commit_named
 
 _COMMIT_DIGITS = 10
@@ -29,6 +30,10 @@ def history_command(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+#: What counts are compared within: model, board, goal and unit.
+_Kind = tuple[str, str, "str | None", str]
+
+
 def chosen_history(args: argparse.Namespace) -> History:
     """Return the history to read; raise if none is chosen."""
     path = history_path(args.history)
@@ -42,7 +47,7 @@ def chosen_history(args: argparse.Namespace) -> History:
 def _history_text(entries: Sequence[Entry]) -> str:
     if not entries:
         return "no entries"
-    before: dict[tuple[str, str, str], int] = {}
+    before: dict[_Kind, int] = {}
     rows = []
     for entry in entries:
         commit = (entry.commit or "-")[:_COMMIT_DIGITS] + ("+" if entry.is_dirty else "")
@@ -52,12 +57,12 @@ def _history_text(entries: Sequence[Entry]) -> str:
     return table(rows, ["id", "time", "commit", "command", "model", "board", "result"])
 
 
-def _change_text(entry: Entry, before: dict[tuple[str, str, str], int]) -> str:
-    """Return the change of a measurement since the one ``before`` of its model and board."""
+def _change_text(entry: Entry, before: dict[_Kind, int]) -> str:
+    """Return the change of a measurement since the one ``before`` of its model, board and goal."""
     count, counter = entry.result.get("per_inference"), str(entry.result.get("counter"))
     if entry.kind != "bench" or not isinstance(count, int):
         return ""
-    of = (entry.model, entry.board, counter)
+    of = (entry.model, entry.board, goal_of(entry.result, f"entry {entry.id}"), counter)
     last = before.get(of)
     before[of] = count
     if not last:
