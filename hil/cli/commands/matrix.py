@@ -37,7 +37,8 @@ _OF_MATRIX = (
     *("on_boards", "report_boards", "goals", "separate", "jobs", "retries", "skip_too_large"),
     *("junit", "summary", "stored"),
 )
-_WORKER = "hil.cli.commands.worker"
+#: Module of the processes that run combinations.
+WORKER = "hil.cli.commands.worker"
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ class Processes:
         one.failed_places = tuple(failed)
         prog, one.parser = one.parser.prog, None
         process = start(
-            python_module(_WORKER),
+            python_module(WORKER),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
