@@ -654,7 +654,9 @@ def _require_run(report: pytest.TestReport, failures: list[str]) -> None:
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
     report.outcome = "failed"
-    report.longrepr = "\n".join([f"the board failed, and then the test skipped: {reason}", *failures])
+    report.longrepr = "\n".join(
+        [f"the board failed, and then the test skipped: {reason}", *failures]
+    )
 
 
 def _properties(item: pytest.Item, wanted: str) -> list[str]:

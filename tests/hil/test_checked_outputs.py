@@ -145,7 +145,9 @@ def test_files_of_a_matrix(
     properties = [{p.get("name"): p.get("value") for p in c.iter("property")} for c in cases]
     assert [own["hil_match"] for own in properties] == ["true", "false"]
     assert [own["hil_samples"] for own in properties] == ["1", "1"]
-    rows = [line.split(" | ") for line in summary.read_text().splitlines() if f"| {BOARD} |" in line]
+    rows = [
+        line.split(" | ") for line in summary.read_text().splitlines() if f"| {BOARD} |" in line
+    ]
     assert [row[3] for row in rows] == ["match", "DIFFER"]
 
 

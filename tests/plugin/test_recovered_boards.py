@@ -194,7 +194,10 @@ WRONG_FIRST = {
     "assertion": ("assert not is_first(), 'wrong'", FAIL),
     "outputs": ("wrong(hil_verify)", FAIL),
     "error": ("if is_first(): raise ValueError('wrong')", FAIL),
-    "cleanup": (f"try: wrong(hil_verify)\n        finally:\n            if is_first(): {FAIL}", "pass"),
+    "cleanup": (
+        f"try: wrong(hil_verify)\n        finally:\n            if is_first(): {FAIL}",
+        "pass",
+    ),
     "caught": (
         f"try: wrong(hil_verify)\n        except NumericError: pass\n        if is_first(): {FAIL}",
         "pass",

@@ -286,8 +286,10 @@ def _death(status: int) -> HilError:
 
 
 def is_to_be_repeated(outcome: Outcome, args: argparse.Namespace, attempts: int) -> bool:
-    """Return whether a combination runs again since its board, probe or link failed."""
-    if not isinstance(outcome.error, DeviceError):
+    """Return whether a combination runs again since its board, probe or link failed; not where it
+    found a difference before.
+    """
+    if not isinstance(outcome.error, DeviceError) or outcome.differs:
         return False
     # There is another place in a lab, but not another board here.
     may_help = bool(outcome.place) or not outcome.error.is_lost
