@@ -602,7 +602,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     for left in range(max(0, item.config.getoption("--hil-retries")), -1, -1):
         attempt = _begin_attempt(item)
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        results += item.stash.get(_FOUND, [])
+        results += _found(item)
         if attempt.failure:
             item.user_properties.append((INFRASTRUCTURE, attempt.failure))
         if name := session.set_aside(spec, attempt.lost):
@@ -630,11 +630,15 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def _begin_attempt(item: pytest.Item) -> _Attempt:
     """Forget what an earlier attempt did; return what this one will show."""
-    for key in (_USE, _FOUND):
-        if key in item.stash:
-            del item.stash[key]
+    if _USE in item.stash:
+        del item.stash[_USE]
+    item.stash[_FOUND] = []
     attempt = item.stash[_ATTEMPT] = _Attempt()
     return attempt
+
+
+def _found(item: pytest.Item) -> list[dict[str, Any]]:
+    return item.stash.get(_FOUND, [])
 
 
 def _wrong_results(item: pytest.Item) -> list[str]:
@@ -687,7 +691,7 @@ def pytest_runtest_makereport(
     _shorten(item, call, report)
     add_recoveries(item, report)
     if report.when == "teardown":
-        setattr(report, RESULTS, item.stash.get(_FOUND, []))
+        setattr(report, RESULTS, _found(item))
 
 
 def _refuse_xfail(error: BaseException, report: pytest.TestReport) -> None:

@@ -687,7 +687,9 @@ def _read_journal(
         if number == 0:
             for name, value in head.items():
                 if entry.get(name) != value:
-                    raise _other_journal(path, f"{name} was different")
+                    was = f"; it was {entry.get(name)!r:.80}, and is {value!r:.80}"
+                    is_shown = name in ("board", "source", "reference")
+                    raise _other_journal(path, f"{name} was different{was * is_shown}")
         elif not _is_sample(entry):
             raise _other_journal(path, f"line {number + 1} tells of no sample")
         else:

@@ -182,7 +182,8 @@ FAILS_LATER = """
 
     def wrong(hil_verify):
         if is_first():
-            hil_verify({{"x": np.zeros((1, 8), np.int8)}}, expect={{"y": np.full((1, 4), 99, np.int8)}})
+            expect = {{"y": np.full((1, 4), 99, np.int8)}}
+            hil_verify({{"x": np.zeros((1, 8), np.int8)}}, expect=expect)
 
     @pytest.mark.hil(model="tiny.tflite")
     {marker}

@@ -83,7 +83,8 @@ def _failed(raised: BaseException, outcome: Outcome, code: int, console: Console
     """Write the reports of the models before the error; raise it unless one of them differs."""
     error = outcome.error
     if outcome.reports and not isinstance(error, NotRunError):
-        assert error is not None and console.format is not None, "see _on_only"
+        assert error is not None, "see _on_only"
+        assert console.format is not None, "commands on several boards have formats"
         if not console.has_result:
             console.result_text(console.format.text([outcome]))
         if outcome.differs:
