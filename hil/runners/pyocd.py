@@ -84,8 +84,8 @@ class ProbedBoard:
         port: str | None = None,
         probe: str | None = None,
     ) -> None:
-        """Create it; ``probe`` is the probe's unique id, ``reset`` restarts the firmware through the free probe and returns its line,
-        which is proven anew.
+        """Create it; ``probe`` is the probe's unique id. ``reset`` restarts the firmware through
+        the free probe and returns its line, which is proven anew.
         """
         self.url = url
         self.line = line

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_bench import Bench
 from wrong_outputs import DIGITS, with_flipped_weight
 
 from hil.cli import main
 from hil.cli.commands import running
+from hil.device import session
 from hil.errors import LinkError
 
 BOARD = "mps2-an386"
@@ -107,3 +109,38 @@ def test_good_reports_before_a_failure(
     assert main(["verify", *models, "--board", BOARD, "--samples", "1", "--retries", "1"]) == 0
     assert calls == ["one", "two", "one", "two"]
     assert capsys.readouterr().out.count("one on mps2-an386: match") == 1
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_dead_board_is_tried_once(
+    rig: Bench,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    jobs: str,
+) -> None:
+    """By the first of its combinations; the others are failures too, without a wait.
+
+    With ``--jobs`` its probe is not even connected, as processes of their own do not see the bench.
+    """
+    dead = rig.add()
+    dead.die()
+    starts: list[str | None] = []
+    start = session.start
+
+    def counted(board: Any, firmware: Any, runner: Any, choice: Any) -> Any:
+        starts.append(choice.probe)
+        return start(board, firmware, runner, choice)
+
+    monkeypatch.setattr(session, "start", counted)
+    junit = tmp_path / "j.xml"
+    goals = [word for goal in ("speed", "ram", "balanced") for word in ("--optimize", goal)]
+    command = ["verify", str(DIGITS), "--board", BOARD, "--probe", dead.serial, *goals]
+    with rig.installed():
+        assert main([*command, "--junit", str(junit), "--jobs", jobs, "--json"]) == 4
+    errors = [one["error"]["message"] for one in json.loads(capsys.readouterr().out)["boards"]]
+    aside = [" was set aside, since it failed before: " in error for error in errors]
+    assert aside == [False, True, True]
+    assert len(list(ElementTree.parse(junit).iter("error"))) == 3
+    # Its start, and programming it again.
+    assert starts == [dead.serial] * (2 if jobs == "1" else 0)

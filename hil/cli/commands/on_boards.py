@@ -18,6 +18,7 @@ from hil.cli.commands.each_board import handled
 from hil.cli.commands.matrix import (
     Combination,
     Processes,
+    SetAside,
     combinations,
     failed_run,
     is_to_be_repeated,
@@ -277,7 +278,12 @@ class InTurn:
 
     def run(self, plan: Sequence[Combination]) -> Iterator[int]:
         """Yield the position of each combination that has ended."""
+        aside = SetAside(self._args)
         for index, combination in enumerate(plan):
+            if (known := aside.outcome_of(combination)) is not None:
+                self.finished[index] = known
+                yield index
+                continue
             failed: list[str] = []
             reruns: list[Attempt] = []
             while True:
@@ -293,6 +299,7 @@ class InTurn:
                 if not is_to_be_repeated(outcome, self._args, len(failed)):
                     break
                 reruns += failed_run(outcome)
+            aside.look_at(combination, outcome)
             self.finished[index] = replace(outcome, reruns=reruns)
             yield index
 
