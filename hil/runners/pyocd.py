@@ -187,8 +187,9 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
             stack.enter_context(board_lock(f"the port {proven.url}", proven.url))
             if choice.flashed is not None:
                 choice.flashed(done)
-            names = {"port": proven.name, "probe": chosen.uid}
-            yield ProbedBoard(proven.url, proven.line, started.reset, **names)
+            yield ProbedBoard(
+                proven.url, proven.line, started.reset, port=proven.name, probe=chosen.uid
+            )
             return
         flash.start_image(session, image)
         url = virtual.url if virtual is not None else ""

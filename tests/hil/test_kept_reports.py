@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fake_bench import Bench
 from wrong_outputs import DIGITS, with_flipped_weight
@@ -18,6 +19,7 @@ from hil.cli import main
 from hil.cli.commands import running
 from hil.device import session
 from hil.errors import LinkError
+from hil.verify import comparison, evaluation
 
 BOARD = "mps2-an386"
 
@@ -144,3 +146,31 @@ def test_a_dead_board_is_tried_once(
     assert len(list(ElementTree.parse(junit).iter("error"))) == 3
     # Its start, and programming it again.
     assert starts == [dead.serial] * (2 if jobs == "1" else 0)
+
+
+@pytest.mark.parametrize("command", ["verify", "evaluate"])
+def test_a_difference_in_an_earlier_sample(
+    command: str,
+    wrong: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a model that the board fails in: the difference is the result."""
+    module = {"verify": comparison, "evaluate": evaluation}[command]
+    real, calls = module._computed, list[Any]()
+
+    def failing(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 3:
+            raise LinkError("the link failed", "connect it")
+        return real(*args)
+
+    monkeypatch.setattr(module, "_computed", failing)
+    data = tmp_path / "data.npz"
+    inputs = np.random.default_rng(0).integers(-128, 128, (5, 8, 8, 1)).astype(np.int8)
+    np.savez(data, x=inputs, labels=np.arange(5))
+    more = {"verify": ["--retries", "1", "--samples", "5"], "evaluate": ["--data", str(data)]}
+    assert main([command, wrong, "--board", BOARD, *more[command]]) == 1
+    assert len(calls) == 3
+    assert "then the board failed: the link failed" in capsys.readouterr().err
