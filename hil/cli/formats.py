@@ -44,7 +44,9 @@ def _verdict(text: str, good: bool) -> str:
 
 def _json(outcomes: Sequence[Outcome]) -> str:
     """Return one JSON object: the data of the only board, or of each board with its exit code."""
-    data = _data(outcomes[0])
+    data: Mapping[str, Any] = _data(outcomes[0])
+    if (error := outcomes[0].error) is not None:
+        data = {**data, "error": error_json(error)}
     if len(outcomes) > 1:
         worst = max(outcome.exit_code for outcome in outcomes)
         data = {"boards": [_of_board(outcome) for outcome in outcomes], "exit_code": worst}

@@ -7,6 +7,7 @@ import html
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -121,12 +122,11 @@ def verdict(outcome: Outcome) -> str:
     if isinstance(outcome.error, NotRunError):
         return "not run"
     if outcome.error is not None:
-        return f"error: {outcome.error.kind}"
+        return "DIFFER, " * outcome.differs + f"error: {outcome.error.kind}"
     if outcome.skipped:
         return "skipped"
-    compared = [found for report in outcome.reports if (found := _compared(report)) is not None]
-    if compared:
-        return "match" if all(report.match for report in compared) else "DIFFER"
+    if outcome.compared:
+        return "DIFFER" if outcome.differs else "match"
     return "DIFFER" if outcome.exit_code == 1 else "done"
 
 
@@ -142,12 +142,13 @@ def _compared(report: Report | BenchReport | Firmware) -> Report | None:
 
 def _rows(outcomes: Sequence[Outcome]) -> Iterator[list[Any]]:
     for outcome in outcomes:
-        if not outcome.reports:
+        whole = verdict(replace(outcome, reports=()))
+        if not outcome.reports or outcome.error is not None:
             name = Path(outcome.model).stem if outcome.model else "-"
-            yield [name, outcome.board, outcome.goal, verdict(outcome), None, None, None, None]
+            yield [name, outcome.board, outcome.goal, whole, None, None, None, None]
         for report in outcome.reports:
             costs = _costs(report)
-            result = verdict(outcome)
+            result = "done" if outcome.error is not None else verdict(outcome)
             if (compared := _compared(report)) is not None:
                 result = "match" if compared.match else "DIFFER"
                 result += "" if compared.independent else " (not independent)"
@@ -279,8 +280,9 @@ def _case_texts(outcome: Outcome) -> list[str]:
 
 
 def _cases(outcome: Outcome) -> Iterator[ElementTree.Element]:
-    if not outcome.reports:
-        case = _case(outcome, outcome.label, {}, outcome.recoveries)
+    if not outcome.reports or outcome.error is not None:
+        steps = getattr(outcome.error, "recoveries", ()) if outcome.reports else outcome.recoveries
+        case = _case(outcome, outcome.label, {}, steps)
         if outcome.error is not None:
             error = outcome.error
             element = ElementTree.SubElement(
@@ -308,7 +310,7 @@ def _cases(outcome: Outcome) -> Iterator[ElementTree.Element]:
                 case, "failure", type="numeric", message=_xml(text.splitlines()[0])
             )
             element.text = _xml(text)
-        elif outcome.exit_code and not isinstance(report, Report):
+        elif outcome.exit_code and compared is None and outcome.error is None:
             message = f"{verdict(outcome)}: exit code {outcome.exit_code}"
             ElementTree.SubElement(case, "failure", type="numeric", message=message)
         _add_log(case, outcome)

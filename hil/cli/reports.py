@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from hil.errors import Attempt, DeviceError, HilError
+from hil.errors import Attempt, DeviceError, HilError, NumericError
 from hil.firmware.build import Firmware
 from hil.plugins import fault_of, registered
 from hil.verify import Report
@@ -26,7 +26,7 @@ class Outcome:
     #: The command's JSON object.
     data: Mapping[str, Any] = field(default_factory=dict)
     exit_code: int = 0
-    #: Set on one of several boards only; an error on the only board has no outcome.
+    #: What ended it; ``reports`` are then those of the models before.
     error: HilError | None = None
     #: Whether the user asked for layers (``verify``, ``bench``) or sections (``build``).
     in_detail: bool = False
@@ -53,6 +53,22 @@ class Outcome:
         for report in self.reports:
             found += [] if isinstance(report, Firmware) else report.recoveries
         return found + list(self.error.recoveries if isinstance(self.error, DeviceError) else ())
+
+    @property
+    def compared(self) -> list[Report]:
+        """The comparisons with references."""
+        checks = [r.checked if isinstance(r, BenchReport) else r for r in self.reports]
+        return [check for check in checks if isinstance(check, Report)]
+
+    @property
+    def differs(self) -> bool:
+        """Whether a model computed something else than its reference."""
+        return any(not report.match for report in self.compared)
+
+    def failed(self, error: HilError) -> Outcome:
+        """Return the outcome with what ended it: an error does not hide a difference."""
+        code = NumericError.exit_code if self.differs else error.exit_code
+        return replace(self, exit_code=code, error=error)
 
     @property
     def label(self) -> str:

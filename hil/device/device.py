@@ -405,8 +405,10 @@ class Device:
         firmware: Firmware | None = None,
         ticks_are: Counter = "cycles",
         recovery: Recovery | None = None,
+        started_by: str = "port",
     ) -> None:
         self._client = client
+        self._started_by = started_by
         self._running = running
         self._ticks_are = ticks_are
         #: Recovery of the board and its attempts; None without recovery.
@@ -471,6 +473,17 @@ class Device:
         if self._running is None:
             return self._client.link.url
         return self._running.port if isinstance(self._running, Wired) else None
+
+    @property
+    def source(self) -> str:
+        """What runs the firmware: the name of a runner, ``port`` or the place in a lab, and of a
+        real board its probe and serial port, by names that last.
+
+        Results of one source may be continued on an equal one, not on another.
+        """
+        probe = getattr(self._running, "probe", None)
+        names = {"probe": probe, "line": self.port}
+        return ", ".join([self._started_by, *(f"{k} {v}" for k, v in names.items() if v)])
 
     @property
     def is_proven(self) -> bool:

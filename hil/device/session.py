@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hil.board import Board, load_board
 from hil.device.device import Device
@@ -189,6 +189,15 @@ def check_way(board: Board, runner: str | None, choice: Choice) -> None:
         check_ready(board, runner, choice)
 
 
+def runner_label(board: Board, runner: str | None, choice: Choice, lab: Any = None) -> str:
+    """Return what starts a board, for the provenance of results."""
+    if lab is not None:
+        return f"lab:{lab.place}"
+    if _attaches(runner, choice):
+        return "port"
+    return runner_name(board, runner, choice)
+
+
 def _attaches(runner: str | None, choice: Choice) -> bool:
     """Return whether to connect to a firmware that already runs at the chosen port."""
     return choice.port is not None and runner is None and choice.probe is None
@@ -211,7 +220,9 @@ def _device(
 
         def opened() -> Device:
             assert way.client is not None, "start and each recovery step create a client"
-            return Device(way.client, libraries, way.running, firmware, ticks_are, recovery)
+            label = runner_label(board, runner, choice, choice.lab)
+            known = (way.running, firmware, ticks_are, recovery, label)
+            return Device(way.client, libraries, *known)
 
         try:
             way.start()

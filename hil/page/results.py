@@ -640,6 +640,9 @@ def _nested(data: Any, label: str, board: str) -> Iterator[Result]:
             if isinstance(one, dict) and "optimize" in data:
                 one = {**one, "optimize": data["optimize"]}
             yield from _results(one, f"{label}, model {index}", board)
+        if "error" in data:  # it ended the models after these
+            ended = _part(_Ended, data, label)
+            yield Result(ended.name, board, failure=ended.error)
         return
     goal = data.get("optimize")
     for result in _read(data, label, board):

@@ -17,7 +17,8 @@ is not installed is skipped.
 
 Boards that exist once (of a lab: ``--hil-board cpu=cortex-m4``; behind probes or ports of this
 machine) are shared by the workers of ``pytest -n``, each by one worker at a time. If a board, probe
-or link fails, the test runs again on another board; a wrong result is never a reason for that.
+or link fails, the test runs again on another board; but not if it found a wrong result before, or
+failed for another reason as well. A failed board is no expected failure (``xfail``).
 """
 
 from __future__ import annotations
@@ -494,7 +495,7 @@ class _Use:
         """Return the limits that the models break; measure those that the test did not."""
         import hil
 
-        broken = []
+        broken: list[str] = []
         for name, model in self.device.models.items():
             broken += limits.missed(name, self.evaluated.get(name))
             if not limits.are_costs:
@@ -506,6 +507,22 @@ class _Use:
                 self.measured[name] = report.check()
             broken += limits.broken(self.measured[name])
         return broken
+
+    def wrong(self, limits: Limits) -> list[str]:
+        """Return what is wrong with the results that the test has found so far."""
+        from hil.errors import NumericError
+
+        found: list[str] = []
+        for report in self.reports:
+            try:
+                report.check()
+            except NumericError as error:
+                found.append(error.fact)
+        for name, evaluation in self.evaluated.items():
+            found += limits.missed(name, evaluation)
+        for measurement in self.measured.values():
+            found += limits.broken(measurement)
+        return found
 
     def properties(self) -> dict[str, str]:
         """Return what the models took, by the names of properties."""
@@ -581,22 +598,27 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return None
     hook = item.ihook
     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    results: list[dict[str, Any]] = []
     for left in range(max(0, item.config.getoption("--hil-retries")), -1, -1):
-        item.stash[_FAILURE], item.stash[_LOST] = "", ""
+        attempt = _begin_attempt(item)
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        failure = item.stash[_FAILURE]
-        if failure:
-            item.user_properties.append((INFRASTRUCTURE, failure))
-        if name := session.set_aside(spec, item.stash[_LOST]):
-            item.user_properties.append((SET_ASIDE, f"{name}: {item.stash[_LOST]}"))
-        if not failure or not left or item.session.shouldstop or not session.has_board(spec):
+        results += _found(item)
+        if attempt.failure:
+            item.user_properties.append((INFRASTRUCTURE, attempt.failure))
+        if name := session.set_aside(spec, attempt.lost):
+            item.user_properties.append((SET_ASIDE, f"{name}: {attempt.lost}"))
+        is_repeated = attempt.failure and not attempt.has_verdict and not _wrong_results(item)
+        if not (is_repeated and left and session.has_board(spec)) or item.session.shouldstop:
             break
         session.switch_board(spec)
         # Clear the fixtures' values, as pytest does before it runs an item.
         item._initrequest()  # type: ignore[attr-defined]
     _set_property(item, _BOARD, session.unit_name(spec))
     _mark(reports, item)
+    # The last report of a test has the results of all its attempts.
+    setattr(reports[-1], RESULTS, results)
     for report in reports:
+        _require_run(report, _properties(item, INFRASTRUCTURE))
         if report.when == "call":
             require_none(item.config, report, _properties(item, INFRASTRUCTURE))
     for report in reports:
@@ -604,6 +626,41 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     session.release_board(keep=nextitem is not None and _spec(nextitem) == spec)
     return True
+
+
+def _begin_attempt(item: pytest.Item) -> _Attempt:
+    """Forget what an earlier attempt did; return what this one will show."""
+    if _USE in item.stash:
+        del item.stash[_USE]
+    item.stash[_FOUND] = []
+    attempt = item.stash[_ATTEMPT] = _Attempt()
+    return attempt
+
+
+def _found(item: pytest.Item) -> list[dict[str, Any]]:
+    return item.stash.get(_FOUND, [])
+
+
+def _wrong_results(item: pytest.Item) -> list[str]:
+    """Return what is wrong with the results of the current attempt."""
+    use = item.stash.get(_USE, None)
+    if use is None:
+        return []
+    limits = Limits()
+    with suppress(ValueError):  # wrong arguments of the marker, which fail the test
+        limits = limits_of(item.iter_markers("hil_limits"))
+    return use.wrong(limits)
+
+
+def _require_run(report: pytest.TestReport, failures: list[str]) -> None:
+    """Let a skipped test fail if its board failed before: nothing shows that another one works."""
+    if not failures or not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+    report.outcome = "failed"
+    report.longrepr = "\n".join(
+        [f"the board failed, and then the test skipped: {reason}", *failures]
+    )
 
 
 def _properties(item: pytest.Item, wanted: str) -> list[str]:
@@ -628,10 +685,75 @@ def pytest_runtest_makereport(
     fail, and shorten the report of the harness's errors.
     """
     report: pytest.TestReport = (yield).get_result()
+    if call.excinfo is not None:
+        _refuse_xfail(call.excinfo.value, report)
+        _note(item, call.excinfo.value, report)
     _shorten(item, call, report)
     add_recoveries(item, report)
     if report.when == "teardown":
-        setattr(report, RESULTS, item.stash.get(_FOUND, []))
+        setattr(report, RESULTS, _found(item))
+
+
+def _refuse_xfail(error: BaseException, report: pytest.TestReport) -> None:
+    """Let a test fail whose board failed, also where it is expected to fail: it shows nothing."""
+    if hasattr(report, "wasxfail") and any(map(_is_board_failure, _with_causes(error))):
+        report.outcome = "failed"
+        del report.wasxfail
+
+
+def _note(item: pytest.Item, error: BaseException, report: pytest.TestReport) -> None:
+    """Record in the current attempt what a phase of a test raised."""
+    attempt = item.stash.get(_ATTEMPT, None)
+    is_skip = report.skipped and not hasattr(report, "wasxfail")
+    if attempt is None or is_skip:
+        return
+    ends = list(_ends(error))
+    if not all(map(_is_board_failure, ends)) or any(map(_is_verdict, _with_causes(error))):
+        attempt.has_verdict = True
+    failed = next(filter(_is_board_failure, ends), None)
+    if failed is None:
+        return
+    name = item.config.stash[_SESSION].unit_name(_spec(item))
+    attempt.failure = attempt.failure or f"{name}: {type(failed).__name__}: {failed}"
+    if getattr(failed, "is_lost", False):
+        attempt.lost = _line(str(failed)).rstrip(":")
+
+
+def _ends(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors that a phase ended with: several where several finalizers failed."""
+    inner = getattr(error, "exceptions", ())
+    if not inner:
+        yield error
+    for one in inner:
+        yield from _ends(one)
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, those of its group, and all that were raised before them."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        waiting += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
+
+
+def _is_board_failure(error: BaseException) -> bool:
+    # If the harness raised the error, its module is loaded.
+    errors = sys.modules.get("hil.errors")
+    return errors is not None and isinstance(error, errors.DeviceError)
+
+
+def _is_verdict(error: BaseException) -> bool:
+    """Return whether an error says that a result is wrong."""
+    errors = sys.modules.get("hil.errors")
+    kinds = (AssertionError, pytest.fail.Exception)
+    return isinstance(error, kinds) or (
+        errors is not None and isinstance(error, errors.NumericError)
+    )
 
 
 def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -642,11 +764,8 @@ def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Test
     errors = sys.modules.get("hil.errors")
     if not report.failed or call.excinfo is None or errors is None:
         return
-    if _FAILURE in item.stash and call.excinfo.errisinstance(errors.DeviceError):
-        name, error = item.config.stash[_SESSION].unit_name(_spec(item)), call.excinfo.value
-        item.stash[_FAILURE] = f"{name}: {call.excinfo.typename}: {error}"
-        if isinstance(error, errors.DeviceError) and error.is_lost:
-            item.stash[_LOST] = error.fact.partition("\n")[0].rstrip(":")
+    if any(map(_is_board_failure, _ends(call.excinfo.value))) and (wrong := _wrong_results(item)):
+        report.sections.append(("wrong results before the board failed", "\n".join(wrong)))
     if call.excinfo.errisinstance(errors.HilError) and not item.config.getoption("fulltrace"):
         report.longrepr = _told(item, call.excinfo)
 
@@ -913,10 +1032,19 @@ _SESSION = pytest.StashKey[_Session]()
 _USE = pytest.StashKey[_Use]()
 #: JSON objects of what a test verified, counted and evaluated.
 _FOUND = pytest.StashKey[list[dict[str, Any]]]()
-#: The failure of the board in the current attempt; empty if it did not fail.
-_FAILURE = pytest.StashKey[str]()
-#: Why the board cannot be reached any more; empty if it can.
-_LOST = pytest.StashKey[str]()
+_ATTEMPT = pytest.StashKey["_Attempt"]()
+
+
+@dataclass
+class _Attempt:
+    """What one run of a test of a shared board shows of its board."""
+
+    #: The first failure of the board; empty if it did not fail.
+    failure: str = ""
+    #: Why the board cannot be reached any more; empty if it can.
+    lost: str = ""
+    #: Whether the test failed for another reason than its board, which another board cannot change.
+    has_verdict: bool = False
 
 
 @dataclass(frozen=True)

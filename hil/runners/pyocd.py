@@ -82,13 +82,15 @@ class ProbedBoard:
         reset: Callable[[], Proven] | None = None,
         memory: BoardMemory | None = None,
         port: str | None = None,
+        probe: str | None = None,
     ) -> None:
-        """Create it; ``reset`` restarts the firmware through the free probe and returns its line,
-        which is proven anew.
+        """Create it; ``probe`` is the probe's unique id. ``reset`` restarts the firmware through
+        the free probe and returns its line, which is proven anew.
         """
         self.url = url
         self.line = line
         self.port = port
+        self.probe = probe
         self.memory = memory
         self._reset = reset
 
@@ -185,7 +187,9 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
             stack.enter_context(board_lock(f"the port {proven.url}", proven.url))
             if choice.flashed is not None:
                 choice.flashed(done)
-            yield ProbedBoard(proven.url, proven.line, started.reset, port=proven.name)
+            yield ProbedBoard(
+                proven.url, proven.line, started.reset, port=proven.name, probe=chosen.uid
+            )
             return
         flash.start_image(session, image)
         url = virtual.url if virtual is not None else ""
@@ -215,7 +219,7 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
             assert chosen.probe is not None, "only a virtual board has no connected probe"
             _remember(board, chosen.probe, choice, None)
             # The line uses the probe, so there is no reset.
-            yield ProbedBoard(url, line, None, memory, url)
+            yield ProbedBoard(url, line, None, memory, url, chosen.uid)
         else:
             assert board.qemu is not None
             qmp: socket.socket | None = None

@@ -22,7 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from hil.errors import Attempt, NumericError
+from hil.errors import Attempt, DeviceError, NumericError
 from hil.support.numbers import json_number
 from hil.verify.cost import Cost, cost_of, repeated_requests, undisturbed_count
 from hil.verify.diagnosis import PAIRS_MAX, Diagnosis, Pair, diagnose
@@ -515,6 +515,8 @@ def compare(
                 arrays, layer_arrays, states, counted = repeated(job)
             except HilError as error:
                 _refuse_sample(model, index, expected, error)
+                if isinstance(error, DeviceError):
+                    _require_no_difference(model.name, board, oracle.name, outputs, error)
                 raise
             counts += [counted] if counted is not None else []
             values = expected.result()
@@ -538,7 +540,11 @@ def compare(
     require_compared(count, outputs)
     diagnosis = None
     if suspect is not None:
-        diagnosis = repeated(partial(_diagnosis, model, suspect, uncompared))
+        try:
+            diagnosis = repeated(partial(_diagnosis, model, suspect, uncompared))
+        except DeviceError as error:
+            _require_no_difference(model.name, board, oracle.name, outputs, error)
+            raise
     return Report(
         model=model.name,
         board=board,
@@ -598,6 +604,26 @@ def _check_inputs(model: RunnableModel, index: int, sample: Sample) -> None:
             f"give all inputs of {model.name!r}: "
             + ", ".join(tensor.name for tensor in model.inputs),
         )
+
+
+def _require_no_difference(
+    model: str,
+    board: str,
+    reference: str,
+    outputs: Iterable[TensorComparison],
+    error: DeviceError,
+) -> None:
+    """Raise NumericError if samples before the failure of the board differ: the result is known,
+    and another run must not replace it.
+    """
+    found = [report for output in outputs if (report := output.report()).mismatches]
+    if found:
+        elements = " and ".join(f"{one.mismatches} elements of {one.name!r}" for one in found)
+        raise NumericError(
+            f"{model} on {board} differs from {reference}: {elements}; then the board failed: "
+            f"{error.fact}",
+            error.hint,
+        ) from error
 
 
 def _refuse_sample(

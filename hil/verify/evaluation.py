@@ -28,7 +28,7 @@ from typing import IO, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hil.errors import Attempt, NumericError
+from hil.errors import Attempt, DeviceError, NumericError
 from hil.support.numbers import json_number
 from hil.verify.comparison import Fallback, Oracle, RunnableModel, differs
 from hil.verify.datasets import DataSet, digest_of
@@ -452,11 +452,31 @@ def _compute(
         ask(_AHEAD)
         while pending:
             index, sample, expected = pending.popleft()
-            got = repeated(partial(_computed, model, sample))
+            try:
+                got = repeated(partial(_computed, model, sample))
+            except DeviceError as error:
+                _require_no_difference(kept, tensor, model.name, oracle.name, error)
+                raise
             kept.add(index, digest_of(sample), got, expected.result())
             done += 1
             progress(done)
             ask(1)
+
+
+def _require_no_difference(
+    kept: _Journal, tensor: TensorInfo, model: str, reference: str, error: DeviceError
+) -> None:
+    """Raise NumericError if samples before the failure of the board differ: another run must not
+    replace what is known.
+    """
+    done = [index for index, _ in kept.digests()]
+    found = sum(differs(kept.reference(i, tensor), kept.device(i, tensor)) for i in done)
+    if found:
+        raise NumericError(
+            f"{found:,} of {len(done):,} samples of {model} differ from {reference}; then the "
+            f"board failed: {error.fact}",
+            error.hint,
+        ) from error
 
 
 def _expected(oracle: Oracle, index: int, sample: Sample, tensor: TensorInfo) -> Array:
@@ -700,7 +720,9 @@ def _read_journal(
         if number == 0:
             for name, value in head.items():
                 if entry.get(name) != value:
-                    raise _other_journal(path, f"{name} was different")
+                    was = f"; it was {entry.get(name)!r:.80}, and is {value!r:.80}"
+                    is_shown = name in ("board", "source", "reference")
+                    raise _other_journal(path, f"{name} was different{was * is_shown}")
         elif not _is_sample(entry):
             raise _other_journal(path, f"line {number + 1} tells of no sample")
         else:

@@ -401,7 +401,8 @@ def evaluate(
     sample that differs raise nothing here, but :meth:`Evaluation.check` does.
 
     With ``journal`` every result is kept in this file, and an evaluation that was interrupted goes
-    on there; ``restart`` begins anew. It is removed at the end. ``progress`` is told how many of
+    on there, on the same board with the same firmware; ``restart`` begins anew. It is removed at
+    the end. ``progress`` is told how many of
     the samples are done.
     """
     call = call_text(evaluate, locals())
@@ -422,6 +423,8 @@ def evaluate(
             "reference": oracle.name,
         }
         with job.opened() as opened:
+            if isinstance(opened, Model):
+                key |= {"source": opened.device.source, "build_id": opened.device.hello.build_id}
             report = evaluate_model(
                 opened,
                 given,

@@ -16,13 +16,13 @@ from typing import Any
 
 from hil.board import Board, load_board
 from hil.device import Device, Model
-from hil.device.session import check_way
+from hil.device.session import check_way, runner_label
 from hil.device.session import open as open_device
 from hil.errors import Attempt, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelObject, ModelOptions, load_sources, parse_sources
 from hil.lab.selector import parse_selector
-from hil.runners import Choice, runner_name
+from hil.runners import Choice
 from hil.verify.comparison import RunnableModel
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.support.suggest import listed, nearest
@@ -192,15 +192,6 @@ def _compiled(
     chosen = told.chosen
     known = (module, library, board, runner, chosen)
     return Prepared(module.name, module.inputs, board.name, opened, *known)
-
-
-def runner_label(board: Board, runner: str | None, choice: Choice, lab: Any = None) -> str:
-    """Return what starts a board, for the provenance of results."""
-    if lab is not None:
-        return f"lab:{lab.place}"
-    if choice.port is not None and runner is None and choice.probe is None:
-        return "port"
-    return runner_name(board, runner, choice)
 
 
 def _source(model: Any, name: str | None, example: Any) -> Any:

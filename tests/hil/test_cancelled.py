@@ -21,9 +21,11 @@ import pytest
 from campaigns import sampled
 from processes import file_size_limit
 from tflite_builder import ModelBuilder
+from waiting import PATIENCE_S
 
 from hil.cli import main
 from hil.cli.commands import reporting, running
+from hil.cli.commands.matrix import WORKER
 from hil.cli.outcome_files import OutcomeFiles
 from hil.cli.reports import Outcome
 from hil.errors import DeviceError, NotRunError
@@ -117,15 +119,21 @@ def cancelled(number: signal.Signals, count: int, delay_s: float) -> tuple[int, 
             if process.poll() is not None:
                 break
             time.sleep(0.01)
-        children = (
-            psutil.Process(process.pid).children(recursive=True) if not process.poll() else []
-        )
+        children = descendants(process.pid)
         process.send_signal(number)
         output = process.communicate(timeout=60)[0]
     finally:
         process.kill()
-    assert not psutil.wait_procs(children, timeout=10)[1]
+    assert not psutil.wait_procs(children, timeout=PATIENCE_S)[1]
     return process.returncode, output.decode(), said(stderr)
+
+
+def descendants(parent: int) -> list[psutil.Process]:
+    """The processes below one, which may end at any moment: then there are none."""
+    try:
+        return psutil.Process(parent).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
 
 
 def said(stderr: Path) -> set[str]:
@@ -309,11 +317,12 @@ def test_a_process_of_a_combination_that_ends(folder: Path, number: signal.Signa
 
 
 def workers(parent: int) -> list[psutil.Process]:
+    """The processes of combinations that end in order after SIGTERM."""
     found = []
-    for child in psutil.Process(parent).children(recursive=True):
+    for child in descendants(parent):
         try:
             caught = Path(f"/proc/{child.pid}/status").read_text().split("SigCgt:")[1].split()[0]
-            is_worker = "hil.cli.commands.worker" in child.cmdline()
+            is_worker = any(WORKER in word for word in child.cmdline())
         except (psutil.NoSuchProcess, OSError, IndexError):
             continue
         if is_worker and int(caught, 16) >> (signal.SIGTERM - 1) & 1:

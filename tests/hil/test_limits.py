@@ -17,6 +17,7 @@ import pytest
 from campaigns import sampled
 from processes import file_size_limit
 from torture import limits as campaign
+from waiting import PATIENCE_S
 
 from hil.cli.failures import known_error
 from hil.errors import DeviceError, InputError
@@ -285,7 +286,7 @@ def test_the_command_under_a_limit_ends_with_its_parent() -> None:
         process.kill()
         process.wait()
     assert children
-    assert not psutil.wait_procs(children, timeout=30)[1]
+    assert not psutil.wait_procs(children, timeout=PATIENCE_S)[1]
 
 
 def test_without_a_limit_there_is_one_process() -> None:

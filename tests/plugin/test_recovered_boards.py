@@ -156,3 +156,134 @@ def test_a_silent_board_is_tried_once(suite: pytest.Pytester, rig: Bench) -> Non
     result = run(suite, *pairs(board))
     result.assert_outcomes(errors=5)
     assert starts(suite) == [board.serial] * 2
+
+
+# -- what was found before the board failed --------------------------------------------------------
+
+#: A test whose board fails in its first attempt, as ``{body}`` and ``{end}`` say.
+FAILS_LATER = """
+    import numpy as np
+    import pytest
+    from pathlib import Path
+    from hil.errors import LinkError, NumericError
+
+    attempts = Path("attempts")
+
+    def is_first():
+        return attempts.read_text() == "x"
+
+    @pytest.fixture
+    def attempt(hil_device):
+        with attempts.open("a") as file:
+            file.write("x")
+        yield
+        if is_first():
+            {end}
+
+    def wrong(hil_verify):
+        if is_first():
+            expect = {{"y": np.full((1, 4), 99, np.int8)}}
+            hil_verify({{"x": np.zeros((1, 8), np.int8)}}, expect=expect)
+
+    @pytest.mark.hil(model="tiny.tflite")
+    {marker}
+    def test_it(attempt, hil_verify, hil_bench):
+        {body}
+"""
+FAIL = "raise LinkError('the link failed', 'connect it')"
+WRONG_FIRST = {
+    "assertion": ("assert not is_first(), 'wrong'", FAIL),
+    "outputs": ("wrong(hil_verify)", FAIL),
+    "error": ("if is_first(): raise ValueError('wrong')", FAIL),
+    "cleanup": (
+        f"try: wrong(hil_verify)\n        finally:\n            if is_first(): {FAIL}",
+        "pass",
+    ),
+    "caught": (
+        f"try: wrong(hil_verify)\n        except NumericError: pass\n        if is_first(): {FAIL}",
+        "pass",
+    ),
+    "finalizer": ("pass", "raise ValueError('wrong') from LinkError('the link failed')"),
+    "unsaid": (
+        f"try: assert not is_first()\n        except AssertionError: {FAIL} from None",
+        "pass",
+    ),
+    "cost": (f"hil_bench()\n        if is_first(): {FAIL}", "pass"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_FIRST)
+def test_a_verdict_outlives_its_board(suite: pytest.Pytester, rig: Bench, name: str) -> None:
+    """Nothing that a test found wrong is repeated elsewhere, if the board failed as well."""
+    boards = rig.add(), rig.add()
+    body, end = WRONG_FIRST[name]
+    marker = "@pytest.mark.hil_limits(max_workspace=1)" if name == "cost" else ""
+    suite.makepyfile(FAILS_LATER.format(body=body, end=end, marker=marker))
+    result = run(suite, *pairs(*boards), "--hil-report=out.html")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert (suite.path / "attempts").read_text() == "x"
+    result.stdout.no_fnmatch_line("*passed on another board*")
+    if name in ("cleanup", "caught"):
+        result.stdout.fnmatch_lines(["*wrong results before the board failed*", "*differs from*"])
+        assert "badge differ" in (suite.path / "out.html").read_text()
+
+
+def test_results_of_all_attempts_are_shown(suite: pytest.Pytester, rig: Bench) -> None:
+    boards = rig.add(), rig.add()
+    body = f"hil_bench() if is_first() else hil_verify(2)\n        if is_first(): {FAIL}"
+    suite.makepyfile(FAILS_LATER.format(body=body, end="pass", marker=""))
+    result = run(suite, *pairs(*boards), "--hil-report=out.html")
+    result.assert_outcomes(passed=1)
+    assert (suite.path / "attempts").read_text() == "xx"
+    page = (suite.path / "out.html").read_text()
+    assert "over 2 samples" in page
+    assert "cycles for each inference" in page
+
+
+def test_a_skip_does_not_hide_a_failed_board(suite: pytest.Pytester, rig: Bench) -> None:
+    boards = rig.add(), rig.add()
+    body = "if not is_first(): pytest.skip('nothing to see')"
+    suite.makepyfile(FAILS_LATER.format(body=body, end=FAIL, marker=""))
+    result = run(suite, *pairs(*boards))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["the board failed, and then the test skipped: *nothing to see"])
+
+
+@pytest.mark.parametrize("strict", [(), ("--hil-strict",)])
+def test_a_failed_board_is_no_expected_failure(
+    suite: pytest.Pytester, rig: Bench, strict: tuple[str, ...]
+) -> None:
+    """Neither marked nor by a call, and on a board that nobody shares too."""
+    text = """
+        import pytest
+        from hil.errors import LinkError
+
+        pytestmark = pytest.mark.hil(model="tiny.tflite")
+
+        @pytest.fixture
+        def finalizer(hil_device):
+            yield
+            raise LinkError("the board is gone")
+
+        @pytest.mark.xfail(reason="known")
+        def test_marked(hil_device):
+            raise LinkError("the board is gone")
+
+        @pytest.mark.xfail(strict=True)
+        def test_end(finalizer):
+            assert False
+
+        def test_call(hil_device):
+            try:
+                raise LinkError("the board is gone")
+            except LinkError:
+                pytest.xfail("known")
+    """
+    suite.makepyfile(text)
+    shared = run(suite, *pairs(rig.add()), "--hil-retries=0", *strict)
+    alone = run(suite, *strict)
+    for result in (shared, alone):
+        outcomes = result.parseoutcomes()
+        assert outcomes.pop("failed") + outcomes.pop("errors", 0) + outcomes.pop("error", 0) >= 3
+        assert outcomes.get("xfailed", 0) <= 1
+        assert result.ret == pytest.ExitCode.TESTS_FAILED

@@ -17,6 +17,7 @@ from hil.cli.commands.recording import history_of, provenance_of, record
 from hil.cli.commands.running import take_model
 from hil.cli.console import Console, shown_name, table
 from hil.cli.render import recovery_lines
+from hil.device import Device
 from hil.firmware.project import modules_of
 from hil.support.cache import cache_folder, writable_folder
 from hil.verify.comparison import NOT_INDEPENDENT
@@ -71,7 +72,7 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
             at_most=limits[1],
             score=args.score,
             reference=oracle,
-            journal=_journal(args, board.name, module),
+            journal=_journal(args, board.name, module, device),
             restart=args.restart,
             progress=progress,
         )
@@ -147,11 +148,12 @@ def _limits(words: Sequence[str], metrics: Sequence[str]) -> dict[str, float]:
     return limits
 
 
-def _journal(args: argparse.Namespace, board: str, module: Module) -> Path:
-    """Return the journal's path: beside the output, or in the cache by what is evaluated."""
+def _journal(args: argparse.Namespace, board: str, module: Module, device: Device) -> Path:
+    """Return the journal's path: beside the output, or in the cache by what is evaluated where."""
     if args.output:
         return Path(f"{args.output}.journal")
-    words = (module.name, board, str(Path(args.data).resolve()), args.samples, args.seed)
+    what = (module.name, str(Path(args.data).resolve()), args.samples, args.seed)
+    words = (*what, board, device.source, device.hello.build_id)
     key = hashlib.sha256(shown_argument("\n".join(map(str, words))).encode()).hexdigest()[:32]
     folder = cache_folder() / "evaluations"
     with suppress(OSError):  # whoever writes there tells it

@@ -37,7 +37,8 @@ _OF_MATRIX = (
     *("on_boards", "report_boards", "goals", "separate", "jobs", "retries", "skip_too_large"),
     *("junit", "summary", "stored"),
 )
-_WORKER = "hil.cli.commands.worker"
+#: Module of the processes that run combinations.
+WORKER = "hil.cli.commands.worker"
 
 
 @dataclass(frozen=True)
@@ -182,8 +183,15 @@ class Processes:
         waiting = list(range(len(plan)))
         failed: dict[int, list[str]] = {}
         reruns: dict[int, list[Attempt]] = {}
+        aside = SetAside(self._args)
         while waiting or self._running:
             for index in tuple(waiting):
+                if (known := aside.outcome_of(plan[index])) is not None:
+                    waiting.remove(index)
+                    self.finished[index] = replace(known, reruns=reruns.get(index, ()))
+                    self._told(index, self.finished[index])
+                    yield index
+                    continue
                 used = sum(plan[i].board == plan[index].board for i in self._running)
                 limit = limits[plan[index].board]
                 if len(self._running) >= self._args.jobs:
@@ -191,9 +199,12 @@ class Processes:
                 if limit is None or used < limit:
                     waiting.remove(index)
                     self._start(index, plan[index], failed.get(index, ()))
+            if not self._running:
+                continue
             index = self._ended.get()
             del self._running[index]
             outcome = self.finished[index]
+            aside.look_at(plan[index], outcome)
             places = failed.setdefault(index, [])
             if is_to_be_repeated(outcome, self._args, len(places) + 1):
                 places.append(outcome.place)
@@ -210,7 +221,7 @@ class Processes:
         one.failed_places = tuple(failed)
         prog, one.parser = one.parser.prog, None
         process = start(
-            python_module(_WORKER),
+            python_module(WORKER),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -285,12 +296,46 @@ def _death(status: int) -> HilError:
 
 
 def is_to_be_repeated(outcome: Outcome, args: argparse.Namespace, attempts: int) -> bool:
-    """Return whether a combination runs again since its board, probe or link failed."""
-    if not isinstance(outcome.error, DeviceError):
+    """Return whether a combination runs again since its board, probe or link failed; not where it
+    found a difference before.
+    """
+    if not isinstance(outcome.error, DeviceError) or outcome.differs:
         return False
     # There is another place in a lab, but not another board here.
     may_help = bool(outcome.place) or not outcome.error.is_lost
     return may_help and attempts <= getattr(args, "retries", 0)
+
+
+class SetAside:
+    """Boards of this machine that failed for good: no further combination of the matrix waits for
+    them. Of the boards of a lab another one may be free.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._reasons: dict[str, str] = {}
+
+    def look_at(self, combination: Combination, outcome: Outcome) -> None:
+        """Set the board aside if the outcome of a combination says that it cannot be reached."""
+        error, board = outcome.error, combination.board
+        if not isinstance(error, DeviceError) or not error.is_lost or outcome.place:
+            return
+        # A machine that is started for each combination can work for the next one.
+        if parse_selector(board) is None and _at_once(board, self._args) == 1:
+            self._reasons.setdefault(board, error.fact.partition("\n")[0].rstrip(":"))
+
+    def outcome_of(self, combination: Combination) -> Outcome | None:
+        """Return the outcome of a combination whose board was set aside; None for another board."""
+        reason = self._reasons.get(combination.board)
+        if reason is None:
+            return None
+        error = DeviceError(
+            f"the board {combination.name} was set aside, since it failed before: {reason}",
+            "repair the board, and run the command again",
+            is_lost=True,
+        )
+        command: Any = self._args.parser.prog.split()[-1]
+        return combination.named(Outcome(command, combination.name).failed(error), 0.0)
 
 
 def failed_run(outcome: Outcome) -> list[Attempt]:

@@ -18,6 +18,7 @@ from hil.cli.commands.each_board import handled
 from hil.cli.commands.matrix import (
     Combination,
     Processes,
+    SetAside,
     combinations,
     failed_run,
     is_to_be_repeated,
@@ -63,20 +64,34 @@ def _on_only(args: argparse.Namespace, console: Console, only: Combination) -> i
         except BaseException as raised:
             error = _ending(raised, console)
             failed.append(_place(one))
-            outcome = Outcome(_command(args), only.name, exit_code=error.exit_code, error=error)
+            found, console.found = console.found, None
+            outcome = (found or Outcome(_command(args), only.name)).failed(error)
             outcome = replace(outcome, place=failed[-1], seconds=time.monotonic() - began)
             if is_to_be_repeated(outcome, args, len(failed)):
                 console.warn(f"{only.label} failed and runs again: {error.fact}")
                 reruns += failed_run(outcome)
                 continue
             if not (isinstance(error, FitError) and getattr(args, "skip_too_large", False)):
-                ended(outcome)
-                raise
+                return _failed(raised, outcome, ended(outcome), console)
             told = {"board": only.name, "exit_code": 0, "skipped": error.fact}
             outcome = replace(outcome, exit_code=0, error=None, skipped=error.fact, data=told)
             _skip(console, only.named(outcome, 0))
             return ended(outcome)
         return ended(replace(console.found or Outcome(_command(args), only.name), exit_code=code))
+
+
+def _failed(raised: BaseException, outcome: Outcome, code: int, console: Console) -> int:
+    """Write the reports of the models before the error; raise it unless one of them differs."""
+    error = outcome.error
+    if outcome.reports and not isinstance(error, NotRunError):
+        assert error is not None, "see _on_only"
+        assert console.format is not None, "commands on several boards have formats"
+        if not console.has_result:
+            console.result_text(console.format.text([outcome]))
+        if outcome.differs:
+            console.error(error)
+            return code
+    raise raised
 
 
 def not_run(args: argparse.Namespace, combination: Combination) -> Outcome:
@@ -126,13 +141,12 @@ def outcome_of(args: argparse.Namespace, combination: Combination, console: Cons
             # A bug in one combination does not take the results of the others.
             traceback.print_exception(raised)
             error = InternalError(raised)
-        if console.found is not None and outcome.command == "report":
-            # A page shows what was found before the error.
-            outcome = console.found
+        # What was found before the error stays.
+        outcome = console.found or outcome
         if isinstance(error, FitError) and getattr(args, "skip_too_large", False):
             outcome = replace(outcome, skipped=error.fact)
         else:
-            outcome = replace(outcome, exit_code=error.exit_code, error=error)
+            outcome = outcome.failed(error)
     outcome = replace(outcome, place=_place(args))
     return combination.named(outcome, time.monotonic() - start)
 
@@ -264,7 +278,12 @@ class InTurn:
 
     def run(self, plan: Sequence[Combination]) -> Iterator[int]:
         """Yield the position of each combination that has ended."""
+        aside = SetAside(self._args)
         for index, combination in enumerate(plan):
+            if (known := aside.outcome_of(combination)) is not None:
+                self.finished[index] = known
+                yield index
+                continue
             failed: list[str] = []
             reruns: list[Attempt] = []
             while True:
@@ -280,6 +299,7 @@ class InTurn:
                 if not is_to_be_repeated(outcome, self._args, len(failed)):
                     break
                 reruns += failed_run(outcome)
+            aside.look_at(combination, outcome)
             self.finished[index] = replace(outcome, reruns=reruns)
             yield index
 
@@ -301,8 +321,8 @@ def tell(console: Console, outcome: Outcome) -> None:
 
 
 def _write(console: Console, outcome: Outcome) -> None:
-    """Write an outcome as text, apart from those before it; an error is on stderr."""
-    if outcome.error is not None or outcome.skipped:
+    """Write the reports of an outcome, apart from those before it; an error is on stderr."""
+    if outcome.skipped or (outcome.error is not None and not outcome.reports):
         return
     assert console.format is not None, "see on_each"
     if console.has_result:

@@ -11,11 +11,11 @@ from hil.board import Board
 from hil.cli.commands.options import compile_options
 from hil.cli.console import Console
 from hil.device import Device
+from hil.device.session import runner_label
 from hil.errors import InputError
 from hil.history import History, history_path
 from hil.history.store import Kind
 from hil.runners import Choice
-from hil.verify.prepare import runner_label
 from hil.verify.provenance import Provenance, provenance
 from hil.verify.samples import Sample
 from hilc.artifact.library import ModelLibrary, Module

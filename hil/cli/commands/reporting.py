@@ -168,6 +168,10 @@ class _Capture(Console):
     def outcome(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
 
+    def kept(self) -> list[Outcome]:
+        """Return the outcomes, also one that an error ended."""
+        return self.outcomes + ([self.found] if self.found is not None else [])
+
     def log(self, text: str) -> None:
         self.log_lines.append(text)
         super().log(text)
@@ -260,6 +264,7 @@ def measured_command(args: Namespace, console: Console) -> int:
         with capture.keeping_records():
             code = _commands(args, capture, result)
     finally:
+        result |= {o.command: o.reports[0].to_json() for o in capture.kept() if o.reports}
         result["log"] = capture.log_lines
         console.found = Outcome("report", args.board, data=result)
     return code
@@ -292,7 +297,6 @@ def _commands(args: Namespace, console: _Capture, result: dict[str, Any]) -> int
     code = verify_on_board(args, console)
     if not board.is_host:
         code = max(code, bench_command(args, console))
-    result |= {outcome.command: dict(outcome.data) for outcome in console.outcomes}
     sizes = build([library], board, workspace=args.workspace).to_json()
     # The folders of this machine mean nothing elsewhere.
     result["build"] = {key: sizes[key] for key in sizes.keys() - {"folder", "elf"}}

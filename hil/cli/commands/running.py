@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 from hil.board import Board
 from hil.cli.commands.options import allowed_fallback, compiled_for, opened, reachable_board
@@ -21,7 +22,7 @@ from hil.energy import check_spec, opened_meter
 from hil.errors import InputError, UsageError
 from hil.firmware.project import modules_of
 from hil.runners import Choice, is_machine
-from hil.verify import Oracle
+from hil.verify import Oracle, Report
 from hil.verify.bench import BenchReport, check_countable
 from hil.verify.cycles import check_estimable, estimate_cycles
 from hil.verify.fidelity import float_meter
@@ -171,8 +172,11 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
         for module in library.modules
         for samples in [_samples(args, module)]
     ]
-    reports = []
-    with opened(args, board, libraries, console) as device:
+    reports: list[Report] = []
+    with (
+        _kept(args, console, "verify", board, reports),
+        opened(args, board, libraries, console) as device,
+    ):
         for library, module, samples, oracle in checks:
             chosen = TimeBoxed(samples) if isinstance(samples, StandardSamples) else samples
             bar = console.progress(chosen, f"{module.name} on {board.name}")
@@ -191,18 +195,48 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
             reports.append(replace(report, provenance=made_from))
     code = 0 if all(report.match for report in reports) else 1
     results = [report.to_json() for report in reports]
-    outcome = Outcome(
-        "verify",
-        board.name,
-        reports,
-        several(results),
-        code,
-        in_detail=args.per_layer,
-        reruns=getattr(args, "reruns", ()),
-    )
+    outcome = replace(_outcome(args, "verify", board, reports, several(results)), exit_code=code)
     with recorded(history, "verify", results, console):
         console.outcome(outcome)
     return code
+
+
+def _outcome(
+    args: argparse.Namespace,
+    command: Literal["verify", "bench"],
+    board: Board,
+    reports: Sequence[Report | BenchReport],
+    data: Mapping[str, Any],
+) -> Outcome:
+    return Outcome(
+        command,
+        board.name,
+        tuple(reports),
+        data,
+        in_detail=args.per_layer,
+        limit=getattr(args, "limit", False),
+        reruns=getattr(args, "reruns", ()),
+    )
+
+
+@contextmanager
+def _kept(
+    args: argparse.Namespace,
+    console: Console,
+    command: Literal["verify", "bench"],
+    board: Board,
+    reports: Sequence[Report | BenchReport],
+) -> Iterator[None]:
+    """Keep the reports that there are where an error ends the context: it is not all of the
+    outcome.
+    """
+    try:
+        yield
+    except Exception:
+        if reports:
+            data = {"models": [report.to_json() for report in reports]}
+            console.found = _outcome(args, command, board, reports, data)
+        raise
 
 
 def take_model(args: argparse.Namespace) -> str | None:
@@ -256,16 +290,7 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     board, reports = measured(args, console)
     results = [report.to_json() for report in reports]
     code = 0 if all(report.is_correct for report in reports) else 1
-    outcome = Outcome(
-        "bench",
-        board.name,
-        reports,
-        several(results),
-        code,
-        in_detail=args.per_layer,
-        limit=args.limit,
-        reruns=getattr(args, "reruns", ()),
-    )
+    outcome = replace(_outcome(args, "bench", board, reports, several(results)), exit_code=code)
     with recorded(history, "bench", results, console):
         console.outcome(outcome)
     return code
@@ -307,8 +332,9 @@ def measured(
             "--source names a model, and --no-check compares nothing", "drop one of them"
         )
     oracles = [_check_oracle(args, *image, model, is_gate=is_gate) for image in images]
-    reports = []
+    reports: list[BenchReport] = []
     with ExitStack() as stack:
+        stack.enter_context(_kept(args, console, "bench", board, reports))
         # A meter that supplies the board is there before the board is.
         recorder = stack.enter_context(opened_meter(args.energy)) if args.energy else None
         device = stack.enter_context(opened(args, board, libraries, console))
