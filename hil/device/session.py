@@ -29,6 +29,7 @@ from hil.runners import (
     check_line,
     check_ready,
     is_machine,
+    pinned,
     runner_name,
     runner_named,
     start,
@@ -116,6 +117,8 @@ def open(
         board = board.over_rtt()
     choice = Choice(probe, port, board.is_over_rtt, progress, flashed, lab, bulk)
     check_way(board, runner, choice)
+    if not _attaches(runner, choice):
+        choice = pinned(board, runner, choice)
     libraries = _libraries(models, board, workspace)
     has_firmware = bool(libraries) or not _attaches(runner, choice)
     firmware = build(libraries, board, workspace=workspace) if has_firmware else None
@@ -204,8 +207,11 @@ def _device(
     run_timeout_s: float,
     recover: bool,
 ) -> Iterator[Device]:
+    if not _attaches(runner, choice):
+        # Recovery is for this board, also while another one is connected.
+        choice = pinned(board, runner, choice)
     with contextlib.closing(_Way(board, firmware, runner, choice, run_timeout_s)) as way:
-        recovery = Recovery(board.name, way.steps) if recover else None
+        recovery = Recovery(board.name, way.steps, unit=way.unit) if recover else None
         # The native board's time base is this machine's clock.
         ticks_are: Counter = "nanoseconds" if board.is_host else "cycles"
 
@@ -256,6 +262,13 @@ class _Way:
     @property
     def _attaches(self) -> bool:
         return _attaches(self._runner, self._choice)
+
+    @property
+    def unit(self) -> str:
+        """Say which of the boards of that name it is; nothing for one that is started here."""
+        if self._choice.lab is not None:
+            return self._choice.lab.place
+        return self._choice.uid or self._choice.probe or self._port or ""
 
     def start(self, appear_s: float = 0.0) -> None:
         """Start the firmware unless it already runs, and perform the handshake; await a probe and

@@ -36,6 +36,8 @@ class ProbeInfo:
     def line(self) -> str:
         """The probe's line in a list of probes."""
         on = f", on {self.board}" if self.board else ""
+        if not self.target and (used := _used_on(self)):
+            on = f", last used on {used}"
         return f"{self.uid} ({self.description}{on})"
 
 
@@ -94,6 +96,14 @@ def choose_probe(board: Board, asked: str | None, probes: Sequence[ProbeInfo]) -
     return _only(_possible(board, probes), f"a probe for {board.name}", probes, remedy)
 
 
+def same_probe(uid: str, probes: Sequence[ProbeInfo]) -> ProbeInfo:
+    """Return the probe that was chosen before, by its whole unique id; :class:`ProbeError` while it
+    is not connected, also where others could be chosen.
+    """
+    fits = [probe for probe in probes if probe.uid == uid]
+    return _only(fits, f"the probe {uid!r}", probes, "connect it again", is_chosen=True)
+
+
 def known_probes(board: Board, probes: Sequence[ProbeInfo]) -> list[ProbeInfo]:
     """Return the probes of boards of this type: they report it, or were used on one."""
     reporting = _reporting(board, probes)
@@ -116,8 +126,7 @@ def _possible(board: Board, probes: Sequence[ProbeInfo]) -> list[ProbeInfo]:
         return known_probes(board, probes)
     # A generic probe does not know its board: two may sit on two boards of this type.
     silent = [probe for probe in probes if not probe.target]
-    undecided = [probe for probe in silent if _used_on(probe) in ("", board.name)]
-    return undecided or (silent if len(silent) == 1 else [])
+    return [probe for probe in silent if _used_on(probe) in ("", board.name)]
 
 
 def _used_on(probe: ProbeInfo) -> str:
@@ -125,7 +134,12 @@ def _used_on(probe: ProbeInfo) -> str:
 
 
 def _only(
-    fits: Sequence[ProbeInfo], what: str, probes: Sequence[ProbeInfo], remedy: str
+    fits: Sequence[ProbeInfo],
+    what: str,
+    probes: Sequence[ProbeInfo],
+    remedy: str,
+    *,
+    is_chosen: bool = False,
 ) -> ProbeInfo:
     if len({probe.uid for probe in fits}) == 1:
         if len(fits) > 1:
@@ -139,7 +153,7 @@ def _only(
         )
     raise ProbeError(
         f"{what} is not connected; connected probes:\n{lines}",
-        remedy + (", or choose a connected one with --probe UID" if probes else ""),
+        remedy + (", or choose a connected one with --probe UID" if probes and not is_chosen else ""),
         is_lost=True,
     )
 

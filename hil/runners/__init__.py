@@ -49,6 +49,7 @@ __all__ = [
     "is_machine",
     "is_real",
     "need_of",
+    "pinned",
     "register_runner",
     "runner_name",
     "runner_named",
@@ -68,7 +69,7 @@ def _check_pyocd(board: Board, choice: Choice) -> None:
         return
     from hil.runners import pyocd
 
-    with pyocd.reached(board, choice.probe) as chosen:
+    with pyocd.reached(board, choice) as chosen:
         pyocd.check_line_of(board, chosen, choice)
 
 
@@ -129,6 +130,19 @@ def check_ready(board: Board, runner: str | None, choice: Choice) -> None:
     if need is not None and not need.is_there():
         raise DeviceError(f"{need.name} is not installed", need.hint)
     chosen.check(board, choice)
+
+
+def pinned(board: Board, runner: str | None, choice: Choice) -> Choice:
+    """Return the choice of one probe, by its whole unique id, so that later starts use no other.
+
+    Raise as :func:`start` does where no probe or several may be meant. Another runner than pyOCD
+    finds its board itself, and a lab assigns one place.
+    """
+    if choice.lab is not None or runner_name(board, runner, choice) != "pyocd":
+        return choice
+    from hil.runners import pyocd
+
+    return pyocd.pinned(board, choice)
 
 
 def is_machine(board: Board, runner: str | None, choice: Choice) -> bool:
