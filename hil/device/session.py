@@ -21,6 +21,7 @@ from hil.link.bulk import Bulk
 from hil.link.client import RUN_TIMEOUT_S, Client
 from hil.link.line import Link, check_port
 from hil.link.ports import lasting_name
+from hil.probe.probes import lock_names
 from hil.runners import (
     Choice,
     Counter,
@@ -275,9 +276,7 @@ class _Way:
         a port for ``appear_s``.
         """
         if self._attaches:
-            assert self._choice.port is not None
-            port = self._choice.port
-            self._started.enter_context(board_lock(f"the board at {port}", port))
+            self._lock()
             self._connect(appear_s)
             return
         assert self._firmware is not None
@@ -288,6 +287,12 @@ class _Way:
         if self.device is not None:
             self.device.renew(self.running)
         self._connect()
+
+    def _lock(self) -> None:
+        """Lock the board at the port, which may be another device than before."""
+        assert self._port is not None
+        names = lock_names(None, self._port)
+        self._started.enter_context(board_lock(f"the board at {self._port}", *names))
 
     def close(self) -> None:
         """Close the line and end everything that was started."""
@@ -351,6 +356,8 @@ class _Way:
         deadline = time.monotonic() + port_limit_s
         while True:
             try:
+                if self._attaches and port_limit_s:
+                    self._lock()  # the port may have returned under another name
                 link = open_link(self._board, self.running, self._port)
                 break
             except LinkError:

@@ -8,12 +8,14 @@ the probe's serial number. Which of the ports is the board's line, the runner pr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hil.board.config import configured, remembered
 from hil.errors import ProbeError
+from hil.link.line import device_of
 from hil.link.ports import USB, lasting_name, listed, matching, serial_ports
 from hil.probe.usb import usb_paths
 from hil.support.pyocd import prepare
@@ -153,7 +155,8 @@ def _only(
         )
     raise ProbeError(
         f"{what} is not connected; connected probes:\n{lines}",
-        remedy + (", or choose a connected one with --probe UID" if probes and not is_chosen else ""),
+        remedy
+        + (", or choose a connected one with --probe UID" if probes and not is_chosen else ""),
         is_lost=True,
     )
 
@@ -208,6 +211,44 @@ def only_line(board: Board, probe: ProbeInfo) -> str:
             "give the port itself",
         )
     return names[0]
+
+
+def lock_names(probe: str | None, port: str | None) -> list[str]:
+    """Return the names by which the board behind a probe or a port is locked, whatever the names
+    by which it is chosen.
+
+    ``probe`` is a unique id or a part of one. A port that has the serial number of a probe locks
+    the probe as well. What is not connected has the name that was given.
+    """
+    ports = serial_ports()
+    names = [] if probe is None else [_whole_id(probe)]
+    if port is not None:
+        found = matching(port, ports) if port.startswith(USB) else []
+        device = found[0].device if len(found) == 1 else device_of(port)
+        names.append(device)
+        own = next(
+            (p for p in ports if os.path.realpath(device) == os.path.realpath(p.device)), None
+        )
+        if own is not None and own.serial:
+            names += [each.uid for each in _listed_probes() if _same(own.serial, each.uid)]
+    return list(dict.fromkeys(names))
+
+
+def _whole_id(probe: str) -> str:
+    """Return the only unique id that has this part, or the part itself: of another kind of probe,
+    or of one that is not connected.
+    """
+    fits = {each.uid for each in _listed_probes() if probe.lower() in each.uid.lower()}
+    exact = {uid for uid in fits if uid.lower() == probe.lower()}
+    return next(iter(exact or fits)) if len(exact or fits) == 1 else probe
+
+
+def _listed_probes() -> list[ProbeInfo]:
+    """Return the connected probes; none where pyOCD cannot list them, so that none is used."""
+    try:
+        return connected_probes()
+    except ProbeError:
+        return []
 
 
 def is_obvious(probe: ProbeInfo, name: str) -> bool:

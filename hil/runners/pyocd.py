@@ -25,6 +25,7 @@ from hil.probe.probes import (
     connected_probes,
     is_obvious,
     lines_of,
+    lock_names,
     same_probe,
 )
 from hil.runners import proof
@@ -196,13 +197,24 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
         done = flash.program(session, image, choice.progress)
         if virtual is None and not choice.rtt:
             started = _Started(board, elf, image, chosen, choice)
+
+            def lock(line: Proven) -> None:
+                names = lock_names(None, line.url)
+                stack.enter_context(board_lock(f"the port {line.url}", *names))
+
             proven = started.run(session)
             session.close()  # others may use the probe while the firmware runs
             stack.callback(started.close)
-            stack.enter_context(board_lock(f"the port {proven.url}", proven.url))
+            lock(proven)
             if choice.flashed is not None:
                 choice.flashed(done)
-            yield ProbedBoard(proven.url, proven.line, started.reset, port=proven.name)
+
+            def reset() -> Proven:
+                again = started.reset()
+                lock(again)  # it may have returned under another name
+                return again
+
+            yield ProbedBoard(proven.url, proven.line, reset, port=proven.name)
             return
         flash.start_image(session, image)
         url = virtual.url if virtual is not None else ""
