@@ -71,10 +71,14 @@ class Attempt:
     seconds: float
     #: Why the step failed; empty on success.
     failure: str = ""
+    #: Which of the boards of that name: the unique id of its probe, its port, or its place in a
+    #: lab. Empty for one that is started here, such as an emulated board.
+    unit: str = ""
 
     def __str__(self) -> str:
         end = f"failed: {self.failure}" if self.failure else "the board was back"
-        return f"{self.board}: {self.reason}; {self.step} took {self.seconds:.1f} s, {end}"
+        unit = f" ({self.unit})" if self.unit else ""
+        return f"{self.board}{unit}: {self.reason}; {self.step} took {self.seconds:.1f} s, {end}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that JSON outputs have in ``recoveries``."""

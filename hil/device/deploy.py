@@ -14,7 +14,7 @@ from hil.firmware.image import check_image, has_symbol, read_image
 from hil.link.client import Client
 from hil.link.replies import Hello
 from hil.probe import flash
-from hil.runners import Choice, start
+from hil.runners import Choice, pinned, start
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -64,20 +64,27 @@ def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
             f"{elf} has a UART as its serial line, not RTT", "build it with --transport rtt"
         )
     power = power_of(board.name)
-    appear_s = 0.0
+    # Every attempt is for the board that was chosen first, also while another one is connected.
+    choice = pinned(board, "pyocd", choice)
+
+    def again() -> None:
+        nonlocal choice
+        # The user consented to erase the chip once.
+        choice = replace(choice, erase_to_unlock=False)
 
     def cycle() -> None:
-        nonlocal appear_s
+        nonlocal choice
         assert power is not None
+        again()
         power.cycle()
-        appear_s = power.return_s
+        choice = replace(choice, appear_s=power.return_s)
 
     # The first attempt does not verify; a repeated one reads back, programs and resets.
-    steps = [Step(Mend.FLASH, "programming it again", lambda: None)]
+    steps = [Step(Mend.FLASH, "programming it again", again)]
     if power is not None:
         steps.append(Step(Mend.POWER, "a power cycle", cycle))
-    recovery = Recovery(board.name, lambda _: steps)
-    deployed = recovery.repeated(lambda: _deployed(board, elf, replace(choice, appear_s=appear_s)))
+    recovery = Recovery(board.name, lambda _: steps, unit=choice.uid)
+    deployed = recovery.repeated(lambda: _deployed(board, elf, choice))
     return replace(deployed, recoveries=recovery.unreported())
 
 
@@ -105,7 +112,7 @@ def _start_foreign(board: Board, elf: Path, choice: Choice) -> flash.Flashed:
 
     image = read_image(elf)
     with (
-        reached(board, choice.probe) as chosen,
+        reached(board, choice) as chosen,
         flash.connected(board, chosen.uid, erase_to_unlock=choice.erase_to_unlock) as session,
     ):
         done = flash.program(session, image, choice.progress)

@@ -45,8 +45,11 @@ class Recovery:
         board: str,
         steps: Callable[[DeviceError], Sequence[Step]],
         limit_s: float = LIMIT_S,
+        unit: str = "",
     ) -> None:
+        """Create it; ``unit`` says which of the boards of that name it is."""
         self._board = board
+        self._unit = unit
         self._steps = steps
         self._limit_s = limit_s
         #: All steps that were taken.
@@ -114,6 +117,7 @@ class Recovery:
             _first_line(error),
             seconds,
             _first_line(failure) if failure else "",
+            self._unit,
         )
         for attempts in (ATTEMPTS, self.attempts, self._tried):
             attempts.append(attempt)

@@ -21,6 +21,7 @@ from hil.link.bulk import Bulk
 from hil.link.client import RUN_TIMEOUT_S, Client
 from hil.link.line import Link, check_port
 from hil.link.ports import lasting_name
+from hil.probe.probes import lock_names
 from hil.runners import (
     Choice,
     Counter,
@@ -29,6 +30,7 @@ from hil.runners import (
     check_line,
     check_ready,
     is_machine,
+    pinned,
     runner_name,
     runner_named,
     start,
@@ -116,6 +118,8 @@ def open(
         board = board.over_rtt()
     choice = Choice(probe, port, board.is_over_rtt, progress, flashed, lab, bulk)
     check_way(board, runner, choice)
+    if not _attaches(runner, choice):
+        choice = pinned(board, runner, choice)
     libraries = _libraries(models, board, workspace)
     has_firmware = bool(libraries) or not _attaches(runner, choice)
     firmware = build(libraries, board, workspace=workspace) if has_firmware else None
@@ -213,8 +217,11 @@ def _device(
     run_timeout_s: float,
     recover: bool,
 ) -> Iterator[Device]:
+    if not _attaches(runner, choice):
+        # Recovery is for this board, also while another one is connected.
+        choice = pinned(board, runner, choice)
     with contextlib.closing(_Way(board, firmware, runner, choice, run_timeout_s)) as way:
-        recovery = Recovery(board.name, way.steps) if recover else None
+        recovery = Recovery(board.name, way.steps, unit=way.unit) if recover else None
         # The native board's time base is this machine's clock.
         ticks_are: Counter = "nanoseconds" if board.is_host else "cycles"
 
@@ -268,14 +275,19 @@ class _Way:
     def _attaches(self) -> bool:
         return _attaches(self._runner, self._choice)
 
+    @property
+    def unit(self) -> str:
+        """Say which of the boards of that name it is; nothing for one that is started here."""
+        if self._choice.lab is not None:
+            return self._choice.lab.place
+        return self._choice.uid or self._choice.probe or self._port or ""
+
     def start(self, appear_s: float = 0.0) -> None:
         """Start the firmware unless it already runs, and perform the handshake; await a probe and
         a port for ``appear_s``.
         """
         if self._attaches:
-            assert self._choice.port is not None
-            port = self._choice.port
-            self._started.enter_context(board_lock(f"the board at {port}", port))
+            self._lock()
             self._connect(appear_s)
             return
         assert self._firmware is not None
@@ -286,6 +298,12 @@ class _Way:
         if self.device is not None:
             self.device.renew(self.running)
         self._connect()
+
+    def _lock(self) -> None:
+        """Lock the board at the port, which may be another device than before."""
+        assert self._port is not None
+        names = lock_names(None, self._port)
+        self._started.enter_context(board_lock(f"the board at {self._port}", *names))
 
     def close(self) -> None:
         """Close the line and end everything that was started."""
@@ -349,6 +367,8 @@ class _Way:
         deadline = time.monotonic() + port_limit_s
         while True:
             try:
+                if self._attaches and port_limit_s:
+                    self._lock()  # the port may have returned under another name
                 link = open_link(self._board, self.running, self._port)
                 break
             except LinkError:

@@ -81,14 +81,22 @@ def symbol_address(path: Path, name: str) -> int:
 
 def function_address(path: Path, name: str) -> int | None:
     """Return the address of the only function of that name in an ELF file, or None."""
+    address = _only_address(path, name, "STT_FUNC")
+    return None if address is None else address & ~1  # the lowest bit says Thumb
+
+
+def object_address(path: Path, name: str) -> int | None:
+    """Return the address of the only variable of that name in an ELF file, or None."""
+    return _only_address(path, name, "STT_OBJECT")
+
+
+def _only_address(path: Path, name: str, kind: str) -> int | None:
     try:
         with path.open("rb") as file:
             table: Any = ELFFile(file).get_section_by_name(".symtab")
             found = (table.get_symbol_by_name(name) if table is not None else None) or []
             addresses = {
-                int(symbol["st_value"]) & ~1  # the lowest bit says Thumb
-                for symbol in found
-                if symbol["st_info"]["type"] == "STT_FUNC"
+                int(symbol["st_value"]) for symbol in found if symbol["st_info"]["type"] == kind
             }
     except ELFError as error:
         raise InputError(f"{path} is not an ELF file: {error}", "give a firmware.elf") from None

@@ -10,7 +10,7 @@ control::
         GET, PUT /power/0   "0" or "1", as labgrid's power driver ``rest`` reads and writes it
 
 The server starts a QEMU machine for an emulated board. It programs a real board through the probe
-that is connected to this machine (``--runner pyocd``). Requests are not authenticated: bind it only
+that is connected to this machine (``--runner pyocd``), and keeps the probe that it chose first. Requests are not authenticated: bind it only
 to a network where labgrid itself may run.
 """
 
@@ -29,7 +29,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -42,7 +42,7 @@ from hil.lab.errors import BusyError
 from hil.lab.place import USER_HEADER
 from hil.link.line import GREETING, Line, open_line
 from hil.probe.flash import Flashed
-from hil.runners import Choice, Running, is_machine, start
+from hil.runners import Choice, Running, is_machine, pinned, start
 from hilc.support.temporary import TemporaryFolder
 
 _ELF_MAX_BYTES = 64 << 20
@@ -105,7 +105,7 @@ class BoardServer:
     ) -> None:
         self.board = board
         self._runner = runner
-        self._probe, self._serial = probe, serial
+        self._choice = Choice(probe, serial)
         if self._runner_name == "native" and not host.startswith("127."):
             raise InputError(
                 f"{board.name} is this machine and cannot run firmware of other machines",
@@ -224,11 +224,11 @@ class BoardServer:
 
     @property
     def _runner_name(self) -> str:
-        return self._runner or ("pyocd" if self._probe else self.board.default_runner)
+        return self._runner or ("pyocd" if self._choice.probe else self.board.default_runner)
 
     @property
     def is_emulated(self) -> bool:
-        return is_machine(self.board, self._runner_name, Choice(probe=self._probe))
+        return is_machine(self.board, self._runner_name, self._choice)
 
     def _check_free(self) -> None:
         self._drop_idle()
@@ -246,7 +246,9 @@ class BoardServer:
 
     def _start(self) -> Flashed | None:
         flashed: list[Flashed] = []
-        choice = Choice(self._probe, self._serial, flashed=flashed.append)
+        # The first start chooses the board that this server offers; later ones use no other.
+        self._choice = pinned(self.board, self._runner, self._choice)
+        choice = replace(self._choice, flashed=flashed.append)
         with contextlib.ExitStack() as stack:
             image = _Image(self._folder / "firmware.elf")
             running = stack.enter_context(start(self.board, image, self._runner, choice))

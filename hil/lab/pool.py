@@ -27,6 +27,7 @@ from weakref import WeakValueDictionary
 from hil.board import Board, load_board
 from hil.errors import DeviceError, InputError, ProbeError
 from hil.lab.selector import Selector, parse_selector
+from hil.probe.probes import choose_probe, connected_probes, known_probes, lock_names
 from hil.runners import VIRTUAL, Choice, chosen_runner, is_real, runner_name
 from hil.support.board_lock import lock_path, try_board_lock, try_lock
 from hil.support.cache import writable_folder
@@ -125,7 +126,9 @@ def open_pool(
         return None
     name = runner_name(board, runner, choice)
     if name == "pyocd":
-        return LocalPool(board, [_Local(uid, None) for uid in _fitting_probes(board)], aside)
+        return LocalPool(
+            board, [_Local(uid, None, locks=(uid,)) for uid in _fitting_probes(board)], aside
+        )
     # It finds its probe itself: nobody knows how many there are.
     return LocalPool(board, [_Local(None, None, f"{name} {board.name}")], aside)
 
@@ -160,18 +163,16 @@ def check_pair(board: Board, runner: str | None, probe: str | None, port: str | 
 def _local(board: Board, runner: str | None, probe: str | None, port: str | None) -> _Local:
     """Return a board of this machine, by the whole serial number of its probe."""
     if probe is None or runner_name(board, runner, Choice(probe, port)) != "pyocd":
-        return _Local(probe, port)
-    from hil.probe.probes import choose_probe, connected_probes
+        return _Local(probe, port, locks=tuple(lock_names(probe, port)))
 
     # A probe that is not connected fails when it is used, and others take over.
     with contextlib.suppress(ProbeError):
         probe = choose_probe(board, probe, connected_probes()).uid
-    return _Local(probe, port)
+    return _Local(probe, port, locks=tuple(lock_names(probe, port)))
 
 
 def _fitting_probes(board: Board) -> list[str]:
     from hil.board.config import configured
-    from hil.probe.probes import choose_probe, connected_probes, known_probes
 
     probes = connected_probes()
     fits = {probe.uid for probe in known_probes(board, probes)}
@@ -298,15 +299,12 @@ class _Local:
     port: str | None
     #: What a runner starts that finds its probe itself.
     whole: str = ""
+    #: Names by which others lock the same board.
+    locks: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return self.probe or self.port or self.whole
-
-    @property
-    def lock_names(self) -> list[str]:
-        """Names under which others may use the same board."""
-        return [name for name in (self.probe, self.port, self.whole) if name]
 
 
 class LocalPool:
@@ -418,7 +416,7 @@ class LocalUnit:
 def _locked(local: _Local) -> contextlib.ExitStack | None:
     """Return the locks of a board; None while another process or pool holds one of them."""
     with contextlib.ExitStack() as locks:
-        for name in local.lock_names:
+        for name in local.locks or (local.whole,):
             lock = try_board_lock(name)
             if lock is None:
                 return None

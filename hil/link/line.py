@@ -288,7 +288,7 @@ def open_error(url: str, error: Exception) -> HilError:
     number = getattr(error, "errno", None)
     if number is None and error.__context__ is not None and error.__context__.args:
         number = error.__context__.args[0]  # pyserial replaces termios's error number by text
-    port = _device_of(url)
+    port = device_of(url)
     if number in (errno.EAGAIN, errno.EWOULDBLOCK, errno.EBUSY):
         return LinkError(f"{port} is in use by another program", "close it, or give another port")
     if number in (errno.EACCES, errno.EPERM):
@@ -316,7 +316,7 @@ def check_port(url: str) -> None:
         return
     if separator and not (scheme.isidentifier() and any(_has_handler(scheme))):
         raise _no_url(url, f"pyserial knows no {scheme}://")
-    device = _device_of(url)
+    device = device_of(url)
     if "://" in device:
         if scheme in _WRAPPERS:
             raise _no_url(url, f"{scheme}:// wraps a device, not a URL")
@@ -330,7 +330,7 @@ _BAD_FORM = "expected a string in the form"
 _WRAPPERS = ("spy", "alt")
 
 
-def _device_of(url: str) -> str:
+def device_of(url: str) -> str:
     """Return the path of the device that a URL wraps, or ``url`` itself."""
     scheme, _, rest = url.partition("://")
     return rest.partition("?")[0] if scheme.lower() in _WRAPPERS else url

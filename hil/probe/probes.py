@@ -8,12 +8,14 @@ the probe's serial number. Which of the ports is the board's line, the runner pr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hil.board.config import configured, remembered
 from hil.errors import ProbeError
+from hil.link.line import device_of
 from hil.link.ports import USB, lasting_name, listed, matching, serial_ports
 from hil.probe.usb import usb_paths
 from hil.support.pyocd import prepare
@@ -36,6 +38,8 @@ class ProbeInfo:
     def line(self) -> str:
         """The probe's line in a list of probes."""
         on = f", on {self.board}" if self.board else ""
+        if not self.target and (used := _used_on(self)):
+            on = f", last used on {used}"
         return f"{self.uid} ({self.description}{on})"
 
 
@@ -94,6 +98,14 @@ def choose_probe(board: Board, asked: str | None, probes: Sequence[ProbeInfo]) -
     return _only(_possible(board, probes), f"a probe for {board.name}", probes, remedy)
 
 
+def same_probe(uid: str, probes: Sequence[ProbeInfo]) -> ProbeInfo:
+    """Return the probe that was chosen before, by its whole unique id; :class:`ProbeError` while it
+    is not connected, also where others could be chosen.
+    """
+    fits = [probe for probe in probes if probe.uid == uid]
+    return _only(fits, f"the probe {uid!r}", probes, "connect it again", is_chosen=True)
+
+
 def known_probes(board: Board, probes: Sequence[ProbeInfo]) -> list[ProbeInfo]:
     """Return the probes of boards of this type: they report it, or were used on one."""
     reporting = _reporting(board, probes)
@@ -116,8 +128,7 @@ def _possible(board: Board, probes: Sequence[ProbeInfo]) -> list[ProbeInfo]:
         return known_probes(board, probes)
     # A generic probe does not know its board: two may sit on two boards of this type.
     silent = [probe for probe in probes if not probe.target]
-    undecided = [probe for probe in silent if _used_on(probe) in ("", board.name)]
-    return undecided or (silent if len(silent) == 1 else [])
+    return [probe for probe in silent if _used_on(probe) in ("", board.name)]
 
 
 def _used_on(probe: ProbeInfo) -> str:
@@ -125,7 +136,12 @@ def _used_on(probe: ProbeInfo) -> str:
 
 
 def _only(
-    fits: Sequence[ProbeInfo], what: str, probes: Sequence[ProbeInfo], remedy: str
+    fits: Sequence[ProbeInfo],
+    what: str,
+    probes: Sequence[ProbeInfo],
+    remedy: str,
+    *,
+    is_chosen: bool = False,
 ) -> ProbeInfo:
     if len({probe.uid for probe in fits}) == 1:
         if len(fits) > 1:
@@ -139,7 +155,8 @@ def _only(
         )
     raise ProbeError(
         f"{what} is not connected; connected probes:\n{lines}",
-        remedy + (", or choose a connected one with --probe UID" if probes else ""),
+        remedy
+        + (", or choose a connected one with --probe UID" if probes and not is_chosen else ""),
         is_lost=True,
     )
 
@@ -194,6 +211,44 @@ def only_line(board: Board, probe: ProbeInfo) -> str:
             "give the port itself",
         )
     return names[0]
+
+
+def lock_names(probe: str | None, port: str | None) -> list[str]:
+    """Return the names by which the board behind a probe or a port is locked, whatever the names
+    by which it is chosen.
+
+    ``probe`` is a unique id or a part of one. A port that has the serial number of a probe locks
+    the probe as well. What is not connected has the name that was given.
+    """
+    ports = serial_ports()
+    names = [] if probe is None else [_whole_id(probe)]
+    if port is not None:
+        found = matching(port, ports) if port.startswith(USB) else []
+        device = found[0].device if len(found) == 1 else device_of(port)
+        names.append(device)
+        own = next(
+            (p for p in ports if os.path.realpath(device) == os.path.realpath(p.device)), None
+        )
+        if own is not None and own.serial:
+            names += [each.uid for each in _listed_probes() if _same(own.serial, each.uid)]
+    return list(dict.fromkeys(names))
+
+
+def _whole_id(probe: str) -> str:
+    """Return the only unique id that has this part, or the part itself: of another kind of probe,
+    or of one that is not connected.
+    """
+    fits = {each.uid for each in _listed_probes() if probe.lower() in each.uid.lower()}
+    exact = {uid for uid in fits if uid.lower() == probe.lower()}
+    return next(iter(exact or fits)) if len(exact or fits) == 1 else probe
+
+
+def _listed_probes() -> list[ProbeInfo]:
+    """Return the connected probes; none where pyOCD cannot list them, so that none is used."""
+    try:
+        return connected_probes()
+    except ProbeError:
+        return []
 
 
 def is_obvious(probe: ProbeInfo, name: str) -> bool:

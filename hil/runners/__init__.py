@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hil.errors import DeviceError, InputError
 from hil.link.ports import resolve
 from hil.plugins import blaming, is_own
+from hil.probe.probes import lock_names
 from hil.runners import native, qemu, renode
 from hil.runners.choice import VIRTUAL, Choice, Image
 from hil.runners.registry import (
@@ -49,6 +50,7 @@ __all__ = [
     "is_machine",
     "is_real",
     "need_of",
+    "pinned",
     "register_runner",
     "runner_name",
     "runner_named",
@@ -68,7 +70,7 @@ def _check_pyocd(board: Board, choice: Choice) -> None:
         return
     from hil.runners import pyocd
 
-    with pyocd.reached(board, choice.probe) as chosen:
+    with pyocd.reached(board, choice) as chosen:
         pyocd.check_line_of(board, chosen, choice)
 
 
@@ -131,6 +133,19 @@ def check_ready(board: Board, runner: str | None, choice: Choice) -> None:
     chosen.check(board, choice)
 
 
+def pinned(board: Board, runner: str | None, choice: Choice) -> Choice:
+    """Return the choice of one probe, by its whole unique id, so that later starts use no other.
+
+    Raise as :func:`start` does where no probe or several may be meant. Another runner than pyOCD
+    finds its board itself, and a lab assigns one place.
+    """
+    if choice.lab is not None or runner_name(board, runner, choice) != "pyocd":
+        return choice
+    from hil.runners import pyocd
+
+    return pyocd.pinned(board, choice)
+
+
 def is_machine(board: Board, runner: str | None, choice: Choice) -> bool:
     """Return whether :func:`start` creates the machine of the firmware, which ends with it."""
     return (
@@ -164,8 +179,8 @@ def start(
 def _started(runner: Runner, board: Board, firmware: Image, choice: Choice) -> Iterator[Running]:
     """Yield what a plugin's runner starts; raise InputError if it breaks the rules of runners."""
     with ExitStack() as stack:
-        for name in _lock_names(runner, board, choice):
-            stack.enter_context(board_lock(f"the board behind {name}", name))
+        if names := _lock_names(runner, board, choice):
+            stack.enter_context(board_lock(f"the board behind {names[0]}", *names))
         with blaming(runner.start, f"the runner {runner.name!r}"):
             context: object = runner.start(board, firmware, choice)
             if not isinstance(context, AbstractContextManager):
@@ -186,8 +201,7 @@ def _lock_names(runner: Runner, board: Board, choice: Choice) -> list[str]:
     """Return the names by which other processes know a plugin's real board."""
     if not is_real(runner) or choice.probe == VIRTUAL:
         return []
-    given = [name for name in (choice.probe, choice.port) if name is not None]
-    return given or [f"{runner.name} {board.name}"]
+    return lock_names(choice.probe, choice.port) or [f"{runner.name} {board.name}"]
 
 
 def chosen_runner(board: Board, runner: str | None, choice: Choice) -> Runner:

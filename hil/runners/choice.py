@@ -26,6 +26,9 @@ class Image(Protocol):
 class AcquiredBoard(Protocol):
     """An acquired board of a lab; the context of ``start`` yields a ``Running``."""
 
+    @property
+    def place(self) -> str: ...
+
     def start(self, elf: Path, choice: Choice) -> AbstractContextManager[Any]: ...
 
 
@@ -36,6 +39,8 @@ class Choice:
     #: A probe's unique id or a part of it; ``virtual`` starts the board's QEMU machine with one.
     probe: str | None = None
     port: str | None = None
+    #: The whole unique id of the probe that was chosen; every later start uses that probe only.
+    uid: str = field(default="", kw_only=True)
     #: Whether the serial line goes through the probe.
     rtt: bool = False
     #: Called with the programmed fraction, 0 to 1.

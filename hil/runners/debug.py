@@ -166,7 +166,7 @@ def _serve_pyocd(
 
     image = read_image(elf)
     with contextlib.ExitStack() as stack:
-        chosen = stack.enter_context(reached(board, choice.probe))
+        chosen = stack.enter_context(reached(board, choice))
         url = chosen.virtual.url if chosen.virtual is not None else None
         # No serial line: one through the probe would need a second client of the probe.
         if choice.rtt:

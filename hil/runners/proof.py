@@ -6,7 +6,8 @@ handles a request, and the host sends that request on the line. If the core stop
 request's numbers in its memory, the request arrived at the board behind the probe. If no answer
 comes while it is stopped, and one comes when it runs on, that board answers on this line. Another
 board on the line does not, whatever its firmware and its build id. (A data cache hides the core's
-memory from a probe: on cores that have one, the stop has to do.)
+memory from a probe: on cores that have one, the core itself loads the numbers, by an instruction of
+the image.)
 
 Every port that may be the line gets that request (a ``HELLO``, or ``name%`` for a firmware of
 MLPerf Tiny) until one has been proven to be the line.
@@ -21,13 +22,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import serial
 
 from hil.errors import HilError, InputError, LinkError, Mend, ProbeError
-from hil.firmware.image import function_address
+from hil.firmware.image import Segment, function_address, object_address, read_image
 from hil.link import messages, protocol
 from hil.link.codec import HEADER_BYTES, Decoder, Frame, encode
 from hil.link.line import Line, check_port, open_error, open_line
@@ -57,8 +59,17 @@ _REFUSED = 2
 _LOOK_S = 0.05
 #: Session and sequence number, with which a header begins.
 _NUMBERS = struct.Struct("<HH")
+#: Most spaces before MLPerf Tiny's ``name``, of whose commands the buffer holds 80 characters.
+_NAME_SPACES_MAX = 76
+_STEPS_MAX = 8
+#: ``ldr rT, [rN]`` of Thumb, without the registers' bits.
+_LOAD, _LOAD_REGISTERS = 0x6800, 0x003F
 #: Longest time to read away what a line said before.
 _DRAIN_S = 0.2
+
+
+#: Returns the word at an address, as the stopped core sees it.
+Read = Callable[[int], int]
 
 
 class Question(Protocol):
@@ -67,8 +78,11 @@ class Question(Protocol):
     @property
     def request(self) -> bytes: ...
 
-    def has_arrived(self, session: Session) -> bool:
-        """Return whether it is this request for which the core has stopped, not somebody else's."""
+    def has_arrived(self, argument: int, read: Read) -> bool:
+        """Return whether it is this request for which the core has stopped, not somebody else's.
+
+        ``argument`` is the function's first argument, and ``read`` returns a word of memory.
+        """
 
     def is_answered(self, data: bytes) -> bool:
         """Return whether the answer is complete with these bytes, the next of the line."""
@@ -86,11 +100,10 @@ class _Hello:
         self.request = encode(frame)
         self._decoder = Decoder()
 
-    def has_arrived(self, session: Session) -> bool:
-        # The function's first argument is the payload, which follows the header.
-        payload = session.target.read_core_register("r0")
-        header = bytes(session.target.read_memory_block8(payload - HEADER_BYTES, _NUMBERS.size))
-        return header == _NUMBERS.pack(self._session, self._seq)
+    def has_arrived(self, argument: int, read: Read) -> bool:
+        # The argument is the payload, which follows the header.
+        numbers = read(argument - HEADER_BYTES).to_bytes(4, "little")
+        return numbers == _NUMBERS.pack(self._session, self._seq)
 
     def is_answered(self, data: bytes) -> bool:
         wanted = (self._session, self._seq, Kind.REPLY)
@@ -101,23 +114,65 @@ class _Hello:
 
 
 class _Name:
-    """MLPerf Tiny's ``name``; the first % ends what somebody else began."""
+    """MLPerf Tiny's ``name``; the first % ends what somebody else began.
 
-    request = b"%name%"
+    It has no number. The spaces before it stand for one: they move the word in the buffer.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, buffer: int) -> None:
+        """Create it for a firmware with its ``buffer`` for a command at that address."""
+        self._spaces = 1 + secrets.randbelow(_NAME_SPACES_MAX)
+        self.request = b"%" + b" " * self._spaces + b"name%"
+        self._buffer = buffer
         self._heard = b""
 
-    def has_arrived(self, session: Session) -> bool:
-        return True  # the command has no number
+    def has_arrived(self, argument: int, read: Read) -> bool:
+        # The argument points to the words, and they begin with the pointer to the first one.
+        return read(argument) == self._buffer + self._spaces
 
     def is_answered(self, data: bytes) -> bool:
         self._heard = (self._heard + data)[-4096:]
         return b"m-name-" in self._heard
 
 
-#: The functions that handle the requests; an image has one of them.
-_QUESTIONS: dict[str, Callable[[], Question]] = {"on_hello": _Hello, "on_name": _Name}
+def _asks_name(elf: Path) -> Callable[[], Question]:
+    buffer = object_address(elf, "command")
+    if buffer is None:
+        raise InputError(
+            f"{elf} has no variable 'command', or several: the probe cannot see whose request "
+            "arrives, so no serial port can be proven to be the line of this firmware",
+            "give an image of this project with its symbols (not stripped)",
+        )
+    return partial(_Name, buffer)
+
+
+#: The functions that handle the requests, and what makes them; an image has one of them.
+_QUESTIONS: dict[str, Callable[[Path], Callable[[], Question]]] = {
+    "on_hello": lambda elf: _Hello,
+    "on_name": _asks_name,
+}
+
+
+@dataclass(frozen=True)
+class _Load:
+    """An instruction ``ldr to, [at]`` of an image."""
+
+    address: int
+    to: str
+    at: str
+
+
+def _load_of(image: Sequence[Segment]) -> _Load:
+    """Return a load of an image: every program has one, and any data that reads as one will do."""
+    for segment in image:
+        start = segment.address & 1
+        for offset in range(start, len(segment.data) - 1, 2):
+            word = int.from_bytes(segment.data[offset : offset + 2], "little")
+            if word & ~_LOAD_REGISTERS == _LOAD:
+                return _Load(segment.address + offset, f"r{word & 7}", f"r{word >> 3 & 7}")
+    raise InputError(
+        "the image has no instruction that loads a word", "give an image of this project"
+    )
 
 
 @dataclass(frozen=True)
@@ -126,14 +181,15 @@ class Handler:
 
     address: int
     ask: Callable[[], Question]
+    load: _Load
 
 
 def handler_of(elf: Path) -> Handler:
     """Return the function that handles a request; InputError if the image has none by name."""
-    for name, ask in _QUESTIONS.items():
+    for name, asks in _QUESTIONS.items():
         address = function_address(elf, name)
         if address is not None:
-            return Handler(address, ask)
+            return Handler(address, asks(elf), _load_of(read_image(elf)))
     raise InputError(
         f"{elf} has no function {' or '.join(_QUESTIONS)}, or several: the probe cannot see that a "
         "request arrives, so no serial port can be proven to be the line of this firmware",
@@ -157,6 +213,7 @@ class _Result(Enum):
     ELSEWHERE = "the firmware that answers there runs on another board"
     SHARED = "another board answers there as well"
     UNANSWERED = "the board receives what is sent there, but its answer does not arrive"
+    OTHERS = "another program sends requests to the board behind the probe"
     STOPPED = "the board stopped before it received anything"
 
 
@@ -277,9 +334,10 @@ class _Search:
         can_help = not names or any(
             result in (_Result.SILENT, _Result.STOPPED, _Result.UNANSWERED) for result in last
         )
+        end = "end the other program, " if _Result.OTHERS in last else ""
         return LinkError(
             fact,
-            f"check the wires between board and port, or choose with --port {USB}"
+            f"{end}check the wires between board and port, or choose with --port {USB}"
             "SERIAL[:INTERFACE] the port that is connected to this board",
             mend=Mend.RESET if can_help else None,
         )
@@ -300,6 +358,13 @@ class _Search:
                 raise open_error(url, error) from None
         return self._open[name]
 
+    def _read(self, address: int) -> int:
+        """Return a word of the stopped core's memory."""
+        target = self._session.target
+        if self._has_data_cache:
+            return _loaded(target, self._handler.load, address)
+        return int.from_bytes(bytes(target.read_memory_block8(address, 4)), "little")
+
     def _ask(self, line: Line) -> _Result:
         question = self._handler.ask()
         drained_s = time.monotonic() + _DRAIN_S
@@ -311,8 +376,9 @@ class _Search:
                 return _Result.ELSEWHERE if is_answered else _Result.SILENT
             if self._session.target.read_core_register("pc") & ~1 != self._handler.address:
                 return _Result.STOPPED
-            if not self._has_data_cache and not question.has_arrived(self._session):
-                return _Result.SILENT
+            argument = self._session.target.read_core_register("r0")
+            if not question.has_arrived(argument, self._read):
+                return _Result.OTHERS
             quiet_s = _QUIET_S + _ANSWER_BITS / self._baudrate
             if is_answered or _hears_answer(line, question, quiet_s):
                 return _Result.SHARED
@@ -344,6 +410,29 @@ def _stop_at(session: Session, address: int) -> Iterator[None]:
         target.halt()
         target.remove_breakpoint(address)
         target.resume()
+
+
+def _loaded(target: Any, load: _Load, address: int) -> int:
+    """Let the stopped core load a word, through its data cache; its registers do not change."""
+    names = ("pc", load.to, load.at)
+    saved = [target.read_core_register(name) for name in names]
+    target.write_core_register(load.at, address)
+    target.write_core_register("pc", load.address)
+    end, steps = load.address, 0
+    # An event of the core may end a step before its instruction.
+    while end == load.address and steps < _STEPS_MAX:
+        target.step()
+        end, steps = target.read_core_register("pc"), steps + 1
+    word = target.read_core_register(load.to)
+    for name, value in zip(names, saved, strict=True):
+        target.write_core_register(name, value)
+    if end != load.address + 2:
+        raise ProbeError(
+            f"the core did not load the word at {address:#010x} in a step, but stopped at "
+            f"{end:#010x}, so the probe cannot see whose request arrived",
+            "reset the board, and try again",
+        )
+    return int(word)
 
 
 def _is_stopped(session: Session) -> bool:

@@ -7,7 +7,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,15 @@ from hil.link.line import check_port
 from hil.link.ports import is_lasting, lasting_name
 from hil.link.rtt import RttLine
 from hil.probe import flash
-from hil.probe.probes import ProbeInfo, choose_probe, connected_probes, is_obvious, lines_of
+from hil.probe.probes import (
+    ProbeInfo,
+    choose_probe,
+    connected_probes,
+    is_obvious,
+    lines_of,
+    lock_names,
+    same_probe,
+)
 from hil.runners import proof
 from hil.runners.choice import VIRTUAL, Choice
 from hil.runners.qemu import QemuBoard, QemuMemory
@@ -127,18 +135,18 @@ class Reached:
 
 
 @contextlib.contextmanager
-def reached(board: Board, asked: str | None, appear_s: float = 0.0) -> Iterator[Reached]:
+def reached(board: Board, choice: Choice) -> Iterator[Reached]:
     """Yield the requested probe for ``board``, or the only matching one; one that is not there is
-    awaited for ``appear_s``.
+    awaited for ``choice.appear_s``.
 
     ``virtual`` starts the board's QEMU machine, which ends with the context. During the context no
     other process uses the board.
     """
-    if asked == VIRTUAL:
+    if choice.probe == VIRTUAL:
         with virtual_probe.start(board) as (virtual, process):
             yield Reached(virtual.uid, None, virtual, process.alive)
         return
-    probe = _appearing(board, asked, appear_s)
+    probe = _appearing(board, choice)
     running = next((v for v in virtual_probe.running_boards() if v.uid == probe.uid), None)
     if running is not None and running.board != board.name:
         raise InputError(
@@ -149,11 +157,21 @@ def reached(board: Board, asked: str | None, appear_s: float = 0.0) -> Iterator[
         yield Reached(probe.uid, probe, running, _aliveness(running))
 
 
-def _appearing(board: Board, asked: str | None, appear_s: float) -> ProbeInfo:
-    deadline = time.monotonic() + appear_s
+def pinned(board: Board, choice: Choice) -> Choice:
+    """Return the choice of the one probe that it finds now, by the probe's whole unique id."""
+    if choice.uid or choice.probe == VIRTUAL:
+        return choice
+    return replace(choice, uid=_appearing(board, choice).uid)
+
+
+def _appearing(board: Board, choice: Choice) -> ProbeInfo:
+    deadline = time.monotonic() + choice.appear_s
     while True:
         try:
-            return choose_probe(board, asked, connected_probes())
+            probes = connected_probes()
+            if choice.uid:
+                return same_probe(choice.uid, probes)
+            return choose_probe(board, choice.probe, probes)
         except ProbeError:
             if time.monotonic() >= deadline:
                 raise
@@ -171,7 +189,7 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
     """
     image = read_image(elf)
     with contextlib.ExitStack() as stack:
-        chosen = stack.enter_context(reached(board, choice.probe, choice.appear_s))
+        chosen = stack.enter_context(reached(board, choice))
         virtual = chosen.virtual
         # Before programming, which is useless without a port.
         check_line_of(board, chosen, choice)
@@ -181,15 +199,24 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
         done = flash.program(session, image, choice.progress)
         if virtual is None and not choice.rtt:
             started = _Started(board, elf, image, chosen, choice)
+
+            def lock(line: Proven) -> None:
+                names = lock_names(None, line.url)
+                stack.enter_context(board_lock(f"the port {line.url}", *names))
+
             proven = started.run(session)
             session.close()  # others may use the probe while the firmware runs
             stack.callback(started.close)
-            stack.enter_context(board_lock(f"the port {proven.url}", proven.url))
+            lock(proven)
             if choice.flashed is not None:
                 choice.flashed(done)
-            yield ProbedBoard(
-                proven.url, proven.line, started.reset, port=proven.name, probe=chosen.uid
-            )
+
+            def reset() -> Proven:
+                again = started.reset()
+                lock(again)  # it may have returned under another name
+                return again
+
+            yield ProbedBoard(proven.url, proven.line, reset, port=proven.name, probe=chosen.uid)
             return
         flash.start_image(session, image)
         url = virtual.url if virtual is not None else ""

@@ -68,11 +68,19 @@ def _is_held(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def board_lock(what: str, name: str) -> Iterator[None]:
-    """Hold a board during the context; ``what`` names it in messages.
+def board_lock(what: str, *names: str) -> Iterator[None]:
+    """Hold a board by all its ``names`` during the context; ``what`` names it in messages.
 
     Raise :class:`~hil.errors.ProbeError` at once while another process holds it.
     """
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            stack.enter_context(_one_lock(what, name))
+        yield
+
+
+@contextlib.contextmanager
+def _one_lock(what: str, name: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             path = lock_path(name)

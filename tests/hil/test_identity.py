@@ -6,8 +6,8 @@ import json
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,7 +21,7 @@ from small_models import convolutions
 import hil
 import hilc
 from hil import virtual_probe
-from hil.board import load_board
+from hil.board import Board, load_board
 from hil.board.config import config_path, remembered
 from hil.build import build
 from hil.cli import main
@@ -191,28 +191,35 @@ def test_a_stored_port_of_another_board_is_passed_by(
     assert answer["provenance"]["line"] == {"port": f"usb:{b.serial}", "proven": True}
 
 
-def test_a_request_of_another_program_proves_nothing(
-    pair: tuple[FakeBoard, FakeBoard], hil_json: Hil
-) -> None:
-    """A program that uses b's own port stops b, and a answers when b runs on."""
-    a, b = pair
-    for board in pair:
-        hil_json(*on("flash", "--probe", board.serial))
-    a.ports[0].delay_s = 0.3
+@contextmanager
+def another_program(board: FakeBoard, request: Callable[[], bytes]) -> Iterator[None]:
+    """Sends requests on the board's own line."""
     over = threading.Event()
 
-    def say_hello() -> None:
+    def ask() -> None:
         while not over.wait(0.02):
-            b.uart.sendall(proof._Hello().request)
+            board.uart.sendall(request())
 
-    other = threading.Thread(target=say_hello)
+    other = threading.Thread(target=ask)
     other.start()
     try:
-        crossed = on("verify", "--probe", b.serial, "--port", a.ports[0].path)
-        assert "is not proven" in error_of(hil_json(*crossed, code=4))
+        yield
     finally:
         over.set()
         other.join()
+
+
+@pytest.mark.parametrize("name", [BOARD, "mps2-an500", "mps3-an547"])
+def test_a_request_of_another_program_proves_nothing(name: str, rig: Bench, hil_json: Hil) -> None:
+    """It stops b, and a answers when b runs on. Two of the cores have a data cache."""
+    a, b = rig.add(name, serial="0240AAAA0001"), rig.add(name, serial="0240BBBB0002")
+    words = ("flash", str(DIGITS), "--board", name, "--probe")
+    for board in (a, b):
+        assert hil_json(*words, board.serial)["programmed"]
+    a.ports[0].delay_s = 0.3
+    with another_program(b, lambda: proof._Hello().request):
+        error = error_of(hil_json(*words, b.serial, "--port", a.ports[0].path, code=4))
+    assert "another program sends requests to the board behind the probe" in error
 
 
 # -- names of ports ------------------------------------------------------------------------------
@@ -315,6 +322,65 @@ def test_an_image_without_symbols_cannot_be_proven(
     assert "with its symbols" in error_of(hil_json(*flash, code=2))
 
 
+def test_the_probe_of_another_type_is_not_taken(rig: Bench, hil_json: Hil) -> None:
+    probe = rig.add(reports=False)
+    config_path().write_text(f'[probes.{probe.serial}]\nboard = "nucleo-f446re"\n')
+    error = error_of(hil_json(*on("flash"), code=4))
+    assert "is not connected" in error
+    assert f"{probe.serial} (Arm Fake DAPLink CMSIS-DAP, last used on nucleo-f446re)" in error
+    assert hil_json(*on("flash", "--probe", probe.serial))["programmed"]
+
+
+# -- one board has one lock, whatever its names --------------------------------------------------
+
+
+def names_of(board: FakeBoard) -> list[tuple[str, ...]]:
+    ports = [f"usb:{board.serial}", board.ports[0].path, board.by_id()]
+    ports.append(f"spy://{board.ports[0].path}?file=/dev/null")
+    return [
+        ("--probe", board.serial),
+        ("--probe", board.serial[4:]),
+        *(("--port", p) for p in ports),
+    ]
+
+
+def refused(rig: Bench, names: list[tuple[str, ...]]) -> list[bool]:
+    """Return for each name whether another process learns that the board is in use."""
+    found = []
+    for name in names:
+        words = [*rig.hil, *on("verify", *name)]
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=120)
+        found.append(ended.returncode == 4 and "is in use by process" in ended.stderr)
+    return found
+
+
+@pytest.mark.parametrize("number", [0, 2, 5])
+def test_a_board_is_locked_by_all_its_names(
+    number: int, pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil
+) -> None:
+    a, b = pair
+    for board in pair:
+        hil_json(*on("flash", "--probe", board.serial))
+    option, word = names_of(a)[number]
+    with hil.open(BOARD, DIGITS, **{option.strip("-"): word}):  # type: ignore[arg-type]
+        assert refused(rig, names_of(a)) == [True] * 6
+        assert refused(rig, names_of(b)[:1]) == [False]
+
+
+@pytest.mark.parametrize("way", ["probe", "port"])
+def test_a_port_that_returns_is_locked(
+    way: str, pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil
+) -> None:
+    a, b = pair
+    for board in pair:
+        hil_json(*on("flash", "--probe", board.serial))
+    probe, port = (a.serial, None) if way == "probe" else (None, a.ports[0].path)
+    with hil.open(BOARD, DIGITS, probe=probe, port=port) as device:
+        renumbered(a, b)
+        device.repeated(lambda: run_once(device))
+        assert refused(rig, [("--port", a.ports[0].path)]) == [True]
+
+
 # -- boards that come back -------------------------------------------------------------------------
 
 
@@ -389,6 +455,73 @@ def test_a_board_that_does_not_return_is_an_error(
     a.plug()
 
 
+def test_recovery_takes_no_other_board(rig: Bench, hil_json: Hil) -> None:
+    """Another one is there while the board is away, and the only one that a choice could find."""
+    a, b = rig.add(serial="0240AAAA0001"), rig.add(serial="0240BBBB0002", reports=False)
+    command = rig.power_command(a, after_s=300.0)
+    config_path().write_text(f'[boards.{BOARD}.power]\ncycle = "{command}"\nreturn_s = 0.5\n')
+    with (
+        hil.open(BOARD, DIGITS, runner="pyocd") as device,
+        pytest.raises(DeviceError, match=f"'{a.serial}' is not connected") as caught,
+    ):
+        device.repeated(lambda: fail(DeviceError("out of order", mend=Mend.POWER)))
+    assert [attempt.unit for attempt in caught.value.recoveries] == [a.serial]
+    assert not b.ports[0].written
+    a.plug()
+
+
+def test_a_longer_id_is_not_the_chosen_probe(rig: Bench, hil_json: Hil) -> None:
+    a = rig.add(serial="0240AAAA0001")
+    longer = rig.add(serial="0240AAAA00012")
+    with hil.open(BOARD, DIGITS, probe=a.serial) as device:
+        a.unplug()
+        with pytest.raises(DeviceError):
+            device.repeated(lambda: fail(DeviceError("out of order", mend=Mend.FLASH)))
+    assert not longer.ports[0].written
+    a.plug()
+
+
+def test_programming_again_takes_no_other_board(rig: Bench, hil_json: Hil) -> None:
+    a, b = rig.add(serial="0240AAAA0001"), rig.add(serial="0240BBBB0002", reports=False)
+    command = rig.power_command(a, after_s=300.0)
+    config_path().write_text(f'[boards.{BOARD}.power]\ncycle = "{command}"\nreturn_s = 0.5\n')
+    a.ports[0].wired_to = None
+    answer = hil_json(*on("flash"), code=4)
+    assert {step["unit"] for step in answer["error"]["recoveries"]} == {a.serial}
+    assert not b.ports[0].written
+    a.plug()
+
+
+def test_a_board_server_keeps_its_board(rig: Bench, hil_json: Hil) -> None:
+    a, b = rig.add(serial="0240AAAA0001"), rig.add(serial="0240BBBB0002", reports=False)
+    elf = Path(hil_json(*on("build"))["elf"]).read_bytes()
+    with closing(BoardServer(load_board(BOARD), runner="pyocd")) as server:
+        server.flash(elf, "me")
+        a.unplug()
+        for again in (server.reset, lambda: server.flash(elf, "me")):
+            with pytest.raises(ProbeError, match=f"'{a.serial}' is not connected"):
+                again()
+        a.plug()
+        server.flash(elf, "me")
+    assert not b.ports[0].written
+
+
+def test_consent_to_erase_is_for_one_attempt(
+    rig: Bench, hil_json: Hil, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = rig.add()
+    a.ports[0].wired_to = None
+    consents = []
+
+    def recorded(board: Board, uid: str, **options: Any) -> Any:
+        consents.append(options.get("erase_to_unlock", False))
+        return connected(board, uid, **options)
+
+    monkeypatch.setattr("hil.probe.flash.connected", recorded)
+    hil_json(*on("flash", "--erase-to-unlock"), code=4)
+    assert consents == [True, False]
+
+
 def fail(error: Exception) -> None:
     raise error
 
@@ -408,7 +541,7 @@ def test_a_board_server_refuses_another_boards_port(
         server.flash(elf, "me")
         for _ in range(2):
             server.reset()
-        with closing(Link(f"socket://127.0.0.1:{server.line_port}")) as link:
+        with closing(Link(f"board://127.0.0.1:{server.line_port}")) as link:
             Client(link)
     assert b.ports[0].written
 
@@ -424,6 +557,13 @@ def test_a_firmware_of_mlperf_is_proven(pair: tuple[FakeBoard, FakeBoard], tmp_p
             dut.load(bytes(192))
     crossed = Choice(b.serial, a.ports[0].path)
     with pytest.raises(LinkError, match="another board"), open_dut(firmware, choice=crossed):
+        pass
+    a.ports[0].delay_s = 0.3
+    with (
+        another_program(b, lambda: b"name%"),
+        pytest.raises(LinkError, match="is not proven"),
+        open_dut(firmware, choice=crossed),
+    ):
         pass
 
 

@@ -98,7 +98,7 @@ def erase_command(args: argparse.Namespace, console: Console) -> int:
     board = _require_probe(load_board(args.board))
     start = time.monotonic()
     with (
-        reached(board, args.probe) as chosen,
+        reached(board, Choice(args.probe)) as chosen,
         flash.connected(board, chosen.uid, erase_to_unlock=args.erase_to_unlock) as session,
     ):
         regions = flash.erase(session)
@@ -124,7 +124,7 @@ def reset_command(args: argparse.Namespace, console: Console) -> int:
 
     board = _require_probe(load_board(args.board))
     with (
-        reached(board, args.probe) as chosen,
+        reached(board, Choice(args.probe)) as chosen,
         flash.connected(board, chosen.uid, connect_mode="attach") as session,
     ):
         session.target.reset()
