@@ -131,7 +131,8 @@ def cancelled(number: signal.Signals, count: int, delay_s: float) -> tuple[int, 
 def descendants(parent: int) -> list[psutil.Process]:
     """The processes below one, which may end at any moment: then there are none."""
     try:
-        return psutil.Process(parent).children(recursive=True)
+        found: list[psutil.Process] = psutil.Process(parent).children(recursive=True)
+        return found
     except psutil.NoSuchProcess:
         return []
 

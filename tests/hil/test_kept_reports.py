@@ -15,6 +15,7 @@ import pytest
 from fake_bench import Bench
 from wrong_outputs import DIGITS, with_flipped_weight
 
+from hil import runners
 from hil.cli import main
 from hil.cli.commands import running
 from hil.device import session
@@ -128,7 +129,7 @@ def test_a_dead_board_is_tried_once(
     dead = rig.add()
     dead.die()
     starts: list[str | None] = []
-    start = session.start
+    start = runners.start
 
     def counted(board: Any, firmware: Any, runner: Any, choice: Any) -> Any:
         starts.append(choice.probe)
