@@ -10,8 +10,8 @@ control::
         GET, PUT /power/0   "0" or "1", as labgrid's power driver ``rest`` reads and writes it
 
 The server starts a QEMU machine for an emulated board. It programs a real board through the probe
-that is connected to this machine (``--runner pyocd``). Requests are not authenticated: bind it only
-to a network where labgrid itself may run.
+that is connected to this machine (``--runner pyocd``), and keeps the probe that it
+chose first. Requests are not authenticated: bind it only to a network where labgrid itself may run.
 """
 
 from __future__ import annotations
