@@ -131,9 +131,10 @@ def cancelled(number: signal.Signals, count: int, delay_s: float) -> tuple[int, 
 def descendants(parent: int) -> list[psutil.Process]:
     """The processes below one, which may end at any moment: then there are none."""
     try:
-        return psutil.Process(parent).children(recursive=True)
+        found: list[psutil.Process] = psutil.Process(parent).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
+    return found
 
 
 def said(stderr: Path) -> set[str]:

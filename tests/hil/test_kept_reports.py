@@ -128,7 +128,7 @@ def test_a_dead_board_is_tried_once(
     dead = rig.add()
     dead.die()
     starts: list[str | None] = []
-    start = session.start
+    start = vars(session)["start"]
 
     def counted(board: Any, firmware: Any, runner: Any, choice: Any) -> Any:
         starts.append(choice.probe)
