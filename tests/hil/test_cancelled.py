@@ -132,9 +132,9 @@ def descendants(parent: int) -> list[psutil.Process]:
     """The processes below one, which may end at any moment: then there are none."""
     try:
         found: list[psutil.Process] = psutil.Process(parent).children(recursive=True)
-        return found
     except psutil.NoSuchProcess:
         return []
+    return found
 
 
 def said(stderr: Path) -> set[str]:
