@@ -55,6 +55,7 @@ def command(*words: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(done.stdout)
     if "provenance" in found:
         assert found["provenance"].pop("command").startswith(f"hil {words[0]}")
+        assert len(found["provenance"].pop("run")) == 32
     return found
 
 
@@ -62,6 +63,7 @@ def comparable(report: Report | BenchReport) -> dict[str, Any]:
     """The report's object; it has the call in place of the words of the command line."""
     found = report.to_json()
     assert found["provenance"].pop("command").startswith("hil.")
+    assert len(found["provenance"].pop("run")) == 32
     return found
 
 
