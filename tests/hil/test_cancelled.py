@@ -84,6 +84,7 @@ def in_summary(path: Path) -> dict[str, str]:
 
 def in_json(text: str) -> dict[str, str]:
     found = {}
+    assert "boards" in json.loads(text), text
     for board in json.loads(text)["boards"]:
         label = f"{Path(board['source']).stem} on {board['board']}"
         found[label] = board["error"]["message"] if "error" in board else "done"
