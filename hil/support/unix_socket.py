@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,12 +16,27 @@ from hilc.support.temporary import TemporaryFolder
 SCHEME: Final = "unix://"
 
 
+#: Longest path of a socket, in bytes, without the byte that ends it.
+_MAX_PATH: Final = 107
+#: Longest name of a socket in its folder, and of that folder, with their separators.
+_MAX_NAMES: Final = len("/hil-sockets-12345678/socket")
+
+
+def folder() -> TemporaryFolder:
+    """Return a context of a new folder for sockets: in the folder of temporary files, or in /tmp if
+    the path of a socket there would be too long.
+    """
+    root = tempfile.gettempdir()
+    is_long = len(os.fsencode(root)) + _MAX_NAMES > _MAX_PATH
+    return TemporaryFolder("sockets", "/tmp" if is_long and os.access("/tmp", os.W_OK) else root)
+
+
 @contextlib.contextmanager
 def listener(name: str) -> Iterator[tuple[socket.socket, Path]]:
     """Yield a listening socket and its path, in a folder that is removed at the end."""
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryFolder("sockets")))
-        yield stack.enter_context(listen(folder / name)), folder / name
+        path = Path(stack.enter_context(folder())) / name
+        yield stack.enter_context(listen(path)), path
 
 
 @contextlib.contextmanager

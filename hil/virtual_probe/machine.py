@@ -24,7 +24,6 @@ from hil.support.cache import REMEDY, cache_folder, writable_folder
 from hil.support.process import ChildProcess
 from hil.support.qemu import install_hint
 from hilc.support.outputs import OutputError, write_file
-from hilc.support.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -92,7 +91,7 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
             "use the runner qemu, which needs no probe",
         )
     with contextlib.ExitStack() as stack:
-        sockets = Path(stack.enter_context(TemporaryFolder("probe")))
+        sockets = Path(stack.enter_context(unix_socket.folder()))
         listener = stack.enter_context(unix_socket.listen(sockets / "uart"))
         control = "server=on,wait=off"
         command = [

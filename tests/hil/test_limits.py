@@ -316,7 +316,7 @@ CASES = [(name, command) for name in CONDITIONS for command in campaign.SAMPLE]
     sampled(
         CASES,
         keep=[
-            ("ulimit -n 4", "compile"),
+            ("ulimit -n 5", "compile"),
             ("ulimit -n 8", "verify native"),
             ("ulimit -v 30000", "boards"),
             ("ulimit -v 100000", "boards"),

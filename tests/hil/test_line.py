@@ -437,8 +437,12 @@ def test_a_path_that_is_too_long_for_a_socket(
 ) -> None:
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-    with pytest.raises(DeviceError, match="cannot listen at") as caught, unix_socket.listener("x"):
+    with pytest.raises(DeviceError, match="cannot listen at") as caught, unix_socket.listen(folder):
         pass
     assert "set TMPDIR to a folder with a shorter path" in caught.value.hint
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    with unix_socket.listener("uart") as (_, path):
+        assert path.is_relative_to("/tmp")
+        assert path.parent.stat().st_mode & 0o077 == 0
+    assert not path.parent.exists()
     assert not list(folder.iterdir())

@@ -48,6 +48,7 @@ TEMPORARY = {
     ("compiler/hilc/support/temporary.py", "tempfile.TemporaryDirectory"),
     ("compiler/hilc/support/temporary.py", "tempfile.gettempdir"),
     ("hil/support/process.py", "tempfile.TemporaryFile"),
+    ("hil/support/unix_socket.py", "tempfile.gettempdir"),
     ("compiler/hilc/references/process.py", "tempfile.TemporaryFile"),
 }
 #: Every call that makes a socket, and who reaches it.

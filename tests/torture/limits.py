@@ -78,7 +78,8 @@ def conditions(is_long: bool) -> list[Condition]:
     fine = is_long
     found = [
         Condition("none"),
-        *limited("n", *((4, 5, 6, 7, 8, 9, 10, 12, 16, 24, 32, 64) if fine else (4, 8, 16))),
+        # With 4, Python's own start may fail, before any code of this project runs.
+        *limited("n", *((5, 6, 7, 8, 9, 10, 12, 16, 24, 32, 64) if fine else (5, 8, 16))),
         *limited(
             "v",
             *(

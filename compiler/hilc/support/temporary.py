@@ -31,9 +31,11 @@ _PARTIAL = re.compile(r"\.hil-\d+-[0-9a-f]{8}")
 class TemporaryFolder(tempfile.TemporaryDirectory[str]):
     """A folder that only this user can read, removed at the latest by a later process."""
 
-    def __init__(self, purpose: str) -> None:
-        """Create it; its name contains ``purpose``, a word in lower case."""
-        root = tempfile.gettempdir()
+    def __init__(self, purpose: str, root: str | None = None) -> None:
+        """Create it in ``root``, by default the folder of temporary files; its name contains
+        ``purpose``, a word in lower case.
+        """
+        root = root or tempfile.gettempdir()
         _remove_abandoned_folders(root)
         super().__init__(prefix=f"hil-{purpose}-", dir=root)
         try:
