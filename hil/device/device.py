@@ -476,8 +476,8 @@ class Device:
 
     @property
     def source(self) -> str:
-        """What runs the firmware: the name of a runner, ``port`` or the place in a lab, and of a
-        real board its probe and serial port, by names that last.
+        """Return what runs the firmware: the name of a runner, ``port`` or the place in a lab, and
+        of a real board its probe and serial port, by names that last.
 
         Results of one source may be continued on an equal one, not on another.
         """

@@ -51,14 +51,15 @@ def bench(model: str, *words: str, capsys: pytest.CaptureFixture[str], code: int
 
 def test_bench_finds_a_flipped_bit(archives: Archives, capsys: pytest.CaptureFixture[str]) -> None:
     found = bench(archives.wrong, capsys=capsys, code=1)["checked"]
-    assert (found["samples"], found["reference"], found["match"]) == (1, "tflm", False)
+    assert (found["reference"], found["match"]) == ("tflm", False)
+    assert 1 <= found["samples"] <= 10
     assert found["outputs"][0]["mismatches"] > 0
     assert bench(archives.wrong, "--no-check", capsys=capsys)["checked"] is None
     assert bench(archives.right, capsys=capsys)["checked"]["match"] is True
     assert main(["bench", archives.wrong, "--board", BOARD]) == 1
     text = capsys.readouterr().out
     assert text.splitlines()[0].endswith("per inference; outputs DIFFER")
-    assert "outputs: DIFFER over 1 sample, reference tflm" in text
+    assert re.search(r"outputs: DIFFER over \d+ samples?, reference tflm", text)
 
 
 def test_a_check_changes_no_count(archives: Archives, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,10 +76,10 @@ def test_gate_fails_for_a_flipped_bit(
     baseline.write_text(json.dumps(bench(archives.right, capsys=capsys)))
     gate = ["gate", "--baseline", str(baseline), "--max-slower", "5%", "--board", BOARD]
     assert main([*gate, archives.right]) == 0
-    assert "; outputs match tflm over 1 sample\n" in capsys.readouterr().out
+    assert re.search(r"; outputs match tflm over \d+ samples?\n", capsys.readouterr().out)
     assert main([*gate, archives.wrong]) == 1
     said = capsys.readouterr().out
-    assert said == "digits on mps2-an386: outputs DIFFER from tflm over 1 sample\n"
+    assert re.fullmatch(r"digits on mps2-an386: outputs DIFFER from tflm over \d+ samples?\n", said)
     assert main([*gate, archives.wrong, "--json"]) == 1
     (verdict,) = json.loads(capsys.readouterr().out)["gates"]
     assert (verdict["passed"], verdict["excesses"]) == (False, [])
@@ -131,7 +132,7 @@ def test_compare_says_what_was_checked(
     assert main(["compare", str(before), str(after)]) == 1
     heads = capsys.readouterr().out.splitlines()[:2]
     assert heads[0].endswith("; outputs not compared")
-    assert heads[1].endswith("; outputs DIFFER from tflm over 1 sample")
+    assert re.search(r"; outputs DIFFER from tflm over \d+ samples?$", heads[1])
 
 
 def test_files_of_a_matrix(
@@ -147,7 +148,7 @@ def test_files_of_a_matrix(
     assert [case.find("failure") is not None for case in cases] == [False, True]
     properties = [{p.get("name"): p.get("value") for p in c.iter("property")} for c in cases]
     assert [own["hil_match"] for own in properties] == ["true", "false"]
-    assert [own["hil_samples"] for own in properties] == ["1", "1"]
+    assert all(1 <= int(own["hil_samples"]) <= 10 for own in properties)
     rows = [
         line.split(" | ") for line in summary.read_text().splitlines() if f"| {BOARD} |" in line
     ]
@@ -182,7 +183,8 @@ def test_a_library_without_its_model(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "--source MODEL.tflite" in said
     assert "--no-check" in said
     assert main([*words, "--source", str(DIGITS)]) == 0
-    assert "outputs: match over 1 sample, reference tflm" in capsys.readouterr().out
+    found = capsys.readouterr().out
+    assert re.search(r"outputs: match over \d+ samples?, reference tflm", found)
     assert main([*words, "--no-check"]) == 0
     assert "outputs: not compared with a reference" in capsys.readouterr().out
     assert main([*words, "--no-check", "--source", str(DIGITS)]) == 2
@@ -222,7 +224,7 @@ def test_mlperf_measures_no_wrong_firmware(
     assert not (out / "results").exists()
     assert main(["mlperf", archives.right, *words, "--json"]) == 0
     checked = json.loads(capsys.readouterr().out)["checked"]
-    assert (checked["match"], checked["samples"], checked["reference"]) == (True, 1, "tflm")
+    assert (checked["match"], checked["reference"]) == (True, "tflm")
     assert main(["mlperf", archives.wrong, *words, "--no-check", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["checked"] is None
 

@@ -186,6 +186,7 @@ def test_bench_with_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert report["energy"]["source"] == str(path)
     (tmp_path / "base.json").write_text(json.dumps(report))
     more = {**report, "energy": {**report["energy"], "per_inference_uj": 92.0}}
+    more["provenance"] = {**report["provenance"], "run": "another"}
     (tmp_path / "now.json").write_text(json.dumps(more))
     gate = ["gate", str(tmp_path / "now.json"), "--baseline", str(tmp_path / "base.json")]
     assert main([*gate, "--max-energy", "3%"]) == 0

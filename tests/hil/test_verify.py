@@ -190,7 +190,7 @@ def test_json_is_the_contract() -> None:
         "reference_fallback": None,
         "independent": True,
         "match": False,
-        "missed_fault_rate": {"rate": 0.95, "confidence": 0.95, "samples": 1},
+        "missed_fault_rate": {"rate": None, "confidence": 0.95, "samples": 1},
         "float_tolerance": None,
         "outputs": [
             {
