@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from hil.board.machine import counted_words, uart_words
 from hil.errors import DeviceError, InputError, LinkError, Mend
 from hil.link.line import raise_if_ending
-from hil.support import unix_socket
 from hil.support.process import ChildProcess
 from hil.support.qemu import Memory, install_hint
 from hil.support.ready import is_readable
@@ -179,7 +178,9 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
             f"board {board.name!r} has no [qemu] table", "add one, or use another runner"
         )
     with contextlib.ExitStack() as stack:
-        listener, path = stack.enter_context(unix_socket.listener("uart"))
+        # TCP merges the single bytes that QEMU writes; a socket with a path holds 278 of them, and
+        # QEMU may not notice that there is room again.
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         # Unnamed pairs: nothing else can connect to them.
         qmp, qemu_qmp = (stack.enter_context(end) for end in socket.socketpair())
         qtest, qemu_qtest = (stack.enter_context(end) for end in socket.socketpair())
@@ -187,7 +188,7 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
         command = [
             *counted_words(board),
             *("-kernel", str(firmware.elf)),
-            *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=on"),
+            *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=on,nodelay=on"),
             *uart_words(board, "chardev:uart"),
             *("-chardev", f"socket,id=qmp,fd={qemu_qmp.fileno()}"),
             *("-mon", "chardev=qmp,mode=control"),
@@ -201,7 +202,7 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
             pass_fds=(listener.fileno(), qemu_qmp.fileno(), qemu_qtest.fileno()),
         )
         stack.callback(process.stop)
-        url = unix_socket.url(path)
+        url = f"socket://127.0.0.1:{listener.getsockname()[1]}"
         # QEMU has copies: the connections must end with it.
         for its_own in (listener, qemu_qmp, qemu_qtest):
             its_own.close()

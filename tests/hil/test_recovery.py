@@ -60,7 +60,7 @@ from hilc.artifact.library import ModelLibrary
 
 CORTEX_M = "mps2-an386"
 #: Above every wait for a run below, and short: a hang is told after it.
-RUN_TIMEOUT_S = 1.0
+RUN_TIMEOUT_S = 3.0
 RESET, MACHINE = "a reset", "a new start of its machine"
 LINE, SWITCH = "a reset over the line", "a power cycle"
 PROGRAM = "programming it again"

@@ -24,7 +24,7 @@ from hil.board.board import Qemu
 from hil.build import build
 from hil.cli.commands.command_line import build_parser
 from hil.lab.board_server import BoardServer
-from hil.runners import debug, qemu
+from hil.runners import debug
 from hil.runners.choice import Choice
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +64,10 @@ SOCKETS = {
     ("hil/runners/debug.py", "socket.create_server"): "the user's option --listen",
     ("hil/runners/gdb_filter.py", "socket.socket"): "a client of the server behind the filter",
     ("hil/runners/pyocd.py", "socket.socket"): "clients of a virtual board's private folder",
+    (
+        "hil/runners/qemu.py",
+        "socket.create_server",
+    ): "a serial line: loopback, one client",
     ("hil/runners/qemu.py", "socket.socketpair"): "no name: this process's QEMU",
     ("hil/runners/renode.py", "socket.socket"): "looks for a free port and closes it",
     ("hil/runners/renode_monitor.py", "socket.create_connection"): "a client of Renode's monitor",
@@ -241,12 +245,11 @@ def _listening() -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["qemu", "virtual probe", "debug of QEMU", "debug of pyOCD"])
+@pytest.mark.parametrize("name", ["virtual probe", "debug of QEMU", "debug of pyOCD"])
 def test_emulators_are_reached_by_this_user_alone(name: str) -> None:
     board = load_board("mps2-an386")
     image = build([tiny_library("y[0] = x[0];", cpu=board.cpu.name)], board)
     started: dict[str, Callable[[], AbstractContextManager[object]]] = {
-        "qemu": lambda: qemu.start(board, image),
         "virtual probe": lambda: virtual_probe.start(board),
         "debug of QEMU": lambda: debug.serve(board, image.elf, "qemu", Choice()),
         "debug of pyOCD": lambda: debug.serve(board, image.elf, "pyocd", Choice("virtual")),
