@@ -43,7 +43,7 @@ where arguments of variable number are ``const int8_t *const *in`` or ``int8_t *
 and has no scratch. Everything that is constant (sizes, weights,
 multipliers) is a field of the struct, so that a ``static const`` struct specialises the body for
 one layer and a pointer to it shares one body between layers. In Python the struct is a dataclass
-(:mod:`hilc.lowering.parameters`, written from the headers by :mod:`hilc.lowering.structs`).
+(:mod:`hilc.lowering.parameters`, made from the headers by :mod:`hilc.lowering.structs`).
 
 Tensors are aligned as their element type asks, so int8 tensors may start anywhere; scratch and
 constant arrays start at a multiple of 4 bytes at least. Nothing in a kernel may ask for more: cores
@@ -342,6 +342,14 @@ def shipped_headers() -> Mapping[str, str]:
     return {f"{_INCLUDE}/{path}": text for path, text in headers.items()}
 
 
+@functools.cache
+def shipped_structs() -> Structs:
+    """Return the structs and macros of fields that the headers of the run time's kernels
+    declare.
+    """
+    return read_structs(shipped_headers().values())
+
+
 def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
     """Yield the kernels that headers describe, by the order of these."""
     for header, text in headers.items():
@@ -384,10 +392,9 @@ def kernels() -> Mapping[str, Kernel]:
 
 @functools.cache
 def _structs() -> Structs:
-    texts = [*shipped_headers().values()]
-    for headers in _REGISTERED.values():
-        texts += headers.values()
-    return read_structs(texts)
+    shipped = shipped_structs()
+    own = read_structs(text for headers in _REGISTERED.values() for text in headers.values())
+    return Structs({**shipped.structs, **own.structs}, {**shipped.groups, **own.groups})
 
 
 #: By a dataclass of parameters, once it has been compared with the C struct.
