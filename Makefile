@@ -33,7 +33,7 @@ help:
 	@echo 'make evidence   random cases of every operator, type and family of kernels, on two boards'
 	@echo 'make bench      what they cost on six cores, beside what others need, and by how much the'
 	@echo '                compiler was off in what each kernel would cost'
-	@echo 'make costs      count what each kernel takes on each core, fit the costs in their headers'
+	@echo 'make costs      count what each kernel takes on each core, fit the tables of their costs'
 	@echo 'make noise      inferences over lines that damage bytes: what is right, what it costs'
 	@echo 'make report-look  the HTML page of kws and vww on three boards, in headless Chromium:'
 	@echo '                layout, keyboard, axe-core; pictures in build/report_look'

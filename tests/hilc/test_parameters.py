@@ -40,10 +40,8 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "none"
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 2
 @*/
 struct mine {
     HIL_MINE_FIELDS;
@@ -62,6 +60,9 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(described, "_REGISTERED", {})
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "mine.h").write_text(HEADER)
+    (tmp_path / "costs").mkdir()
+    costs = "mine = {element = 2}\nhil_copy = {element = 1}\n"
+    (tmp_path / "costs" / "cortex-m3.toml").write_text(costs)
     yield tmp_path
     monkeypatch.undo()
     described._forget()

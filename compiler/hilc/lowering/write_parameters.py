@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from hilc.errors import HilError, InputError
-from hilc.lowering.kernels import described_kernels, read_headers, shipped_structs
-from hilc.lowering.structs import Structs, python_module, read_structs
+from hilc.lowering.kernels import read_headers, shipped_structs
+from hilc.lowering.structs import Structs, kernel_names, python_module, read_structs
 
 _COMMAND = "python -m hilc.lowering.write_parameters"
 
@@ -27,7 +27,7 @@ def own_parameters(folder: Path) -> str:
         raise InputError(f"no header (.h) is below {folder}", "give the folder of your kernels")
     shipped, own = shipped_structs(), read_structs(headers.values())
     structs = Structs(own.structs, {**shipped.groups, **own.groups})
-    names = [kernel.name for kernel in described_kernels(headers)]
+    names = list(kernel_names(headers.values()))
     return python_module(
         structs,
         names,
