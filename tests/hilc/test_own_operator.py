@@ -1,4 +1,4 @@
-"""An operator from one file outside the package (``tests/own_operator.py``) goes all the way."""
+"""An operator from one file outside the package (``own_operator.py``), from file to board."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hilc.ops.attributes import ActivationAttributes
 from hilc.transforms import run_passes
 from hilc.transforms.fold_channels import fold_channels
 
-OWN = Path(__file__).parents[1] / "own_operator.py"
+OWN = Path(__file__).parents[1] / "support" / "harness" / "own_operator.py"
 SIDE, CHANNELS = 24, 4
 #: A sum so large that what is computed of it is the same for every input: the RELU clamps it.
 FAR = 1 << 24

@@ -64,7 +64,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_the_module_is_what_the_headers_say():
     text = Path(parameters.__file__).read_text(encoding="utf-8")
-    assert text == shipped_parameters(), "run python ci/parameters.py"
+    assert text == shipped_parameters(), "run python tools/parameters.py"
 
 
 def test_a_dataclass_is_written_that_a_builder_imports_already(tmp_path: Path):
@@ -73,8 +73,8 @@ def test_a_dataclass_is_written_that_a_builder_imports_already(tmp_path: Path):
     for name in ("hilc", "runtime"):
         skipped = shutil.ignore_patterns("__pycache__")
         shutil.copytree(root / "compiler" / name, tmp_path / "compiler" / name, ignore=skipped)
-    (tmp_path / "ci").mkdir()
-    shutil.copy(root / "ci" / "parameters.py", tmp_path / "ci")
+    (tmp_path / "tools").mkdir()
+    shutil.copy(root / "tools" / "parameters.py", tmp_path / "tools")
     lowering = tmp_path / "compiler" / "hilc" / "lowering"
     written = lowering / "parameters.py"
     text = written.read_text(encoding="utf-8")
@@ -92,8 +92,8 @@ def test_a_dataclass_is_written_that_a_builder_imports_already(tmp_path: Path):
         )
 
     assert "cannot import name 'HilSoftmaxS8'" in python("-c", "import hilc.compiler").stderr
-    assert "run python ci/parameters.py" in python("ci/parameters.py", "--check").stderr
-    assert python("ci/parameters.py").returncode == 0
+    assert "run python tools/parameters.py" in python("tools/parameters.py", "--check").stderr
+    assert python("tools/parameters.py").returncode == 0
     assert written.read_text(encoding="utf-8") == text
     assert python("-c", "import hilc.compiler").returncode == 0
 

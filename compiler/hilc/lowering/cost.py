@@ -14,10 +14,11 @@ says how many instructions each of them takes on a core::
     [cost.on.cortex-m0]
     factor = 2.1
 
-``call`` is counted once. The figures are those of ``python ci/costs.py fit --write``, which fits
-them to counts on an emulated board of that core (``ci/costs.py measure``); ``ci/costs.py errors``
-shows how far they are off. They hold for all cores of its architecture. The first core's hold for
-every other too; one whose figures are a ``factor`` takes so many times what the first does.
+``call`` is counted once. The figures are those of ``python tools/measure.py costs fit --write``,
+which fits them to counts on an emulated board of that core (``tools/costs.py measure``);
+``tools/costs.py errors`` shows how far they are off. They hold for all cores of its architecture.
+The first core's hold for every other too; one whose figures are a ``factor`` takes so many times
+what the first does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The parameters of the kernels.
 
-Written by ``python ci/parameters.py`` from the structs in the C headers.
+Written by ``python tools/parameters.py`` from the structs in the C headers.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ Fields that kernels share are a macro whose name ends in ``_FIELDS``; it is decl
 and stands in the struct as ``HIL_WINDOW_FIELDS;``. :func:`python_module` writes a frozen dataclass
 for each struct and each macro: ``HilMatmulS8``, and ``HilWindow`` as the field ``window``.
 
-:mod:`hilc.lowering.write_parameters` does so for your own kernels, ``ci/parameters.py`` for those
-of the run time.
+:mod:`hilc.lowering.write_parameters` does so for your own kernels, ``tools/parameters.py`` for
+those of the run time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes the dataclasses of kernels' parameters from the structs in their C headers.
 
 ``python -m hilc.lowering.write_parameters FOLDER`` prints the module for the headers in a folder of
-your own, which :func:`hilc.lowering.kernels.register_kernels` takes. ``ci/parameters.py`` of the
+your own, which :func:`hilc.lowering.kernels.register_kernels` takes. ``tools/parameters.py`` of the
 repository writes :mod:`hilc.lowering.parameters`, the module for the kernels that ship.
 """
 
@@ -16,7 +16,7 @@ from hilc.lowering.kernels import described_kernels, read_headers, shipped_heade
 from hilc.lowering.structs import Structs, python_module, read_structs
 
 _COMMAND = "python -m hilc.lowering.write_parameters"
-_COMMAND_FOR_SHIPPED = "python ci/parameters.py"
+_COMMAND_FOR_SHIPPED = "python tools/parameters.py"
 
 
 def shipped_parameters() -> str:
