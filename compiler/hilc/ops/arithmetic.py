@@ -252,7 +252,8 @@ BINARY = OpDef(
     permuted=permuting.elements,
     links=broadcast_links,
 )
-CHOICE = replace(BINARY, bounds=ascending, moves=True)
+MAXIMUM = replace(BINARY, bounds=ascending, moves=True, neutral="lowest")
+MINIMUM = replace(MAXIMUM, neutral="highest")
 DIV = replace(BINARY, attributes=ActivationAttributes)
 
 OPERATORS: Mapping[str, OpDef] = {
@@ -261,8 +262,8 @@ OPERATORS: Mapping[str, OpDef] = {
     "FLOOR_MOD": BINARY,
     "LOGICAL_AND": BINARY,
     "LOGICAL_OR": BINARY,
-    "MAXIMUM": CHOICE,
-    "MINIMUM": CHOICE,
+    "MAXIMUM": MAXIMUM,
+    "MINIMUM": MINIMUM,
     "POW": BINARY,
     "SQUARED_DIFFERENCE": BINARY,
 }

@@ -38,6 +38,11 @@ def itemsize(tensor: Tensor) -> int:
 
 
 def permutation(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
+    """Return the order of axes of a TRANSPOSE: axis ``i`` of the output is axis ``order[i]`` of the
+    input.
+
+    :class:`~hilc.errors.ModelError` where the constant operand is no permutation of the axes.
+    """
     rank = len(operand(node, ins, 0).shape)
     given = constant_ints(node, operand(node, ins, 1))
     axes = tuple(axis + rank if axis < 0 else axis for axis in given)
@@ -264,7 +269,12 @@ def _pad_links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Li
 
 
 TRANSPOSE = OpDef(
-    _infer_transpose, _transpose, passes_on=_keeps_order, bounds=ascending, moves=True
+    _infer_transpose,
+    _transpose,
+    passes_on=_keeps_order,
+    bounds=ascending,
+    moves=True,
+    axis_order=permutation,
 )
 STRIDED_SLICE = OpDef(
     _infer_strided_slice,

@@ -16,7 +16,7 @@ from hilc.ops import geometry, linear
 from hilc.ops.attributes import ConvolutionAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
-from hilc.ops.traits import Interval, Link, Reference, Weights, WindowRows, in_step
+from hilc.ops.traits import Interval, Link, Reference, WeightedSums, Weights, WindowRows, in_step
 
 CHANNEL_AXIS = 3
 
@@ -141,6 +141,7 @@ DEPTHWISE_CONV_2D = OpDef(
     rows=WindowRows(_window),
     links=_links,
     weights=Weights(CHANNEL_AXIS, sums=False),
+    integer_form=WeightedSums(CHANNEL_AXIS),
 )
 
 OPERATORS: Mapping[str, OpDef] = {

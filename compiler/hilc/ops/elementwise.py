@@ -41,7 +41,7 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
-from hilc.ops.traits import BroadcastRows, ascending, corners
+from hilc.ops.traits import BroadcastRows, IntegerOperands, ascending, corners
 
 #: The types of these operators; int32 and int64 stand for themselves, and wrap around.
 DTYPES = (*ARITHMETIC, "int32", "int64")
@@ -206,6 +206,7 @@ SUB = MUL = OpDef(
     by_numerics=_by_numerics,
     bounds=corners,
     rows=BroadcastRows(),
+    integer_form=IntegerOperands(),
     permuted=permuting.elements,
     links=broadcast_links,
 )

@@ -8,12 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from hilc.ir import Array, Attributes, Graph, Node, Rounding, Tensor
 from hilc.ops.attributes import Activation, ActivationAttributes, field_types
 from hilc.ops.permuting import Permute
-from hilc.ops.traits import Bounds, Link, Narrowed, Reference, Rows, Weights
+from hilc.ops.traits import (
+    Bounds,
+    Conversion,
+    IntegerForm,
+    Link,
+    Narrowed,
+    Reference,
+    Rows,
+    Weights,
+)
 
 __all__ = ["Check", "Infer", "OpDef", "Reference", "Signature", "one_definition"]
 
@@ -37,6 +46,9 @@ class Control:
     graphs: Callable[[Node], tuple[Graph, ...]]
     #: The outputs of a node, from the values of its inputs and what runs a graph.
     run: Callable[[Node, Sequence[Array | None], RunGraph], list[Array]]
+    #: Whether its graphs are the condition and the body of a loop; else the first operand selects
+    #: one of them.
+    loops: bool
 
 
 #: The policies of operators that round as TensorFlow Lite does, or once, ties to even.
@@ -107,6 +119,17 @@ class OpDef:
     #: The fused activation that does the same: with one quantization before and behind it, it only
     #: clamps.
     as_activation: Activation | None = None
+    #: The node on integers in its place between DEQUANTIZE and QUANTIZE
+    #: (:mod:`hilc.transforms.fuse_quantized`); None where there is none. Operators that copy
+    #: elements, and functions of single elements, need no statement.
+    integer_form: IntegerForm | None = None
+    #: Whether it converts real numbers to integers with a quantization, or back.
+    conversion: Conversion | None = None
+    #: The end of the operands' type that, as a constant operand, leaves the other operand as it is.
+    neutral: Literal["lowest", "highest"] | None = None
+    #: The order in which it puts the axes of its input: axis ``i`` of the output is axis
+    #: ``axis_order(node, ins)[i]`` of the input. None for operators that do not transpose.
+    axis_order: Callable[[Node, Sequence[Tensor | None]], tuple[int, ...]] | None = None
     #: The constant elements before and after each axis that it adds around its first input, of the
     #: real value zero.
     added_around: Callable[[Node, Sequence[Tensor | None]], Array] | None = None
@@ -124,6 +147,9 @@ class OpDef:
     links: Callable[[Node, Sequence[Tensor | None], Tensor], list[Link]] | None = None
     #: Its weights, where it has some that go with its channels.
     weights: Weights | None = None
+    #: The number of products that each element of the output sums up; None for operators without
+    #: sums of products, and for those whose ``weights`` say it.
+    sum_depth: Callable[[Node, Sequence[Tensor | None]], int] | None = None
     #: What it becomes where the axes of its operands are in another order; None where it stays as
     #: it is, with operands in its own order (:mod:`hilc.ops.permuting`).
     permuted: Permute | None = None
@@ -140,6 +166,17 @@ class OpDef:
         if self.vector_floats is None or not ins or ins[0] is None:
             return False
         return ins[0].element.is_real and self.vector_floats(node, ins)
+
+    def depth(self, node: Node, ins: Sequence[Tensor | None]) -> int:
+        """Return the number of products that each element of the output of a node sums up; 0 for
+        operators that compute no sums of products.
+        """
+        if self.sum_depth is not None:
+            return self.sum_depth(node, ins)
+        weights = ins[1] if self.weights is not None else None
+        if self.weights is None or weights is None or not weights.size:
+            return 0
+        return weights.size // weights.shape[self.weights.channel_axis]
 
     @property
     def takes_activation(self) -> bool:

@@ -32,7 +32,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     unsupported,
 )
-from hilc.ops.traits import WindowRows, ascending, channelwise
+from hilc.ops.traits import IntegerOperands, WindowRows, ascending, channelwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +171,7 @@ AVERAGE_POOL_2D = replace(
     moves=False,
     roundings=TWICE_OR_EVEN,
     vector_floats=lambda node, ins: True,
+    integer_form=IntegerOperands(),
     whole_height=whole_height,
 )
 

@@ -32,7 +32,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     unsupported,
 )
-from hilc.ops.traits import Link, RowRange, SampledRows, ascending, in_step
+from hilc.ops.traits import IntegerInput, Link, RowRange, SampledRows, ascending, in_step
 
 #: Rows or columns; positions in 1/1024 of more leave 32 bits in the references.
 _MOST = 1 << 15
@@ -307,6 +307,7 @@ RESIZE_BILINEAR = OpDef(
     attributes=ResizeAttributes,
     bounds=ascending,
     rows=SampledRows(_bilinear_row_places, _part),
+    integer_form=IntegerInput(),
     links=_links,
 )
 

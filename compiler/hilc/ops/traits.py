@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -172,6 +172,51 @@ class SampledRows:
 
 #: How an operator on images (NHWC, a batch of 1) is computed a few rows at a time.
 Rows = SameRows | BroadcastRows | WindowRows | SampledRows
+
+# Integers -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WeightedSums:
+    """The integer form sums products of one operand with constant integer weights.
+
+    The weights keep a scale for each output channel, or one for all, and no zero point; the bias
+    becomes an integer at the scale of the products.
+    """
+
+    #: The axis of the weights along which the output's channels lie.
+    channel_axis: int
+    #: Positions of the operands.
+    image: int = 0
+    weights: int = 1
+    bias: int = 2
+
+
+@dataclass(frozen=True)
+class IntegerOperands:
+    """The integer form takes the integers of all real operands, also of constant ones."""
+
+
+@dataclass(frozen=True)
+class IntegerInput:
+    """The integer form takes the integers of the first operand; the others stay float32
+    constants.
+    """
+
+
+@dataclass(frozen=True)
+class SharedQuantization:
+    """The integer form moves elements, so all real operands take the output's quantization."""
+
+    #: The reason why a node has no integer form; None where it has one.
+    refusal: Callable[[Node], str | None]
+
+
+#: How an operator on floats between DEQUANTIZE and QUANTIZE becomes one on integers.
+IntegerForm = WeightedSums | IntegerOperands | IntegerInput | SharedQuantization
+
+#: A conversion between integers with a quantization and real numbers.
+Conversion = Literal["quantize", "dequantize"]
 
 # Channels ---------------------------------------------------------------------------------------
 

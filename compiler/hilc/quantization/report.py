@@ -217,9 +217,10 @@ def _pairs(float_graph: Graph, quantized: Graph, fused: Graph) -> dict[str, str]
     for node in quantized.nodes:
         if node.rounding is not Rounding.NEAREST_EVEN:
             continue
-        if node.op == "QUANTIZE":
+        conversion = OPS[node.op].conversion
+        if conversion == "quantize":
             (name, made) = node.inputs[0], node.outputs[0]
-        elif node.op == "DEQUANTIZE":
+        elif conversion == "dequantize":
             (name, made) = node.outputs[0], node.inputs[0]
         else:
             continue

@@ -85,9 +85,9 @@ def _extent(graph: Graph) -> tuple[int, int]:
     for node in graph.nodes:
         own = OPS[node.op].weights
         if own is not None:
-            weights, out = graph.tensors[node.inputs[1]], graph.tensors[node.outputs[0]]
+            out = graph.tensors[node.outputs[0]]
             channels += out.shape[-1]
-            macs += out.size * (weights.size // weights.shape[own.channel_axis])
+            macs += out.size * OPS[node.op].depth(node, graph.ins(node))
     return channels, macs
 
 
