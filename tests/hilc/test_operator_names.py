@@ -22,7 +22,8 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
 
 
 def names_in(node: ast.AST) -> set[str]:
-    return {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and n.value in OPS}
+    constants = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
+    return {value for value in constants if isinstance(value, str) and value in OPS}
 
 
 def compares_an_operator(node: ast.AST) -> bool:

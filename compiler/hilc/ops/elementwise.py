@@ -26,7 +26,7 @@ from hilc.numerics.requantize import (
 )
 from hilc.ops import permuting
 from hilc.ops.attributes import ActivationAttributes
-from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
+from hilc.ops.broadcast import broadcast_channel_groups, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
     ARITHMETIC,
@@ -208,7 +208,7 @@ SUB = MUL = OpDef(
     rows=BroadcastRows(),
     integer_form=IntegerOperands(),
     permuted=permuting.elements,
-    links=broadcast_links,
+    channel_groups=broadcast_channel_groups,
 )
 ADD = replace(SUB, bounds=ascending)
 

@@ -39,7 +39,7 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
-from hilc.ops.traits import IntegerOperands, Link, ascending, in_step
+from hilc.ops.traits import ChannelGroup, IntegerOperands, ascending, in_step
 
 #: Floats are added up one by one.
 _MOST_FLOATS = 1 << 23
@@ -163,7 +163,7 @@ def block_of_values(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, int,
     return prod(shape[:first]), prod(shape[first:end]), prod(shape[end:])
 
 
-def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+def _channel_groups(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[ChannelGroup]:
     x = operand(node, ins, 0)
     return [] if len(x.shape) - 1 in reduced_axes(node, ins) else [in_step(x, out)]
 
@@ -179,7 +179,7 @@ MEAN = OpDef(
     whole_height=whole_height,
     integer_form=IntegerOperands(),
     permuted=permuting.reduced,
-    links=_links,
+    channel_groups=_channel_groups,
     by_numerics=one_definition(_check),
 )
 

@@ -223,8 +223,8 @@ Conversion = Literal["quantize", "dequantize"]
 Indices = npt.NDArray[np.intp]
 
 
-class Link(NamedTuple):
-    """Channels of one tensor that go together with those of another, one each."""
+class ChannelGroup(NamedTuple):
+    """Channels of one tensor and channels of another that are removed together, pair by pair."""
 
     name: str
     channels: Indices
@@ -232,16 +232,18 @@ class Link(NamedTuple):
     others: Indices
 
 
-def in_step(x: Tensor, out: Tensor, multiplier: int = 1) -> Link:
-    """Return the link of each channel of ``x`` with the ``multiplier`` channels of ``out`` that are
-    made of it.
+def in_step(x: Tensor, out: Tensor, multiplier: int = 1) -> ChannelGroup:
+    """Return the group of each channel of ``x`` with the ``multiplier`` channels of ``out`` that
+    are computed from it.
     """
     channels = np.arange(out.shape[-1])
-    return Link(x.name, channels // multiplier, out.name, channels)
+    return ChannelGroup(x.name, channels // multiplier, out.name, channels)
 
 
-def channelwise(node: Node, ins: Ins, out: Tensor) -> list[Link]:
-    """Return the links of an operator that leaves every channel of its first input where it is."""
+def channelwise(node: Node, ins: Ins, out: Tensor) -> list[ChannelGroup]:
+    """Return the group of an operator that computes channel ``i`` of its output from channel ``i``
+    of its first input.
+    """
     x = ins[0]
     assert x is not None
     return [in_step(x, out)]
@@ -264,8 +266,8 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Narrowed:
-    """Node after a reduction of its output's last axis."""
+class FewerChannels:
+    """Attributes and constants of a node after channels of its output have been removed."""
 
     attrs: Attributes
     #: New values of constant inputs, by their position.

@@ -49,7 +49,7 @@ from hilc.ir import (
 )
 from hilc.numerics.requantize import SUMS
 from hilc.ops import OPS
-from hilc.ops.broadcast import broadcast_links
+from hilc.ops.broadcast import broadcast_channel_groups
 from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.traits import (
     IntegerInput,
@@ -230,7 +230,7 @@ class _Fusion:
             taken = [t for t in graph.ins(node) if t is not None and not t.is_constant]
             floats = any(t.element.is_real for t in (*taken, *graph.outs(node)))
             operator = OPS[node.op]
-            if floats and operator.conversion is None and not operator.moves:
+            if floats and operator.conversion is None and not operator.copies_elements:
                 reason = self.reasons.get(node.name, "no QUANTIZE takes its result")
                 found.append(FloatLayer(node.name, node.op, reason))
         return found
@@ -432,7 +432,7 @@ class _Fusion:
         node = self.producers.get(name)
         if node is None:
             raise _NoIntegersError(f"its operand {name!r} is a float that the model is given")
-        if not OPS[node.op].moves:
+        if not OPS[node.op].copies_elements:
             raise _NoIntegersError(f"its operand {name!r} is not quantized")
         with self._behind():
             sources = [self._image(n) if self._is_real(n) else n for n in node.inputs]
@@ -503,7 +503,7 @@ class _Fusion:
         if node is None:
             raise _NoIntegersError("the model's float input is quantized here")
         operator = OPS[node.op]
-        if operator.moves:
+        if operator.copies_elements:
             sources = [self._integers(n, form) if self._is_real(n) else n for n in node.inputs]
             kept = self._unclamped(node, sources)
             if kept is not None:
@@ -759,8 +759,8 @@ def _even(node: Node, inputs: Iterable[str], out: Tensor) -> Node:
 def _is_pointwise(node: Node) -> bool:
     """Return whether each element of the output is made of the same element of each operand."""
     operator = OPS[node.op]
-    is_of_one = isinstance(operator.rows, SameRows) and operator.links is channelwise
-    return is_of_one or operator.links is broadcast_links
+    is_of_one = isinstance(operator.rows, SameRows) and operator.channel_groups is channelwise
+    return is_of_one or operator.channel_groups is broadcast_channel_groups
 
 
 def _is_computed(tensor: Tensor) -> bool:

@@ -203,7 +203,7 @@ class Builder:
         if all(source.quant is not None for source in sources):
             return True
         floats = [source for source in sources if source.dtype == x.dtype]
-        return OPS[maker.op].moves and all(map(self.is_a_number, floats))
+        return OPS[maker.op].copies_elements and all(map(self.is_a_number, floats))
 
     def view(self, base: str, x: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Return a tensor under a shape of as many elements, none and one included."""
