@@ -16,7 +16,7 @@ from hilc.ops.views import ReshapeAttributes
 from hilc.support.identifiers import unused
 
 
-def with_own_outputs(graph: Graph) -> Graph:
+def unalias_outputs(graph: Graph) -> Graph:
     """Return the graph with each output computed by a node, and listed once.
 
     An output that is named before, or that is an input or a state, is called after it and its own
