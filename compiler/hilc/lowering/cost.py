@@ -14,7 +14,7 @@ takes there::
 
 ``call`` is counted once. The figures of a core hold for all cores of its architecture; those of the
 first core, Cortex-M3's where it has some, for every core without. A ``factor`` is a multiple of the
-first's. ``ci/costs.py`` fits the figures to counts on emulated boards, and measures how far the
+first's. ``tools/costs.py`` fits the figures to counts on emulated boards, and measures how far the
 estimates are off.
 """
 
