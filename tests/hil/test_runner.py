@@ -23,6 +23,7 @@ from processes import children
 from waiting import PATIENCE_S
 
 import hilc
+from hil.access import native, qemu, start
 from hil.board import load_board
 from hil.build import Firmware, build
 from hil.errors import DeviceError, InputError, LinkError
@@ -31,7 +32,6 @@ from hil.link.client import Client
 from hil.link.line import Link
 from hil.link.protocol import Tensors
 from hil.link.tensors import TensorRef
-from hil.runners import native, qemu, start
 from hil.support import process
 from hil.support.process import ChildProcess
 
@@ -291,7 +291,7 @@ def test_native_firmware_that_does_not_start(
     before = children()
     with (
         pytest.raises(DeviceError, match=message),
-        native.start(load_board("native"), firmware),
+        native.start(firmware),
     ):
         pass
     assert children() == before

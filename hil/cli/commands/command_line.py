@@ -824,8 +824,9 @@ def _add_device_options(
     board = _add_board(parser, several, required, boards_are)
     board.add_argument(
         "--runner",
-        metavar="NAME",
-        help="qemu, renode, pyocd, native or a plugin's (default: the board's first)",
+        metavar="NAME[:KEY=VALUE]",
+        help="what starts the board: an emulator, or the flasher of a real one, with settings in "
+        "place of the board file's (default: the board's first; `hil boards B` lists them)",
     )
     _add_probe(board)
     _add_port(
@@ -905,10 +906,13 @@ def _add_probe_commands(commands: Any) -> None:
         _add_probe(board)
         _add_port(board, "the board's serial port, if not the probe's own")
         if sub is flash:
+            _add_flasher(board)
             _add_erase_to_unlock(board)
         if sub is debug:
             board.add_argument(
-                "--runner", metavar="NAME", help="qemu or pyocd (default: the board's)"
+                "--runner",
+                metavar="NAME[:KEY=VALUE]",
+                help="what serves gdb: an emulator or a flasher (default: the board's first)",
             )
             board.add_argument(
                 "--listen",
@@ -921,14 +925,25 @@ def _add_probe_commands(commands: Any) -> None:
         sub.add_output_options()
     for name, summary in (
         ("erase", "Erase all flash of a board, with its configuration registers."),
-        ("reset", "Restart a board through its debug probe."),
+        ("reset", "Restart a board through its flasher."),
     ):
         sub = _command(commands, name, "deploying", summary)
         completed_by(sub.add_argument("--board", required=True, metavar="B", help=_BOARD), boards)
+        _add_flasher(sub)
         _add_probe(sub)
+        _add_port(sub, "the board's port, for a flasher that uses no probe")
         if name == "erase":
             _add_erase_to_unlock(sub)
         sub.add_output_options()
+
+
+def _add_flasher(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--flasher",
+        metavar="NAME[:KEY=VALUE]",
+        help="what programs the board, with settings in place of the board file's (default: the "
+        "board's first; `hil boards B` lists them)",
+    )
 
 
 def _add_erase_to_unlock(parser: argparse._ActionsContainer) -> None:
@@ -967,7 +982,11 @@ def _add_board_commands(commands: Any) -> None:
     new.add_argument("-o", "--output", metavar="FILE.toml", help="default: ./NAME.toml")
     new.add_argument("--force", action="store_true", help="replace the file")
     new.add_argument("--from", dest="base", metavar="BOARD", help="copy from this description")
-    new.add_argument("--pyocd-target", metavar="T", help="take memory and core from pyOCD's target")
+    new.add_argument(
+        "--flasher",
+        metavar="NAME[:KEY=VALUE]",
+        help="what programs the board; its settings select a chip that it describes",
+    )
     new.add_argument("--description", metavar="TEXT", help="maker, board and core in one line")
     _add_cpu(new, "the core")
     new.add_argument("--clock-hz", metavar="HZ", help="the core's clock after reset")

@@ -1,36 +1,46 @@
-"""``hil flash``, ``hil erase``, ``hil reset``, ``hil debug``: commands of the debug probe."""
+"""``hil flash``, ``hil erase``, ``hil reset``, ``hil debug``: commands of a board's flasher."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hil.access import (
+    Connection,
+    Flasher,
+    FlasherSession,
+    check_installed,
+    check_ready,
+    chosen_flasher,
+    flashers,
+    require,
+)
+from hil.access.debug import debugger_of, parse_address, serve
+from hil.access.hardware import reached
 from hil.board import Board, load_board
 from hil.cli.commands.options import board_of, compiled_for
 from hil.cli.console import Console
 from hil.cli.render import flashed_text, recovery_lines
 from hil.device.deploy import deploy
-from hil.errors import DeviceError, InputError
+from hil.errors import InputError
 from hil.firmware.build import build
-from hil.probe import flash
-from hil.runners import Choice, check_ready
-from hil.runners.debug import parse_address, serve
 
 _ELF_MAGIC = b"\x7fELF"
 _POLL_S = 0.2
-#: A core without a valid image locks up within this time after a reset.
-_RESET_LOOK_S = 0.1
 
 
 def flash_command(args: argparse.Namespace, console: Console) -> int:
     """Program a board, verify the flash, reset, and check the firmware's build id."""
-    board = _require_probe(board_of(args))
-    elf = _image(args, board, console)
-    choice = Choice(args.probe, args.port, erase_to_unlock=args.erase_to_unlock)
-    data = flash_image(board, elf, choice, console)
+    board, flasher = chosen_flasher(board_of(args), args.flasher)
+    connection = Connection(args.probe, args.port, erase_to_unlock=args.erase_to_unlock)
+    # The board that is found before the build is the one that is programmed after it.
+    connection, elf = _image(args, board, flasher.name, connection, console)
+    data = flash_image(board, elf, connection, console, flasher.name)
     lines = [f"{board.name}: {data['text']}"]
     if data["build_id"] is None:
         lines.append(f"{elf} is not a firmware of hil: started, build id not checked")
@@ -40,10 +50,19 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def flash_image(board: Board, elf: Path, choice: Choice, console: Console) -> dict[str, Any]:
-    """Program ``elf`` and check that it runs; return a report in the form of the JSON output."""
+def flash_image(
+    board: Board,
+    elf: Path,
+    connection: Connection,
+    console: Console,
+    flasher: str | None = None,
+) -> dict[str, Any]:
+    """Program ``elf`` and check that it runs; return a report in the form of the JSON output.
+
+    ``flasher`` is the name of one of the board's flashers, by default its first.
+    """
     with console.part_done(f"programming {board.name}") as progress:
-        done = deploy(board, elf, replace(choice, progress=progress))
+        done = deploy(board, elf, replace(connection, progress=progress), flasher)
     return {
         "board": board.name,
         "elf": str(elf),
@@ -56,13 +75,24 @@ def flash_image(board: Board, elf: Path, choice: Choice, console: Console) -> di
     }
 
 
-def _image(args: argparse.Namespace, board: Board, console: Console) -> Path:
-    """Return the given ELF file, or build an image of the given models."""
+def _image(
+    args: argparse.Namespace,
+    board: Board,
+    runner: str | None,
+    connection: Connection,
+    console: Console,
+) -> tuple[Connection, Path]:
+    """Return the given ELF file, or build an image of the given models; raise before the build if
+    the runner or its probe is missing.
+
+    The connection is pinned to the probe that was found before a build.
+    """
     elfs = [word for word in args.models if is_elf(Path(word))]
     if not elfs:
-        _check_probe(args, board)
+        checked = replace(connection, rtt=board.is_over_rtt)
+        connection = replace(connection, uid=check_ready(board, runner, checked).uid)
         libraries = compiled_for(args, board, console)
-        return build(libraries, board, workspace=args.workspace).elf
+        return connection, build(libraries, board, workspace=args.workspace).elf
     if len(args.models) > 1:
         raise InputError(
             f"{elfs[0]} is a firmware image, and {len(args.models)} files are given",
@@ -73,15 +103,7 @@ def _image(args: argparse.Namespace, board: Board, console: Console) -> Path:
             f"{elfs[0]} is a firmware image: --include-dir and --source do not apply to it",
             "give the models that it was built from",
         )
-    return Path(elfs[0])
-
-
-def _check_probe(args: argparse.Namespace, board: Board) -> None:
-    """Raise before the build if the debug probe is missing."""
-    # QEMU has its own gdb server, so `hil debug` may run without a probe.
-    runner = getattr(args, "runner", "pyocd") or ("pyocd" if args.probe else board.default_runner)
-    if runner == "pyocd":
-        check_ready(board, runner, Choice(args.probe, args.port, board.is_over_rtt))
+    return connection, Path(elfs[0])
 
 
 def is_elf(path: Path) -> bool:
@@ -93,22 +115,19 @@ def is_elf(path: Path) -> bool:
 
 def erase_command(args: argparse.Namespace, console: Console) -> int:
     """Erase the whole flash of a board."""
-    from hil.runners.pyocd import reached
-
-    board = _require_probe(load_board(args.board))
+    board, flasher = chosen_flasher(load_board(args.board), args.flasher)
+    require(flasher, "erase", flashers())
+    connection = Connection(args.probe, args.port, erase_to_unlock=args.erase_to_unlock)
     start = time.monotonic()
-    with (
-        reached(board, Choice(args.probe)) as chosen,
-        flash.connected(board, chosen.uid, erase_to_unlock=args.erase_to_unlock) as session,
-    ):
-        regions = flash.erase(session)
+    with _session(flasher, board, connection) as (uid, session):
+        regions = session.erase()
     seconds = time.monotonic() - start
     nbytes = sum(size for _, size in regions)
     places = ", ".join(f"{start:#010x} to {start + size - 1:#010x}" for start, size in regions)
     console.result(
         {
             "board": board.name,
-            "probe": chosen.uid,
+            "probe": uid,
             "bytes": nbytes,
             "regions": [{"origin": start, "size": size} for start, size in regions],
             "seconds": round(seconds, 3),
@@ -119,57 +138,45 @@ def erase_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def reset_command(args: argparse.Namespace, console: Console) -> int:
-    """Reset a board through its probe; report the state of the core afterwards."""
-    from hil.runners.pyocd import reached
-
-    board = _require_probe(load_board(args.board))
-    with (
-        reached(board, Choice(args.probe)) as chosen,
-        flash.connected(board, chosen.uid, connect_mode="attach") as session,
-    ):
-        session.target.reset()
-        time.sleep(_RESET_LOOK_S)
-        state = session.target.get_state()
-        if state is session.target.State.LOCKUP:
-            raise DeviceError(
-                f"{board.name} locked up after the reset: it has no valid image",
-                f"program one: hil flash MODEL --board {board.name}",
-            )
-    name = state.name.lower()
+    """Reset a board through its flasher; report the state of the core afterwards."""
+    board, flasher = chosen_flasher(load_board(args.board), args.flasher)
+    connection = Connection(args.probe, args.port)
+    with _session(flasher, board, connection, attach=True) as (uid, session):
+        state = session.reset()
     console.result(
-        {"board": board.name, "probe": chosen.uid, "state": name},
-        f"{board.name}: reset, {name}",
+        {"board": board.name, "probe": uid, "state": state}, f"{board.name}: reset, {state}"
     )
     return 0
 
 
-def _require_probe(board: Board) -> Board:
-    """Return ``board``; raise if it can have no debug probe."""
-    if "pyocd" not in board.runners:
-        kind = "this machine" if board.is_host else "emulated"
-        raise InputError(
-            f"board {board.name!r} has no runner 'pyocd', so no debug probe",
-            f"the board is {kind}: `hil run MODEL --board {board.name}` starts it"
-            if board.is_host or board.qemu or board.renode
-            else "add a [pyocd] table to its description, or choose another board",
-        )
-    return board
+@contextmanager
+def _session(
+    flasher: Flasher, board: Board, connection: Connection, *, attach: bool = False
+) -> Iterator[tuple[str, FlasherSession]]:
+    """Yield the unique id of the chosen probe, or the port, and a session on the board there."""
+    check_installed(flasher, board)
+    with (
+        reached(flasher, board, connection) as chosen,
+        flasher.open(board, chosen.uid, connection, attach=attach) as session,
+    ):
+        yield chosen.uid, session
 
 
 def debug_command(args: argparse.Namespace, console: Console) -> int:
     """Serve gdb on a board until Ctrl-C."""
     listen = parse_address(args.listen) if args.listen else None
     board = board_of(args)
-    elf = _image(args, board, console)
+    connection = Connection(
+        args.probe,
+        args.port,
+        board.is_over_rtt,
+        flashed=lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
+    )
+    debugger_of(board, args.runner, connection)
+    connection, elf = _image(args, board, args.runner, connection, console)
     with console.part_done(f"programming {board.name}") as progress:
-        choice = Choice(
-            args.probe,
-            args.port,
-            board.is_over_rtt,
-            progress,
-            lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
-        )
-        with serve(board, elf, args.runner, choice, listen) as server:
+        connection = replace(connection, progress=progress)
+        with serve(board, elf, args.runner, connection, listen) as server:
             lines = [f"halted before the first instruction; connect with\n\n  {server.command}\n"]
             if server.url is not None:
                 doubt = "" if server.is_proven else "; not proven to be this board's"

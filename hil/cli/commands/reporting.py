@@ -18,7 +18,7 @@ from typing import Any
 from hil.cli.commands.command_line import build_parser
 from hil.cli.commands.matrix import Combination, combinations
 from hil.cli.commands.on_boards import not_run, run_each
-from hil.cli.commands.options import compile_options, compiled_for, reachable_board
+from hil.cli.commands.options import checked_board, compile_options, compiled_for
 from hil.cli.commands.recording import history_of
 from hil.cli.commands.running import bench_command, verify_on_board
 from hil.cli.console import Console, error_json, shown_name, table
@@ -287,7 +287,7 @@ def _name(word: str, name: str | None) -> str:
 
 def _commands(args: Namespace, console: _Capture, result: dict[str, Any]) -> int:
     """Run the commands whose results the page shows; add them to ``result``."""
-    board = reachable_board(args)
+    board = checked_board(args)
     (library,) = compiled_for(args, board, console)
     (module,) = library.modules
     result |= {"model": module.name, "board": board.name}

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from hil.access import Connection, is_machine
 from hil.board import Board
-from hil.cli.commands.options import allowed_fallback, compiled_for, opened, reachable_board
+from hil.cli.commands.options import allowed_fallback, checked_board, compiled_for, opened
 from hil.cli.commands.recording import history_of, provenance_of, recorded
 from hil.cli.commands.tapping import against_command
 from hil.cli.console import Console, arrays_json, several
@@ -21,7 +22,6 @@ from hil.device import Model, RunResult
 from hil.energy import check_spec, opened_meter
 from hil.errors import InputError, UsageError
 from hil.firmware.project import modules_of
-from hil.runners import Choice, is_machine
 from hil.verify import Oracle, Report
 from hil.verify.bench import BenchReport, check_countable
 from hil.verify.cycles import check_estimable, estimate_cycles
@@ -50,7 +50,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     """Run one inference of each model of the image."""
     if args.output:
         check_file(args.output, ".npz", kind="a file of outputs", is_own=is_saved, force=args.force)
-    board = reachable_board(args)
+    board = checked_board(args)
     libraries = compiled_for(args, board, console)
     images = modules_of(libraries)
     given = _given_inputs(
@@ -149,7 +149,7 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
         option = next((name for name, value in given.items() if value), "--per-layer")
         raise InputError(f"{option} and --expect are both given", f"drop {option} or --expect")
     history = history_of(args)
-    board = reachable_board(args)
+    board = checked_board(args)
     libraries = compiled_for(args, board, console)
     images = modules_of(libraries)
     if args.inputs and len(images) > 1:
@@ -301,7 +301,7 @@ def measured(
 ) -> tuple[Board, list[BenchReport]]:
     """Return the board that the arguments name and the measurements of their models on it."""
     model = take_model(args)
-    board = reachable_board(args)
+    board = checked_board(args)
     check_countable(board)
     if args.cycles:
         check_estimable(board)
@@ -384,4 +384,4 @@ def _is_emulated(args: argparse.Namespace, board: Board) -> bool:
     is_attached = args.port is not None and args.runner is None and args.probe is None
     if args.lab is not None or is_attached:
         return False
-    return is_machine(board, args.runner, Choice(args.probe, args.port, board.is_over_rtt))
+    return is_machine(board, args.runner, Connection(args.probe, args.port, board.is_over_rtt))
