@@ -6,9 +6,9 @@ A plugin is an entry point of the group ``hil.plugins`` of any installed distrib
     rig = "acme_rig"
 
 It names a module, which registers what it brings when it is imported (operators, kernels, front
-ends, runners, flashers, report and export formats), or a function of one, which is called. The command line
-and the pytest plugin import all of them before they compile or start anything; a program that uses
-the Python API imports what it needs itself. Nothing here loads the compiler.
+ends, runners, flashers, report and export formats), or a function of one, which is called. The
+command line and the pytest plugin import all of them before they compile or start anything; a
+program that uses the Python API imports what it needs itself. Nothing here loads the compiler.
 """
 
 from __future__ import annotations

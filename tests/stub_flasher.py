@@ -1,15 +1,16 @@
-"""A flasher from outside the package: it programs an emulated board through its gdb stub.
+"""A flasher from outside the package: it programs an emulated board through QEMU's own sockets.
 
-The tool is gdb itself, with an Intel HEX file; the board is a machine of :mod:`hil.virtual_probe`,
-of which no probe is used: this flasher lists it by an id of its own. gdb controls the core, but this
-flasher does not offer that, so the serial line is not proven.
+It reads Intel HEX, writes the machine's memory through qtest, and resets it through QMP. The board
+is a machine of :mod:`hil.virtual_probe`, of which no probe is used: this flasher lists it by an id
+of its own. It does not control the core, so the serial line is not proven.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-import subprocess
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,58 +21,77 @@ from hil.access.probes import ProbeInfo
 from hil.access.protocols import Progress
 from hil.board import Board
 from hil.errors import FlashError
+from hil.support.qemu import Memory
 
-_GDB = "gdb-multiarch"
-_LIMIT_S, _PAUSE_S = 120.0, 0.05
+_LIMIT_S = 30.0
 
 
 class StubSession(FlasherSession):
-    """gdb, once for each command; the machine runs between them."""
+    """The sockets of one machine."""
 
     def __init__(self, sockets: str, flag: str) -> None:
-        self._sockets = sockets
+        self._sockets = Path(sockets)
         self._flag = flag
 
     def program(self, image: Path, progress: Progress | None) -> Flashed:
         begin = time.monotonic()
         assert image.suffix == ".hex", "the format that this flasher declares"
-        self._gdb(f"load {image}")
+        nbytes = 0
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self._sockets / "qtest"))
+            memory = Memory(connection, _LIMIT_S)
+            for address, data in _records(image):
+                memory.write_block(address, data)
+                nbytes += len(data)
         if progress is not None:
             progress(1.0)
-        return Flashed(True, image.stat().st_size, time.monotonic() - begin)
+        self._log("program")
+        return Flashed(True, nbytes, time.monotonic() - begin)
 
     def start(self, image: Path, *, halted: bool = False) -> None:
         self.reset()
 
     def reset(self) -> str:
-        self._gdb("monitor system_reset")
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_LIMIT_S)
+            connection.connect(str(self._sockets / "qmp"))
+            with connection.makefile("rw") as lines:
+                for command in ("qmp_capabilities", "system_reset", "cont"):
+                    lines.write(json.dumps({"execute": command}) + "\n")
+                    lines.flush()
+                    while "return" not in (answer := json.loads(lines.readline())):
+                        if "error" in answer:
+                            raise FlashError(f"QEMU refused {command}", "start the board again")
+        self._log("reset")
         return "running"
 
     def close(self) -> None:
         pass
 
-    def _gdb(self, command: str) -> None:
-        words = [_GDB, "-nx", "-batch", "-ex", f"target remote {self._sockets}/gdb"]
-        words += ["-ex", command, "-ex", "detach"]
-        deadline = time.monotonic() + _LIMIT_S
-        while True:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT_S)
-            # QEMU listens again a moment after the last client has left.
-            if "Connection refused" not in done.stderr or time.monotonic() > deadline:
-                break
-            time.sleep(_PAUSE_S)
+    def _log(self, what: str) -> None:
         if log := os.environ.get("STUB_FLASHER_LOG"):
             with open(log, "a") as file:
-                file.write(f"{command.partition(' ')[0]} {self._flag}\n")
-        if done.returncode:
-            raise FlashError(f"gdb failed: {done.stderr.strip()}", "start the board again")
+                file.write(f"{what} {self._flag}\n")
+
+
+def _records(image: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield address and bytes of each record of data of an Intel HEX file."""
+    upper = 0
+    for line in image.read_text().splitlines():
+        record = bytes.fromhex(line.removeprefix(":"))
+        assert sum(record) & 0xFF == 0, "the checksum of a record"
+        count, address, kind = record[0], int.from_bytes(record[1:3], "big"), record[3]
+        if kind == 4:
+            upper = int.from_bytes(record[4:6], "big") << 16
+        elif kind == 0:
+            yield upper + address, record[4 : 4 + count]
 
 
 class StubFlasher(Flasher):
     """Programs the virtual boards of this user."""
 
     name = "stub"
-    title = "the gdb stub"
+    title = "the stub"
     settings: Mapping[str, Setting] = {
         "flag": Setting("name", "a word for the log of the tests", "plain"),
         "tries": Setting("integer", "how often it is tried", 1, 1, 3),
@@ -82,11 +102,11 @@ class StubFlasher(Flasher):
         return board.name == "mps2-an385"
 
     def needs(self, board: Board | None) -> Need:
-        return Need(_GDB, f"apt install {_GDB}")
+        return Need("qemu-system-arm", "apt install qemu-system-arm")
 
     def probes(self) -> list[ProbeInfo]:
         return [
-            ProbeInfo(v.uid.replace("hil-", "stub-"), "gdb stub", v.board, "")
+            ProbeInfo(v.uid.replace("hil-", "stub-"), "qtest", v.board, "")
             for v in virtual_probe.running_boards()
         ]
 

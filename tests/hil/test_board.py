@@ -266,10 +266,14 @@ def test_every_key_is_documented() -> None:
                 # Beside these stand settings of its port.
                 own = {"port", "soc", "pin_function", "pin_functions", "renode"}
                 used |= {f"uarts.NAME.{k}" for uart in value.values() for k in own & set(uart)}
+            elif key in ("runner", "flasher"):
+                tables = value if isinstance(value, list) else [value]
+                used |= {f"{key}.{inner}" for entry in tables for inner in entry}
+            elif key in ("runners", "flashers"):
+                used |= {f"{key}.{name}.{k}" for name, entry in value.items() for k in entry}
             elif isinstance(value, dict):
                 own = {"port", "pll_input_hz", "instance", "tx", "rx"} & set(value)
-                whole = key in ("rpc", "runner", "flasher")
-                used |= {f"{key}.{inner}" for inner in (value if whole else own)}
+                used |= {f"{key}.{inner}" for inner in (value if key == "rpc" else own)}
             else:
                 used.add(key)
     assert used <= documented

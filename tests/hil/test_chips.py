@@ -46,6 +46,8 @@ def leaves(table: Mapping[str, Any], where: str = "") -> Iterator[str]:
             yield from leaves(value, f"{where}{key}.")
         elif key == "memory":
             yield from (f"memory[].{inner}" for region in value for inner in region)
+        elif key in ("runner", "flasher"):
+            yield from (f"{key}.{inner}" for entry in value for inner in entry)
         else:
             yield f"{where}{key}"
 
@@ -313,11 +315,11 @@ MISTAKES = {
         "board", "flasher", 'boot_loader_bytes = "2M"\nflasher', "board", "boot_loader_bytes", "bel"
     ),
     "no runner's table": (
-        "board", "[soc]", 'runner = {name = "renode"}\n[soc]', "chip", "runners.renode.platform",
+        "board", "[soc]", 'runner = {name = "renode"}\n[soc]', "board", "runner.platform",
         "Renode model",
     ),
     "no flasher's table": (
-        "chip", '[flashers.pyocd]\ntarget = "stm32f411ce"', "", "chip", "flashers.pyocd.target",
+        "chip", '[flashers.pyocd]\ntarget = "stm32f411ce"', "", "board", "flasher.target",
         "the key is missing",
     ),
     "unknown family": ("chip", '"stm32f4"', '"stm32f5"', "chip", "family", "did you mean stm32f4"),

@@ -137,7 +137,7 @@ def test_a_foreign_program_is_started_and_not_asked(
             4,
             "`hil run MODEL --board mps2-an386` starts the board in",
         ),
-        ("erase --board microbit", 4, "`hil run MODEL --board microbit` starts it"),
+        ("erase --board microbit", 4, "`hil run MODEL --board microbit` starts the board in qemu"),
         ("reset --board native", 2, "starts its firmware as a process of this machine"),
         ("flash {digits} --board microbit --probe nowhere", 4, "'nowhere' is not connected"),
         ("flash {digits} --board microbit --transport rtt --port x", 2, "not through a port"),
@@ -270,7 +270,7 @@ def test_doctor_says_what_a_board_needs(run: Run, capsys: pytest.CaptureFixture[
     with virtual("microbit") as uid:
         report = run("doctor --board microbit")
         assert uid in [probe["uid"] for probe in report["probes"]]
-    assert {need["what"] for need in report["board"]["needs"]} >= {"runner qemu", "pyOCD target"}
+    assert {need["what"] for need in report["board"]["needs"]} >= {"runner qemu", "flasher pyocd"}
     # On a machine without that board, its only runner has nothing to program.
     assert main(["doctor", "--board", "frdm-k64f"]) == 4
     out = capsys.readouterr().out

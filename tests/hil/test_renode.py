@@ -272,7 +272,7 @@ def test_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_board_without_renode(tmp_path: Path) -> None:
     firmware = SimpleNamespace(elf=tmp_path / "x.elf")
     with (
-        pytest.raises(InputError, match="has no .renode. table"),
+        pytest.raises(InputError, match="has no runner 'renode'"),
         renode.start(load_board("microbit"), firmware),
     ):
         pass

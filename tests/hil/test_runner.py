@@ -262,7 +262,7 @@ def test_unknown_runner(tmp_path: Path) -> None:
 def test_board_without_qemu(tmp_path: Path) -> None:
     board = replace(load_board("mps2-an386"), qemu=None)
     with (
-        pytest.raises(InputError, match="has no .qemu. table"),
+        pytest.raises(InputError, match="has no runner 'qemu'"),
         qemu.start(board, fake_firmware(tmp_path)),
     ):
         pass

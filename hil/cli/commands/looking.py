@@ -61,6 +61,7 @@ def boards_command(args: argparse.Namespace, console: Console) -> int:
 def doctor_command(args: argparse.Namespace, console: Console) -> int:
     """Report installed tools, connected hardware, and remedies for missing ones."""
     board = load_board(args.board) if args.board else None
+    found_plugins = plugins()  # before what they register is asked for
     findings = diagnose()
     lacking = [finding for finding in findings if finding.problem]
     found_ports = serial_ports()
@@ -81,7 +82,6 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
         problem = tested = error.fact
     reference, fallback = installed_reference()
     cache = _cache()
-    found_plugins = plugins()
     independent = is_independent(reference)
     is_refused = fallback is not None and not independent and not fallback_allowed()
     works = (
