@@ -178,9 +178,10 @@ def refused(*sizes: int, limit: int, **options: Any) -> str:
     planner = Planner(
         builder.graph(x), CPU, io_in_pool=True, memory=(PoolSpec("ram", limit),), **options
     )
+    calls = {n.name: planner.lowering.calls(n) for n in planner.lowering.graph.nodes}
+    choice = Choice({name: found[1].variant for name, found in calls.items()})
     with pytest.raises(InputError) as caught:
-        calls = {n.name: planner.lowering.calls(n) for n in planner.lowering.graph.nodes}
-        planner.plan(Choice({name: found[1].variant for name, found in calls.items()}))
+        planner.plan(choice)
     return caught.value.fact
 
 
