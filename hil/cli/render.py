@@ -383,7 +383,7 @@ def tuning_text(log: Tuning) -> str:
         rows += [
             [
                 shown_name(layer.name) if position == 0 else "",
-                kernel.kernel,
+                kernel.variant,
                 kernel.count,
                 "fewest" if kernel.count == least and len(layer.kernels) > 1 else "",
             ]

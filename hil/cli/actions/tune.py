@@ -133,7 +133,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
             {
                 "name": layer.name,
                 "op": layer.op,
-                "kernels": [{"kernel": k.kernel, "count": k.count} for k in layer.kernels],
+                "kernels": [{"variant": k.variant, "count": k.count} for k in layer.kernels],
             }
             for layer in log.layers
             if layer.kernels
