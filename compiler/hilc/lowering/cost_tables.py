@@ -7,7 +7,7 @@ board::
     hil_add_s8 = {call = 21.5, element = 17.4, error = {layers = 33, median = 0.012, worst = -0.05}}
 
 ``factor`` in the place of terms is a multiple of the figures for :data:`BASE_CORE`. The tables of
-the run time's kernels are in ``hilc/target/costs``; ``tools/costs.py`` fits their figures and measures
+the run time's kernels are in ``hilc/target/costs``; ``tools/costs.py`` fits figures and measures
 their errors. Those of your own kernels are in the folder ``costs`` of the folder that you register.
 """
 
