@@ -16,7 +16,9 @@ from hil.firmware.sources import parse_sources
 from hil.history import Entry, History, history_path
 from hil.history.comparison import Change, Comparison, compare, paired
 from hil.history.gate import Excess, Limit, Verdict, gates
-from hil.history.measurement import Checked, Measurement, goal_of, read_measurements
+from hil.history.measurement import Measurement, measurement_of, read_measurements
+from hil.results.bench import CheckedOutputs
+from hil.results.read import read_entry
 from hil.verify.comparison import NOT_INDEPENDENT
 from hil.verify.provenance import commit_named
 from hilc.support.inputs import check_regular
@@ -36,10 +38,11 @@ def compare_command(args: argparse.Namespace, console: Console) -> int:
     """Show two measurements layer by layer."""
     sides = [_measurements(word, args, console) for word in (args.a, args.b)]
     comparisons = [compare(before, after) for before, after in paired(*sides)]
-    data = {"comparisons": [comparison.to_json() for comparison in comparisons]}
-    console.result(data, "\n\n".join(_comparison_text(comparison) for comparison in comparisons))
     checks = [m.checked for side in sides for m in side]
-    return 0 if all(check is None or check.match for check in checks) else 1
+    code = 0 if all(check is None or check.match for check in checks) else 1
+    text = "\n\n".join(_comparison_text(comparison) for comparison in comparisons)
+    console.result([comparison.entry() for comparison in comparisons], text, code)
+    return code
 
 
 def gate_command(args: argparse.Namespace, console: Console) -> int:
@@ -65,10 +68,10 @@ def gate_command(args: argparse.Namespace, console: Console) -> int:
         allow_fallback=args.allow_fallback,
         allow_missing=args.allow_missing or _names_one(args.current, current),
     )
-    passed = all(verdict.passed for verdict in verdicts)
-    data = {"passed": passed, "gates": [verdict.to_json() for verdict in verdicts]}
-    console.result(data, "\n".join(_verdict_text(verdict, limits) for verdict in verdicts))
-    return 0 if passed else 1
+    code = 0 if all(verdict.passed for verdict in verdicts) else 1
+    text = "\n".join(_verdict_text(verdict, limits) for verdict in verdicts)
+    console.result([verdict.entry() for verdict in verdicts], text, code)
+    return code
 
 
 def _names_one(word: str | None, current: Sequence[Measurement]) -> bool:
@@ -134,9 +137,9 @@ def _run(word: str, args: argparse.Namespace, console: Console, is_gate: bool) -
     history = history_of(args)
     one = argparse.Namespace(**{**vars(args), "models": [word]})
     _, reports = measured(one, console, is_gate=is_gate)
-    results = [report.to_json() for report in reports]
-    record(history, "bench", results, console)
-    return [m for result in results for m in read_measurements(result, word)]
+    entries = [report.entry() for report in reports]
+    record(history, "bench", entries, console)
+    return [measurement_of(entry, word) for entry in entries]
 
 
 def _of_number(word: str, args: argparse.Namespace) -> list[Measurement]:
@@ -165,7 +168,7 @@ def _of_commit(word: str, args: argparse.Namespace) -> list[Measurement]:
     history = chosen_history(args)
     commit = commit_named(word, Path.cwd()) or word
     newest = {
-        (entry.model, entry.board, _goal(entry)): entry
+        (entry.model, entry.board, entry.goal): entry
         for entry in history.entries(kind="bench", commit=commit)
     }
     if not newest:
@@ -183,7 +186,7 @@ def _newest(history: History, baselines: Sequence[Measurement]) -> list[Measurem
     for baseline in baselines:
         entries = history.entries(kind="bench", model=baseline.model, board=baseline.board)
         goals = {baseline.goal, None}
-        chosen = [e for e in entries if baseline.goal is None or _goal(e) in goals]
+        chosen = [e for e in entries if baseline.goal is None or e.goal in goals]
         if not chosen:
             raise InputError(
                 f"the history {history.path} has no measurement of {baseline.title}",
@@ -201,16 +204,12 @@ def _of_entry(history: History, entry: Entry) -> Measurement:
             "choose one of `hil history --kind bench`",
         )
     where = f"{source} of {history.path.resolve()}"
-    (measurement,) = read_measurements(entry.result, source, stored_at=where)
-    return measurement
+    found = read_entry("bench", entry.result, source, _WRITE_IT)
+    return measurement_of(found, source, stored_at=where)
 
 
 def _source(entry: Entry) -> str:
     return f"entry {entry.id}"
-
-
-def _goal(entry: Entry) -> str | None:
-    return goal_of(entry.result, _source(entry))
 
 
 # -- text ------------------------------------------------------------------------------------------
@@ -262,7 +261,7 @@ def _verdict_text(verdict: Verdict, limits: Mapping[str, Limit]) -> str:
     return "\n".join([*wrong, *(_excess_text(comparison, excess) for excess in verdict.excesses)])
 
 
-def _outputs_text(checked: Checked | None) -> str:
+def _outputs_text(checked: CheckedOutputs | None) -> str:
     """Return what was found of the outputs of what was measured."""
     if checked is None:
         return "outputs not compared"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hil.cli.console import Console
+from hil.results.boards import CompletionEntry
 
 #: Returns the words that an argument accepts.
 Words = Callable[[], Iterable[str]]
@@ -18,7 +19,7 @@ def completion_command(args: argparse.Namespace, console: Console) -> int:
     from argcomplete.shell_integration import shellcode
 
     script = shellcode(["hil"], shell=args.shell)
-    console.result({"shell": args.shell, "script": script}, script.strip())
+    console.result(CompletionEntry(args.shell, script), script.strip())
     return 0
 
 

@@ -6,7 +6,6 @@ import argparse
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from hil.board import Board, load_board
 from hil.cli.commands.options import board_of, compiled_for
@@ -16,6 +15,7 @@ from hil.device.deploy import deploy
 from hil.errors import DeviceError, InputError
 from hil.firmware.build import build
 from hil.probe import flash
+from hil.results.boards import DebugEntry, ErasedRegion, EraseEntry, FlashEntry, ResetEntry
 from hil.runners import Choice, check_ready
 from hil.runners.debug import parse_address, serve
 
@@ -30,30 +30,30 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
     board = _require_probe(board_of(args))
     elf = _image(args, board, console)
     choice = Choice(args.probe, args.port, erase_to_unlock=args.erase_to_unlock)
-    data = flash_image(board, elf, choice, console)
-    lines = [f"{board.name}: {data['text']}"]
-    if data["build_id"] is None:
+    entry = flash_image(board, elf, choice, console)
+    lines = [f"{board.name}: {entry.text}"]
+    if entry.build_id is None:
         lines.append(f"{elf} is not a firmware of hil: started, build id not checked")
     else:
-        lines.append(f"runs build {data['build_id']}")
-    console.result(data, "\n".join(lines))
+        lines.append(f"runs build {entry.build_id}")
+    console.result(entry, "\n".join(lines))
     return 0
 
 
-def flash_image(board: Board, elf: Path, choice: Choice, console: Console) -> dict[str, Any]:
-    """Program ``elf`` and check that it runs; return a report in the form of the JSON output."""
+def flash_image(board: Board, elf: Path, choice: Choice, console: Console) -> FlashEntry:
+    """Program ``elf`` and check that it runs; return the entry of ``hil flash``."""
     with console.part_done(f"programming {board.name}") as progress:
         done = deploy(board, elf, replace(choice, progress=progress))
-    return {
-        "board": board.name,
-        "elf": str(elf),
-        "programmed": done.flashed.programmed,
-        "bytes": done.flashed.nbytes,
-        "seconds": round(done.flashed.seconds, 3),
-        "build_id": done.hello.build_id if done.hello else None,
-        "recoveries": [attempt.to_json() for attempt in done.recoveries],
-        "text": "\n".join([flashed_text(done.flashed), *recovery_lines(done.recoveries)]),
-    }
+    return FlashEntry(
+        board=board.name,
+        elf=str(elf),
+        programmed=done.flashed.programmed,
+        bytes=done.flashed.nbytes,
+        seconds=round(done.flashed.seconds, 3),
+        build_id=done.hello.build_id if done.hello else None,
+        recoveries=tuple(done.recoveries),
+        text="\n".join([flashed_text(done.flashed), *recovery_lines(done.recoveries)]),
+    )
 
 
 def _image(args: argparse.Namespace, board: Board, console: Console) -> Path:
@@ -106,13 +106,13 @@ def erase_command(args: argparse.Namespace, console: Console) -> int:
     nbytes = sum(size for _, size in regions)
     places = ", ".join(f"{start:#010x} to {start + size - 1:#010x}" for start, size in regions)
     console.result(
-        {
-            "board": board.name,
-            "probe": chosen.uid,
-            "bytes": nbytes,
-            "regions": [{"origin": start, "size": size} for start, size in regions],
-            "seconds": round(seconds, 3),
-        },
+        EraseEntry(
+            board=board.name,
+            probe=chosen.uid,
+            bytes=nbytes,
+            regions=tuple(ErasedRegion(start, size) for start, size in regions),
+            seconds=round(seconds, 3),
+        ),
         f"{board.name}: erased {nbytes:,} bytes of flash in {seconds:.1f} s: {places}",
     )
     return 0
@@ -137,7 +137,7 @@ def reset_command(args: argparse.Namespace, console: Console) -> int:
             )
     name = state.name.lower()
     console.result(
-        {"board": board.name, "probe": chosen.uid, "state": name},
+        ResetEntry(board.name, chosen.uid, name),
         f"{board.name}: reset, {name}",
     )
     return 0
@@ -178,14 +178,14 @@ def debug_command(args: argparse.Namespace, console: Console) -> int:
                 )
             lines.append("Ctrl-C ends the server")
             console.result(
-                {
-                    "board": board.name,
-                    "elf": str(elf),
-                    "gdb_address": server.address,
-                    "gdb": server.command,
-                    "serial": server.url,
-                    "serial_proven": server.is_proven and server.url is not None,
-                },
+                DebugEntry(
+                    board=board.name,
+                    elf=str(elf),
+                    gdb_address=server.address,
+                    gdb=server.command,
+                    serial=server.url,
+                    serial_proven=server.is_proven and server.url is not None,
+                ),
                 "\n".join(lines),
             )
             while True:

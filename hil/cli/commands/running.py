@@ -8,19 +8,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from hil.board import Board
 from hil.cli.commands.options import allowed_fallback, compiled_for, opened, reachable_board
 from hil.cli.commands.recording import history_of, provenance_of, recorded
 from hil.cli.commands.tapping import against_command
-from hil.cli.console import Console, arrays_json, several
+from hil.cli.console import Console, tensor_values
 from hil.cli.render import run_text
 from hil.cli.reports import Outcome
 from hil.device import Model, RunResult
 from hil.energy import check_spec, opened_meter
 from hil.errors import InputError, UsageError
 from hil.firmware.project import modules_of
+from hil.results.run import RunEntry
 from hil.runners import Choice, is_machine
 from hil.verify import Oracle, Report
 from hil.verify.bench import BenchReport, check_countable
@@ -78,14 +79,8 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
         recoveries = device.recovery.unreported() if device.recovery else ()
     if args.output:
         save_arrays(args.output, outputs)
-    data = {
-        "board": board.name,
-        "counter": counter,
-        "counts": counts,
-        "recoveries": [attempt.to_json() for attempt in recoveries],
-        "outputs": arrays_json(outputs),
-    }
-    console.result(data, run_text(outputs, counts, counter, recoveries))
+    entry = RunEntry(board.name, counter, counts, tuple(recoveries), tensor_values(outputs))
+    console.result(entry, run_text(outputs, counts, counter, recoveries))
     return 0
 
 
@@ -194,9 +189,8 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
             made_from = provenance_of(args, board, device, library, module, used)
             reports.append(replace(report, provenance=made_from))
     code = 0 if all(report.match for report in reports) else 1
-    results = [report.to_json() for report in reports]
-    outcome = replace(_outcome(args, "verify", board, reports, several(results)), exit_code=code)
-    with recorded(history, "verify", results, console):
+    outcome = replace(_outcome(args, "verify", board, reports), exit_code=code)
+    with recorded(history, "verify", [report.entry() for report in reports], console):
         console.outcome(outcome)
     return code
 
@@ -206,13 +200,11 @@ def _outcome(
     command: Literal["verify", "bench"],
     board: Board,
     reports: Sequence[Report | BenchReport],
-    data: Mapping[str, Any],
 ) -> Outcome:
     return Outcome(
         command,
         board.name,
         tuple(reports),
-        data,
         in_detail=args.per_layer,
         limit=getattr(args, "limit", False),
         reruns=getattr(args, "reruns", ()),
@@ -234,8 +226,7 @@ def _kept(
         yield
     except Exception:
         if reports:
-            data = {"models": [report.to_json() for report in reports]}
-            console.found = _outcome(args, command, board, reports, data)
+            console.found = _outcome(args, command, board, reports)
         raise
 
 
@@ -288,10 +279,9 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     """Measure the inference of each model."""
     history = history_of(args)
     board, reports = measured(args, console)
-    results = [report.to_json() for report in reports]
     code = 0 if all(report.is_correct for report in reports) else 1
-    outcome = replace(_outcome(args, "bench", board, reports, several(results)), exit_code=code)
-    with recorded(history, "bench", results, console):
+    outcome = replace(_outcome(args, "bench", board, reports), exit_code=code)
+    with recorded(history, "bench", [report.entry() for report in reports], console):
         console.outcome(outcome)
     return code
 

@@ -10,10 +10,12 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from hilc.errors import InputError
+from hilc.support.jsondata import key_of
 
 #: Fields that may be negative: values of tensors and their differences, metrics.
 _SIGNED = frozenset({"low", "high", "expected", "got", "value", "min", "max"}) | frozenset(
-    {"nse", "cos", "snr_db"}
+    {"nse", "cos", "snr_db", "expected_real", "got_real", "zero_point", "options"}
+    | {"first", "last", "difference", "percent"}
 )
 #: Fields that are not 0 either: what is divided by them, or what there is nothing without.
 _POSITIVE = frozenset({"samples", "clock_hz"})
@@ -25,13 +27,17 @@ def check_figures(part: Any, label: str, remedy: str) -> None:
     """Raise :class:`~hilc.errors.InputError` for a figure in the dataclass ``part`` that no result
     has: a negative count, time or size, or what contradicts another one.
 
-    A class says by its method ``contradictions`` what cannot all be true of its fields.
+    A class says by its method ``contradictions`` what cannot all be true of its fields, and by
+    ``MAY_BE_ZERO`` which of its fields may be zero although others of their name may not.
     """
+    zeros = getattr(part, "MAY_BE_ZERO", ())
     for field in fields(part):
-        _check(getattr(part, field.name), field.name, f"{label}: {field.name}", remedy)
+        key = key_of(field.name)
+        name = "" if key in zeros else key
+        _check(getattr(part, field.name), name, f"{label}: {key}", remedy)
     if hasattr(part, "contradictions"):
-        for told in part.contradictions():
-            raise InputError(f"{label}: {told}", remedy)
+        for contradiction in part.contradictions():
+            raise InputError(f"{label}: {contradiction}", remedy)
 
 
 def _check(value: Any, name: str, label: str, remedy: str) -> None:
