@@ -245,7 +245,7 @@ def runs_of(entries: Sequence[HistoryEntry], label: str) -> tuple[RecordedRun, .
         decode(
             RecordedRun,
             {**entry.result, "time": entry.time, "commit": entry.commit},
-            f"{label}, entry {entry.id}",
+            f"{label}, entry {entry.id}" if entry.id else label,
             _REMEDY,
         )
         for entry in entries

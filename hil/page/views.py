@@ -616,7 +616,7 @@ class _ResultView:
         if energy is None:
             return ""
         told = f"Energy: {energy.per_inference_uj:,.4g} \N{MICRO SIGN}J for each inference"
-        if energy.min_uj is not None and energy.max_uj is not None and energy.inferences > 1:
+        if energy.min_uj is not None and energy.max_uj is not None and (energy.inferences or 0) > 1:
             told += f", median of {energy.inferences:,} ({energy.min_uj:,.4g} to "
             told += f"{energy.max_uj:,.4g})"
         if energy.mean_power_mw is not None:

@@ -70,7 +70,7 @@ class EnergyPerInference:
     """Energy of an inference: the median over the recorded inferences."""
 
     per_inference_uj: float
-    inferences: int
+    inferences: int | None = None
     #: What recorded it: a file or a device.
     source: str = ""
     min_uj: float | None = None

@@ -46,12 +46,12 @@ class BuiltModel:
 
     model: str
     #: Code, constants and glue, and the parts of the C library that only this model uses.
-    flash_bytes: int
-    constants_bytes: int
+    flash_bytes: int | None = None
+    constants_bytes: int | None = None
     #: Its own pools, and its input and output buffers outside of pools.
-    workspace_bytes: int
+    workspace_bytes: int | None = None
     #: Largest stack frame of its functions.
-    stack_frame_bytes: int
+    stack_frame_bytes: int | None = None
     #: Region of constants that are not in the first flash region.
     constants_region: str | None = None
     #: Whether those constants are copied there when the firmware starts.

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from hil.results.figures import check_figures
+from hilc.errors import InputError
 from hilc.support.jsondata import decode as decode_dataclass
 from hilc.support.jsondata import key_of
 
@@ -60,6 +61,10 @@ def decode(kind: type[_T], data: Any, label: str, hint: str = "") -> _T:
     Raise :class:`~hilc.errors.InputError` where a value has another type, is out of its range
     (:func:`hil.results.figures.check_figures`), or contradicts another one.
     """
-    found = decode_dataclass(kind, data, label, exact=False)
+    try:
+        found = decode_dataclass(kind, data, label, exact=False)
+    except InputError as error:
+        error.hint = error.hint or hint
+        raise
     check_figures(found, label, hint)
     return found

@@ -19,6 +19,11 @@ _SIGNED = frozenset({"low", "high", "expected", "got", "value", "min", "max"}) |
 )
 #: Fields that are not 0 either: what is divided by them, or what there is nothing without.
 _POSITIVE = frozenset({"samples", "clock_hz"})
+#: Fields that have another range than those of the same name in other classes, and which.
+_AS: Mapping[tuple[str, str], str] = {
+    ("MissedFaults", "samples"): "count",
+    ("Saving", "instructions"): "difference",
+}
 #: The largest value of fields that are shares.
 _SHARES: Mapping[str, float] = {"top1": 1.0, "top5": 1.0}
 
@@ -27,13 +32,11 @@ def check_figures(part: Any, label: str, remedy: str) -> None:
     """Raise :class:`~hilc.errors.InputError` for a figure in the dataclass ``part`` that no result
     has: a negative count, time or size, or what contradicts another one.
 
-    A class says by its method ``contradictions`` what cannot all be true of its fields, and by
-    ``MAY_BE_ZERO`` which of its fields may be zero although others of their name may not.
+    A class says by its method ``contradictions`` what cannot all be true of its fields.
     """
-    zeros = getattr(part, "MAY_BE_ZERO", ())
     for field in fields(part):
         key = key_of(field.name)
-        name = "" if key in zeros else key
+        name = _AS.get((type(part).__name__, key), key)
         _check(getattr(part, field.name), name, f"{label}: {key}", remedy)
     if hasattr(part, "contradictions"):
         for contradiction in part.contradictions():

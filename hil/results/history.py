@@ -15,20 +15,20 @@ from hil.results.codec import omitted
 class HistoryEntry:
     """A recorded result."""
 
-    #: Never used again, also after entries are deleted.
-    id: int
     #: UTC, in ISO 8601.
     time: str
     #: The command: ``verify``, ``bench`` or ``evaluate``.
     kind: str
     model: str
     board: str
-    #: The commit that was checked out, and whether files differed from it; None outside of a
-    #: repository.
-    commit: str | None
-    dirty: bool | None
     #: The entry of the command.
     result: Any
+    #: Never used again, also after entries are deleted.
+    id: int | None = None
+    #: The commit that was checked out, and whether files differed from it; None outside of a
+    #: repository.
+    commit: str | None = None
+    dirty: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from hil.results.codec import omitted
 
@@ -47,8 +47,8 @@ class Inputs:
     """The input samples."""
 
     #: SHA-256 over names, shapes, types and values of all samples.
-    sha256: str
-    samples: int
+    sha256: str | None = None
+    samples: int | None = None
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class SerialLine:
 class Provenance:
     """What a result was made from."""
 
-    model: ModelFile
-    image: Image
-    inputs: Inputs
+    model: ModelFile = ModelFile()
+    inputs: Inputs = Inputs()
+    image: Image = Image()
     #: What started the firmware: the name of a runner, ``port``, or the place in a lab.
     runner: str = ""
     #: None for a machine that was started for the result.
@@ -99,8 +99,6 @@ class ErrorBin:
 @dataclass(frozen=True)
 class MissedFaults:
     """The share of inferences in which a fault would have shown with this confidence."""
-
-    MAY_BE_ZERO: ClassVar = ("samples",)
 
     #: None if no sample is drawn or real, or if an output differs.
     rate: float | None

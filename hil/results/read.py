@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 # Their entries are the ones that are read.
@@ -56,10 +56,13 @@ def read_answers(data: Any, label: str, hint: str) -> list[Answer]:
         raise InputError(f"{label} is of type {type(data).__name__}, not an object", hint)
     if "schema" in data:
         return [_read_answer(data, label, hint)]
-    return [
+    found = [
         _checked(Answer(command, code, [read_entry(command, one, where, hint)]), where, hint)
         for command, one, code, where in upgraded(data, label, hint)
     ]
+    code = data.get("exit_code", 0)
+    _checked(Answer("", code, [entry for answer in found for entry in answer.results]), label, hint)
+    return found
 
 
 def read_entry(command: str, data: Any, label: str, hint: str = "") -> Any:
@@ -68,9 +71,17 @@ def read_entry(command: str, data: Any, label: str, hint: str = "") -> Any:
     The keys ``error`` and ``skipped`` mark combinations that have no figures.
     """
     kind = ENTRIES[command]
-    if command in COMBINED and isinstance(data, Mapping):
-        kind = FailedEntry if "error" in data else SkippedEntry if "skipped" in data else kind
+    if command in COMBINED and isinstance(data, Mapping) and data.keys() & {"error", "skipped"}:
+        how, other = ("failed", FailedEntry) if "error" in data else ("was skipped", SkippedEntry)
+        if data.keys() & _figures(kind):
+            raise InputError(f"{label} {how}, and has a result", hint)
+        kind = other
     return decode(kind, data, label, hint)
+
+
+def _figures(kind: Any) -> set[str]:
+    """Return the keys of an entry that one without figures does not have."""
+    return {one.name for one in fields(kind)} - {one.name for one in fields(FailedEntry)}
 
 
 def _read_answer(data: Mapping[str, Any], label: str, hint: str) -> Answer:

@@ -98,7 +98,7 @@ def _command(data: Mapping[str, Any], label: str, hint: str) -> str:
     if "per_inference" in data:
         return "bench"
     if data.keys() & {"error", "skipped"}:
-        return "report"
+        return "report" if "model" in data else "verify"
     raise InputError(
         f"{label} is no result that a page can show; its keys are {sorted(data)[:12]}", hint
     )
@@ -115,13 +115,13 @@ def _entry(command: str, data: Mapping[str, Any], inherited: dict[str, Any]) -> 
             entry["result"] = upgraded_entry(str(kind), result)
         return entry
     if command == "report":
-        return _report(entry, inherited)
+        return _report(entry)
+    if data.keys() & {"error", "skipped"}:
+        return _failed(data, inherited)
     return upgraded_entry(command, entry)
 
 
-def _report(data: dict[str, Any], inherited: dict[str, Any]) -> dict[str, Any]:
-    if "model" not in data:
-        return _failed(data, inherited)
+def _report(data: dict[str, Any]) -> dict[str, Any]:
     entry = dict(data)
     goals = []
     for part in _PARTS:

@@ -204,8 +204,9 @@ class VerifyEntry:
     first_difference: FirstMismatch | None = None
     #: With ``--per-layer``.
     layers: tuple[LayerDifference, ...] | None = omitted()
-    first_different_layer: FirstDifferentLayer | None = omitted()
-    diagnosis: Diagnosis | None = omitted()
+    #: None if no layer differs, or layers were not compared.
+    first_different_layer: FirstDifferentLayer | None = None
+    diagnosis: Diagnosis | None = None
     #: With ``--metrics`` or ``--float-model``.
     metrics: tuple[Fidelity, ...] = omitted(())
     provenance: Provenance | None = omitted()

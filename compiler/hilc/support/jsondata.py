@@ -48,6 +48,8 @@ def decode(kind: type[_T], value: Any, label: str, *, exact: bool = True) -> _T:
     if not isinstance(value, dict):
         given = json.dumps(value)[:60]
         raise InputError(f"{label} is {given}; expected is an object with the keys {sorted(names)}")
+    if not exact and (lacking := [name for name in names if name not in value]):
+        raise InputError(f"{label} lacks the key {', '.join(map(repr, lacking))}")
     if sorted(value) != sorted(names):
         raise InputError(f"{label} has {sorted(value)}; expected are the keys {sorted(names)}")
     return kind(
