@@ -79,8 +79,6 @@ class Console:
         before = logger.level
         logger.addHandler(handler)
         logger.setLevel(level)
-        # pyOCD warns of what it changes on a chip.
-        logging.getLogger("pyocd").addHandler(handler)
 
         def show(
             message: Warning | str,
@@ -103,7 +101,6 @@ class Console:
                 yield
             finally:
                 logger.removeHandler(handler)
-                logging.getLogger("pyocd").removeHandler(handler)
                 logger.setLevel(before)
 
     def result(self, entries: Any, text: str, exit_code: int = 0) -> None:
@@ -237,8 +234,7 @@ class _LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         show = self._console.warn if record.levelno >= logging.WARNING else self._console.log
-        source = "pyOCD: " if record.name.startswith("pyocd") else ""
-        show(source + record.getMessage())
+        show(record.getMessage())
 
 
 class PartConsole(Console):

@@ -110,7 +110,7 @@ def _report(status: int, words: Sequence[str]) -> int:
 def _command(words: Sequence[str]) -> str:
     """Return the command in ``words``; nothing where even its parser cannot be loaded."""
     with suppress(Exception):
-        from hil.cli.commands.command_line import build_parser
+        from hil.cli.command_line import build_parser
 
         return build_parser(words).command_in(words)
     return ""

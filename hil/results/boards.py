@@ -55,10 +55,11 @@ class BoardEntry:
     #: ``uart``, or ``rtt`` for a line through the debug probe.
     line: str
     runners: tuple[str, ...]
-    #: Settings of the runners; None for a runner that the board does not have.
+    #: Settings of the emulators; None for one that the board does not have.
     qemu: Mapping[str, Any] | None
     renode: Mapping[str, Any] | None
-    pyocd: Mapping[str, Any] | None
+    #: Settings of the flashers, by name.
+    flashers: Mapping[str, Mapping[str, Any]]
     #: Whether the pytest plugin uses the board where none is selected.
     default: bool
     #: Whether the description ran on hardware.

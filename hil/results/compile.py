@@ -140,7 +140,7 @@ class QuantizeEntry:
 class KernelCount:
     """Measured count of one kernel of a layer."""
 
-    kernel: str
+    variant: str
     count: int
 
 

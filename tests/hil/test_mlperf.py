@@ -17,10 +17,11 @@ from tflite_builder import ModelBuilder
 from tiny_library import tiny_library
 
 import hilc
+from hil.access import start
 from hil.board import board_names, load_board
 from hil.build import build
 from hil.cli import main
-from hil.cli.commands.benchmarking import _text
+from hil.cli.actions.mlperf import _text
 from hil.errors import BuildError, InputError, LinkError
 from hil.firmware.mlperf import BENCHMARKS, Mlperf, benchmark_named, wire_bytes
 from hil.firmware.project import project_files
@@ -30,7 +31,6 @@ from hil.mlperf.dut import DutError
 from hil.mlperf.runs import threshold_accuracy
 from hil.mlperf.submission import claimed_submission, write_submission
 from hil.results.run import MlperfDevice, MlperfEntry
-from hil.runners import start
 from hilc.artifact.library import Module
 
 EMULATED = tuple(name for name in board_names() if "qemu" in load_board(name).runners)
