@@ -482,8 +482,10 @@ class _Use:
     evaluated: dict[str, Evaluation] = field(default_factory=dict)
 
     def results(self) -> list[dict[str, Any]]:
-        """Return the JSON objects of what the test found."""
-        return [report.to_json() for report in self.reports]
+        """Return the JSON answers with what the test found."""
+        from hil.results.answer import Answer
+
+        return [Answer.of(report.entry()).to_json() for report in self.reports]
 
     def model(self, name: str | None) -> Model:
         models = self.device.models

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import os
 import signal
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from answers import entry as read_entry
 from spoiled_models import spoiled_libraries
 from tiny_library import tiny_library
 
@@ -247,7 +247,7 @@ def test_every_way_verifies_and_counts_the_same(capsys: pytest.CaptureFixture[st
 
     def said(command: str, *options: str) -> dict[str, Any]:
         assert cli.main([command, model, "--board", CORTEX_M, "--json", *options]) == 0
-        answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+        answer = read_entry(capsys.readouterr().out)
         answer.pop("seconds", None)
         # It has the command line, which is another one.
         answer.pop("provenance", None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shlex
 import signal
@@ -15,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import answers
 import pytest
 from descriptions import description_text
 
@@ -55,7 +55,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
     def run_json(line: str) -> Any:
         assert main([*shlex.split(line), "--json"]) == 0, capsys.readouterr().err
-        return json.loads(capsys.readouterr().out)
+        return answers.result(capsys.readouterr().out)
 
     return run_json
 
@@ -172,7 +172,7 @@ def test_gdb_debugs_what_the_command_says(probe: str) -> None:
                 line = process.stdout.readline()
                 assert line, "it ended before it said anything"
                 text += line
-            report = json.loads(text)
+            report = answers.entry(text)
             steps = ("break main", "continue", "info source", "print $pc == main", "detach")
             words = [word for step in steps for word in ("-ex", step)]
             command = [*shlex.split(report["gdb"]), "-batch", *words]
@@ -314,7 +314,7 @@ def test_probes_without_permission_are_found(tmp_path: Path) -> None:
 
 
 def test_boards_say_where_they_ran(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    boards = {board["name"]: board for board in run("boards")["boards"]}
+    boards = {board["name"]: board for board in run("boards")}
     assert boards["microbit"]["ran_on"] == "QEMU"
     assert boards["frdm-k64f"]["ran_on"] == "never"
     one = run("boards frdm-k64f")
@@ -486,7 +486,7 @@ def test_a_new_board_is_found_by_its_name(
     (own / "broken.toml").write_text("cpu = 1")
     assert main(["boards", "--json"]) == 0
     shown = capsys.readouterr()
-    assert "my-board" in [entry["name"] for entry in json.loads(shown.out)["boards"]]
+    assert "my-board" in [entry["name"] for entry in answers.entries(shown.out)]
     assert "broken.toml: cpu: 1 is not a string" in shown.err
     # A name that ships means what ships, so another one of that name goes by its path.
     assert main(["board", "new", "microbit", "--from", "microbit"]) == 0

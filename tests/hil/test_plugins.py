@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import answers
 import pytest
 from descriptions import description_text
 from plugin_site import Site
@@ -57,7 +57,7 @@ def test_an_own_runner_and_report_serve_the_commands(site: Site) -> None:
     told = site.hil("verify", *own, "--samples", 2)
     assert told.stdout == f"verify {BOARD} digits mismatches=0\n"
     assert site.started == 1
-    per_inference = json.loads(site.hil("bench", DIGITS, "--board", BOARD, "--json").stdout)[
+    per_inference = answers.entry(site.hil("bench", DIGITS, "--board", BOARD, "--json").stdout)[
         "per_inference"
     ]
     head, _, count = site.hil("bench", *own).stdout.rpartition("=")
@@ -90,7 +90,7 @@ def test_a_description_may_name_an_own_runner(site: Site, tmp_path: Path) -> Non
     board = own_board(tmp_path)
     site.hil("verify", DIGITS, "--board", board, "--samples", 1)
     assert site.started == 1
-    needs = json.loads(site.hil("doctor", "--board", board, "--json").stdout)["board"]["needs"]
+    needs = answers.entry(site.hil("doctor", "--board", board, "--json").stdout)["board"]["needs"]
     assert {"what": "runner terminal", "found": True, "required": True}.items() <= needs[0].items()
 
 
@@ -143,13 +143,13 @@ def test_own_front_ends_and_operators_serve_the_commands(site: Site, tmp_path: P
 def test_a_plugin_that_cannot_be_imported_is_named(site: Site) -> None:
     (site.folder / "broken.py").write_text("import a_module_that_nobody_has\n")
     site.install("acme-broken", "broken = broken")
-    refused = json.loads(site.hil("boards", "--json", code=2).stdout)["error"]
+    refused = answers.error(site.hil("boards", "--json", code=2).stdout)
     assert refused["message"] == (
         "the plugin 'broken' cannot be loaded: importing broken raised ModuleNotFoundError: "
         f"No module named 'a_module_that_nobody_has' ({site.folder / 'broken.py'}:1)"
     )
     assert "pip uninstall acme-broken" in refused["hint"]
-    found = json.loads(site.hil("doctor", "--json", code=4).stdout)
+    found = answers.entry(site.hil("doctor", "--json", code=4).stdout)
     broken, parts = found["plugins"]
     assert parts == {
         "name": "parts",
@@ -206,7 +206,7 @@ def test_doctor_lists_entry_points_that_cannot_be_read(tmp_path: Path) -> None:
     """pyOCD, which reads those of all distributions, then cannot be imported either."""
     site = Site(tmp_path / "site")
     site.install("acme-rig", "rig")
-    (plugin,) = json.loads(site.hil("doctor", "--json", code=4).stdout)["plugins"]
+    (plugin,) = answers.entry(site.hil("doctor", "--json", code=4).stdout)["plugins"]
     assert (plugin["name"], plugin["version"], plugin["ok"]) == ("acme-rig", "1.2", False)
     assert "pip uninstall acme-rig" in plugin["remedy"]
 
@@ -281,15 +281,15 @@ def test_formats_are_told_apart(site: Site) -> None:
     assert "unknown report format 'figure' (did you mean figures?)" in told
     assert "choose text, json, html or figures" in told
     told = site.hil(*words, "--format", "figures", "--json", code=2).stdout
-    assert "--json and --format figures are both given" in json.loads(told)["error"]["message"]
+    assert "--json and --format figures are both given" in answers.error(told)["message"]
     as_json, as_ever = (
-        json.loads(site.hil(*words, *way).stdout) for way in (("--format", "json"), ("--json",))
+        answers.entry(site.hil(*words, *way).stdout) for way in (("--format", "json"), ("--json",))
     )
     # But for the command line.
     assert as_json.pop("provenance").keys() == as_ever.pop("provenance").keys()
     assert as_json == as_ever
     refused = site.hil(*words, "--runner", "x", "--format", "json", code=2).stdout
-    assert "has no runner 'x'" in json.loads(refused)["error"]["message"]
+    assert "has no runner 'x'" in answers.error(refused)["message"]
 
 
 #: As a plugin without types calls them.

@@ -11,7 +11,7 @@ from hil.access.probes import choose_probe, connected_probes, only_line
 from hil.board import load_board
 from hil.board.config import configured
 from hil.cli.arguments import allowed_fallback, compile_options, compiled
-from hil.cli.console import Console, several
+from hil.cli.console import Console
 from hil.cli.reports import Outcome
 from hil.errors import BoardError, InputError
 from hil.lab.selector import parse_selector
@@ -53,8 +53,7 @@ def against_command(args: argparse.Namespace, console: Console) -> int:
         report = verify_tapped(link, module, oracle, args.samples, checksums=args.checksums)
     report = replace(report, board=board)
     code = 0 if report.match else 1
-    data = several([report.to_json()])
-    console.outcome(Outcome("verify", board, [report], data, code, in_detail=True))
+    console.outcome(Outcome("verify", board, [report], exit_code=code, in_detail=True))
     return code
 
 
