@@ -4,6 +4,7 @@ the command replaces it.
 
 from __future__ import annotations
 
+import importlib
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -15,9 +16,8 @@ import pytest
 from fake_bench import Bench
 from wrong_outputs import DIGITS, with_flipped_weight
 
-from hil import runners
+from hil import access
 from hil.cli import main
-from hil.cli.commands import running
 from hil.device import session
 from hil.errors import LinkError
 from hil.verify import comparison, evaluation
@@ -45,7 +45,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return job
 
     for name in ("verify", "bench"):
-        monkeypatch.setattr(running, name, failing(getattr(running, name)))
+        module = importlib.import_module(f"hil.cli.actions.{name}")
+        monkeypatch.setattr(module, name, failing(getattr(module, name)))
     return seen
 
 
@@ -129,7 +130,7 @@ def test_a_dead_board_is_tried_once(
     dead = rig.add()
     dead.die()
     starts: list[str | None] = []
-    start = runners.start
+    start = access.start
 
     def counted(board: Any, firmware: Any, runner: Any, choice: Any) -> Any:
         starts.append(choice.probe)

@@ -28,6 +28,7 @@ from hilc.frontends import Reader, register_reader
 pytestmark = pytest.mark.full
 
 TESTS = Path(__file__).resolve().parents[1]
+PARTS = TESTS / "support" / "harness"
 DIGITS = TESTS.parent / "examples" / "digits" / "digits.tflite"
 BOARD = "mps2-an386"
 
@@ -47,7 +48,7 @@ register_runner(Own())
 def site(tmp_path: Path) -> Site:
     """With our test parts installed."""
     made = Site(tmp_path / "site")
-    made.install("acme-parts", "parts = own_parts", TESTS / "own_parts.py")
+    made.install("acme-parts", "parts = own_parts", PARTS / "own_parts.py")
     return made
 
 
@@ -135,7 +136,7 @@ def test_own_front_ends_and_operators_serve_the_commands(site: Site, tmp_path: P
     model = tmp_path / "negate.tflite"
     model.write_bytes(b.build())
     assert "Negate" in site.hil("verify", model, *check, code=2).stderr
-    site.install("acme-operator", "negate = own_operator", TESTS / "own_operator.py")
+    site.install("acme-operator", "negate = own_operator", PARTS / "own_operator.py")
     assert match in site.hil("verify", model, *check).stdout
 
 
@@ -253,7 +254,7 @@ def test_a_fault_of_a_runner_names_its_plugin(site: Site, source: str, problem: 
 def test_a_bug_while_a_runner_runs_is_not_the_runners(site: Site) -> None:
     """Its context is left with the exception, which so passes through its frames."""
     (site.folder / "odd.py").write_text(
-        "import own_parts, hil.cli.commands.running as running\n"
+        "import own_parts, hil.cli.actions.bench as running\n"
         "def broken(*words, **more):\n    raise KeyError('ours')\n"
         "broken.__globals__['__name__'] = 'hil.odd'\n"
         "running.bench = broken\n"
