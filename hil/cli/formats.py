@@ -78,6 +78,12 @@ def _with_reruns(data: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
     return {**data, "recoveries": [*(a.to_json() for a in outcome.reruns), *own]}
 
 
+def _check_html() -> None:
+    from hil.page.page import check_installed
+
+    check_installed()
+
+
 def _html(outcomes: Sequence[Outcome]) -> str:
     """Return the page of the outcomes in ASCII, which every standard output can carry."""
     # Not at the top: only a page needs it.
@@ -91,4 +97,4 @@ def _html(outcomes: Sequence[Outcome]) -> str:
 
 register_report(ReportFormat("text", _text, one_by_one=True))
 register_report(ReportFormat("json", _json))
-register_report(ReportFormat("html", _html))
+register_report(ReportFormat("html", _html, check=_check_html))

@@ -14,13 +14,13 @@ from typing import Any
 from hil.cli.actions.history import result_text
 from hil.cli.actions.lab import chosen_places, place_json
 from hil.cli.console import Console, table
-from hil.errors import HilError, InputError
+from hil.errors import HilError
 from hil.history import Entry, History, history_path
 from hil.lab.overview import PlaceState, overview
 from hil.lab.place import Keeper, coordinator_address
 from hil.lab.selector import Selector
-from hil.plugins import optional_module
 from hil.support.visible import visible
+from hilc.support import optional
 
 _HEADER = ("place", "board", "state", "user", "firmware", "last result")
 _COLOURS = {
@@ -79,11 +79,7 @@ def watch_command(args: argparse.Namespace, console: Console) -> int:
         data = {"coordinator": coordinator_address(), "places": [row.to_json() for row in rows]}
         console.result(data, text)
         return 0
-    if optional_module("rich") is None:
-        raise InputError(
-            "the live view needs the package rich, which is not installed",
-            "install it: pip install 'hil-harness[watch]', or add --once",
-        )
+    optional.check_installed("rich", "the live view", ", or add --once")
     with contextlib.suppress(KeyboardInterrupt):
         _watch(wanted, history, args.interval)
     return 0
