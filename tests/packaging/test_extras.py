@@ -1,7 +1,7 @@
 """What the distribution needs, and what each extra adds.
 
-The environment of these tests holds the packages of ``dependencies`` in pyproject.toml and no other,
-linked from the running environment.
+The environment of these tests holds the packages of ``dependencies`` in pyproject.toml and no
+other, linked from the running environment.
 """
 
 from __future__ import annotations
