@@ -98,12 +98,12 @@ def test_every_kernel_of_every_layer_is_counted(measured: tuple[Path, Path]):
     layers = {layer.op: layer.kernels for layer in tuning.layers}
     names = [kernel.kernel for kernel in layers["CONV_2D"]]
     assert len(names) > 1
-    assert "hil_conv2d_s8" in names
+    assert "hil_generic_conv2d_s8" in names
     for kernels in layers.values():
         assert all(kernel.count > 0 for kernel in kernels)
     # The portable kernel is the slowest of a core that has better ones.
     counts = {kernel.kernel: kernel.count for kernel in layers["CONV_2D"]}
-    assert counts["hil_conv2d_s8"] > min(counts.values())
+    assert counts["hil_generic_conv2d_s8"] > min(counts.values())
 
 
 def test_the_compiler_takes_what_was_measured_as_the_fastest(
@@ -287,6 +287,8 @@ def test_a_risc_v_board_is_measured_and_its_log_believed(tmp_path: Path):
     tuning = load_tuning(log)
     assert (tuning.cpu, tuning.counter) == ("rv32imac", "instructions")
     (measured, *_) = [layer.kernels for layer in tuning.layers if layer.op == "CONV_2D"]
-    assert {"hil_conv2d_s8", "hil_compact_conv2d_s8"} < {kernel.kernel for kernel in measured}
+    assert {"hil_generic_conv2d_s8", "hil_compact_conv2d_s8"} < {
+        kernel.kernel for kernel in measured
+    }
     assert all(kernel.count > 0 for kernel in measured)
     assert hilc.compile(model, cpu="rv32imac", tuning=log).reports["net"].tuned

@@ -221,5 +221,5 @@ def test_a_program_tells_what_its_groups_cost(rig: Rig) -> None:
 
 def test_kernels_of_a_layer_are_those_of_the_core() -> None:
     found = kernels()
-    assert any("hil_conv2d_s8" in own for own in found.values())
+    assert any("hil_generic_conv2d_s8" in own for own in found.values())
     assert all(name.startswith("hil_") for own in found.values() for name in own)

@@ -6,7 +6,7 @@ a folder.
 A kernel states what the compiler must know of it once, in a TOML block beside its code::
 
     /*@kernel
-    name = "hil_conv2d_s8"     # the function, and its parameter struct's tag
+    name = "hil_generic_conv2d_s8"     # the function, and its parameter struct's tag
     requires = []              # features of a core (hilc.target.FEATURES); what needs none is
                                # portable
     inputs = ["int8_t"]        # C element type of each tensor argument, "void" where any will do;
