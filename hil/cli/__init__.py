@@ -253,7 +253,9 @@ def _run(words: Sequence[str], console: Console) -> int:
         _choose_format(args, console)
 
     # `hil tvmc compile -v` counts its own -v.
-    with console.listening(args.verbose):
+    from hil.support.scope import one_command
+
+    with console.listening(args.verbose), one_command():
         if getattr(args, "on_boards", None):
             # Commands without boards do not need the compiler that this imports.
             from hil.cli.on_boards import run_on_boards

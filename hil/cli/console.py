@@ -76,8 +76,6 @@ class Console:
         before = logger.level
         logger.addHandler(handler)
         logger.setLevel(level)
-        # pyOCD warns of what it changes on a chip.
-        logging.getLogger("pyocd").addHandler(handler)
 
         def show(
             message: Warning | str,
@@ -100,7 +98,6 @@ class Console:
                 yield
             finally:
                 logger.removeHandler(handler)
-                logging.getLogger("pyocd").removeHandler(handler)
                 logger.setLevel(before)
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
@@ -221,8 +218,7 @@ class _LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         show = self._console.warn if record.levelno >= logging.WARNING else self._console.log
-        source = "pyOCD: " if record.name.startswith("pyocd") else ""
-        show(source + record.getMessage())
+        show(record.getMessage())
 
 
 class PartConsole(Console):

@@ -349,7 +349,7 @@ def failed_run(outcome: Outcome) -> list[Attempt]:
 
 def _at_once(board: str, args: argparse.Namespace) -> int | None:
     """Return how many combinations a board can run at the same time; None for any number."""
-    from hil.runners import Choice, is_machine, runner_name, runner_named
+    from hil.access import Connection, is_machine, runner_name, runner_named
 
     wanted = parse_selector(board)
     if wanted is not None:
@@ -362,6 +362,6 @@ def _at_once(board: str, args: argparse.Namespace) -> int | None:
             pool.close()
     if args.port is not None:
         return 1
-    described, choice = load_board(board), Choice(args.probe, None)
+    described, choice = load_board(board), Connection(args.probe, None)
     runner = runner_named(runner_name(described, args.runner, choice))
     return 1 if runner.exists_once or not is_machine(described, args.runner, choice) else None

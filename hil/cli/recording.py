@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from hil.access import Connection
 from hil.board import Board
 from hil.cli.arguments import compile_options
 from hil.cli.console import Console
@@ -15,7 +16,6 @@ from hil.device.session import runner_label
 from hil.errors import InputError
 from hil.history import History, history_path
 from hil.history.store import Kind
-from hil.runners import Choice
 from hil.verify.provenance import Provenance, provenance
 from hil.verify.samples import Sample
 from hilc.artifact.library import ModelLibrary, Module
@@ -77,7 +77,7 @@ def provenance_of(
         module,
         samples,
         runner=runner_label(
-            board, args.runner, Choice(args.probe, args.port, board.is_over_rtt), args.lab
+            board, args.runner, Connection(args.probe, args.port, board.is_over_rtt), args.lab
         ),
         options=compile_options(args, board, for_firmware=True).chosen,
         words=args.words,

@@ -16,10 +16,10 @@ from hilc.schedule.tuning import Tuning
 from hilc.support.suggest import counted
 
 if TYPE_CHECKING:
+    from hil.access.protocols import Flashed
     from hil.energy import Energy
     from hil.errors import Attempt
     from hil.firmware.build import Firmware, Sizes
-    from hil.probe.flash import Flashed
     from hil.verify import Difference, LayerReport, Report, TensorReport
     from hil.verify.bench import BenchReport
     from hil.verify.diagnosis import Diagnosis
@@ -383,7 +383,7 @@ def tuning_text(log: Tuning) -> str:
         rows += [
             [
                 shown_name(layer.name) if position == 0 else "",
-                kernel.kernel,
+                kernel.variant,
                 kernel.count,
                 "fewest" if kernel.count == least and len(layer.kernels) > 1 else "",
             ]
@@ -448,7 +448,7 @@ def board_json(board: Board) -> dict[str, Any]:
         "runners": list(board.runners),
         "qemu": asdict(board.qemu) if board.qemu else None,
         "renode": asdict(board.renode) if board.renode else None,
-        "pyocd": asdict(board.pyocd) if board.pyocd else None,
+        "flashers": {name: dict(board.settings.get(name, {})) for name in board.flashers},
         "default": board.is_default,
         "silicon": board.silicon,
         "ran_on": ran_on(board),
@@ -502,9 +502,15 @@ def board_text(board: Board) -> str:
     )
     starts = [f"started by {', '.join(board.runners)}"]
     starts += [f"QEMU machine {board.qemu.machine}"] if board.qemu else []
-    starts += [f"pyOCD target {board.pyocd.target}"] if board.pyocd else []
+    starts += [f"programmed by {_flasher_text(board, name)}" for name in board.flashers]
     lines.append("; ".join(starts))
     return "\n\n".join(lines)
+
+
+def _flasher_text(board: Board, name: str) -> str:
+    settings = board.settings.get(name, {})
+    stated = [f"{key} {value}" for key, value in settings.items() if value != ""]
+    return f"{name} ({', '.join(stated)})" if stated else name
 
 
 def flashed_text(done: Flashed) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from hil.errors import Attempt, DeviceError, HilError, NumericError
 from hil.firmware.build import Firmware
-from hil.plugins import fault_of, registered
+from hil.plugins import plugin_error, registered
 from hil.verify import Report
 from hil.verify.bench import BenchReport
 from hilc.support.registering import check_registered
@@ -94,7 +94,7 @@ class ReportFormat:
         """
         text = self.write(outcomes)
         if not isinstance(text, str):
-            raise fault_of(
+            raise plugin_error(
                 self.write,
                 f"the report format {self.name!r} returned {text!r}, of type "
                 f"{type(text).__name__}, not a text",

@@ -19,11 +19,11 @@ import pytest
 from waiting import PATIENCE_S
 
 import hilc.host
+from hil.access import start
 from hil.board import load_board
 from hil.build import build
 from hil.cli import main
 from hil.firmware.sources import ModelOptions, ModelSource, load_library
-from hil.runners import start
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 #: Loading this machine may take a while; what is waited for comes much sooner.

@@ -15,6 +15,7 @@ import pytest
 from campaigns import sampled
 from models import model_path, models_dir, samples
 
+from hil.access import start
 from hil.board import load_board
 from hil.build import build
 from hil.cli import main
@@ -23,7 +24,6 @@ from hil.firmware.sources import ModelOptions, load_sources, parse_sources
 from hil.link.line import Line, open_line
 from hil.mlperf.check import expected_results
 from hil.oracle import reference_of
-from hil.runners import start
 from hil.verify import Oracle
 from hilc.artifact.library import Module
 

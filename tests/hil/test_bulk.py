@@ -20,6 +20,7 @@ from tiny_library import tiny_library
 
 import hil
 from hil import cli
+from hil.access import qemu
 from hil.board import load_board
 from hil.device import Device
 from hil.errors import DeviceError, InputError, LinkError
@@ -27,7 +28,6 @@ from hil.lab import LabBoard
 from hil.link import bulk as bulk_module
 from hil.link.bulk import BoardMemory, Bulk
 from hil.link.fault import FaultError
-from hil.runners import qemu
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 CORTEX_M = "mps2-an386"

@@ -262,7 +262,7 @@ def test_the_firmware_drives_the_trigger(tmp_path: Path, monkeypatch: pytest.Mon
         f"high = [{_LEDS:#x}, 3]\nlow = [{_LEDS:#x}, 0]\n"
     )
     place = tmp_path / "lit.toml"
-    place.write_text(text.replace("[qemu]\n", f"{trigger}\n[qemu]\n", 1))
+    place.write_text(text.replace("[[runner]]\n", f"{trigger}\n[[runner]]\n", 1))
     library = hil.compile(DIGITS, board="mps2-an386")
     counts = {}
     path = os.environ["PATH"]

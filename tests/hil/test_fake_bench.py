@@ -12,8 +12,8 @@ from fake_bench import Bench
 from serial.tools import list_ports
 from waiting import until
 
+from hil.access.probes import connected_probes
 from hil.cli import main
-from hil.probe.probes import connected_probes
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 

@@ -21,6 +21,8 @@ from small_models import convolutions
 import hil
 import hilc
 from hil import virtual_probe
+from hil.access import Connection, proof
+from hil.access.pyocd.flash import connected
 from hil.board import Board, load_board
 from hil.board.config import config_path, remembered
 from hil.build import build
@@ -33,8 +35,6 @@ from hil.link.client import Client
 from hil.link.line import Link
 from hil.link.ports import is_lasting, lasting_name, resolve
 from hil.mlperf import open_dut
-from hil.probe.flash import connected
-from hil.runners import Choice, proof
 from hil.virtual_probe.probe import VirtualProbe
 
 pytest_plugins = ["pytester"]
@@ -517,7 +517,7 @@ def test_consent_to_erase_is_for_one_attempt(
         consents.append(options.get("erase_to_unlock", False))
         return connected(board, uid, **options)
 
-    monkeypatch.setattr("hil.probe.flash.connected", recorded)
+    monkeypatch.setattr("hil.access.pyocd.flash.connected", recorded)
     hil_json(*on("flash", "--erase-to-unlock"), code=4)
     assert consents == [True, False]
 
@@ -552,10 +552,10 @@ def test_a_firmware_of_mlperf_is_proven(pair: tuple[FakeBoard, FakeBoard], tmp_p
     mlperf = Mlperf(BENCHMARKS["kws01"], name="dut")
     firmware = build([library], load_board(BOARD), mlperf=mlperf)
     for board in pair:
-        with open_dut(firmware, choice=Choice(board.serial)) as dut:
+        with open_dut(firmware, choice=Connection(board.serial)) as dut:
             assert dut.name == "dut"
             dut.load(bytes(192))
-    crossed = Choice(b.serial, a.ports[0].path)
+    crossed = Connection(b.serial, a.ports[0].path)
     with pytest.raises(LinkError, match="another board"), open_dut(firmware, choice=crossed):
         pass
     a.ports[0].delay_s = 0.3

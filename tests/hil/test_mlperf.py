@@ -17,6 +17,7 @@ from tflite_builder import ModelBuilder
 from tiny_library import tiny_library
 
 import hilc
+from hil.access import start
 from hil.board import board_names, load_board
 from hil.build import build
 from hil.cli import main
@@ -29,7 +30,6 @@ from hil.mlperf import Accuracy, Dut, Inference, Item, Performance, accuracy, pe
 from hil.mlperf.dut import DutError
 from hil.mlperf.runs import threshold_accuracy
 from hil.mlperf.submission import claimed_submission, write_submission
-from hil.runners import start
 from hilc.artifact.library import Module
 
 EMULATED = tuple(name for name in board_names() if "qemu" in load_board(name).runners)

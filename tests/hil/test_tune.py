@@ -96,14 +96,14 @@ def test_every_kernel_of_every_layer_is_counted(measured: tuple[Path, Path]):
     tuning = load_tuning(measured[1])
     assert (tuning.board, tuning.cpu, tuning.counter) == (BOARD, CPU, "instructions")
     layers = {layer.op: layer.kernels for layer in tuning.layers}
-    names = [kernel.kernel for kernel in layers["CONV_2D"]]
+    names = [kernel.variant for kernel in layers["CONV_2D"]]
     assert len(names) > 1
-    assert "hil_generic_conv2d_s8" in names
+    assert "generic.conv2d.s8" in names
     for kernels in layers.values():
         assert all(kernel.count > 0 for kernel in kernels)
     # The portable kernel is the slowest of a core that has better ones.
-    counts = {kernel.kernel: kernel.count for kernel in layers["CONV_2D"]}
-    assert counts["hil_generic_conv2d_s8"] > min(counts.values())
+    counts = {kernel.variant: kernel.count for kernel in layers["CONV_2D"]}
+    assert counts["generic.conv2d.s8"] > min(counts.values())
 
 
 def test_the_compiler_takes_what_was_measured_as_the_fastest(
@@ -121,7 +121,9 @@ def test_the_compiler_takes_what_was_measured_as_the_fastest(
     tuned = hilc.compile(model, tuning=last_wins, **common)  # type: ignore[call-overload]
     assert tuned.reports["net"].tuned
     last = {
-        layer["name"]: len(layer["kernels"]) - 1 for layer in plain["layers"] if layer["kernels"]
+        layer["name"]: layer["kernels"][-1]["variant"]
+        for layer in plain["layers"]
+        if layer["kernels"]
     }
     expected = hilc.compile(model, choice=Choice(last), **common)  # type: ignore[call-overload]
     source = "codegen/host/src/net_lib1.c"
@@ -287,8 +289,6 @@ def test_a_risc_v_board_is_measured_and_its_log_believed(tmp_path: Path):
     tuning = load_tuning(log)
     assert (tuning.cpu, tuning.counter) == ("rv32imac", "instructions")
     (measured, *_) = [layer.kernels for layer in tuning.layers if layer.op == "CONV_2D"]
-    assert {"hil_generic_conv2d_s8", "hil_compact_conv2d_s8"} < {
-        kernel.kernel for kernel in measured
-    }
+    assert {"generic.conv2d.s8", "compact.conv2d.s8"} < {kernel.variant for kernel in measured}
     assert all(kernel.count > 0 for kernel in measured)
     assert hilc.compile(model, cpu="rv32imac", tuning=log).reports["net"].tuned

@@ -7,8 +7,9 @@ board::
     hil_dsp_add_s8 = {call = 21.5, word = 17.4, error = {layers = 33, median = 0.01, worst = -0.05}}
 
 ``factor`` in the place of terms is a multiple of the figures for :data:`BASE_CORE`. The tables of
-the run time's kernels are in ``hilc/target/costs``; ``tools/costs.py`` fits figures and measures
-their errors. Those of your own kernels are in the folder ``costs`` of the folder that you register.
+the run time's kernels are in ``hilc/target/costs``; ``tools/costs.py`` fits their figures and
+measures their errors. Those of your own kernels are in the folder ``costs`` of the folder that you
+register.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from hil.access.probes import choose_probe, connected_probes, only_line
 from hil.board import load_board
 from hil.board.config import configured
 from hil.cli.arguments import allowed_fallback, compile_options, compiled
@@ -16,7 +17,6 @@ from hil.errors import BoardError, InputError
 from hil.lab.selector import parse_selector
 from hil.link.line import Link, check_port
 from hil.link.ports import USB
-from hil.probe.probes import choose_probe, connected_probes, only_line
 from hil.verify.against import verify_tapped
 from hil.verify.oracle import reference_of
 
@@ -93,10 +93,10 @@ def _line_of(word: str) -> tuple[str, str]:
         ) from None
     if port := configured(board.name).get("port"):
         return port, board.name
-    if board.default_runner != "pyocd":
+    if board.default_runner not in board.flashers:
         raise InputError(
-            f"--against {word}: {board.name} is emulated, and hil emulates it with firmware of hil "
+            f"--against {word}: {board.default_runner} starts {board.name}, with firmware of hil "
             "only",
             f"{remedy}, such as socket://localhost:4444 of the emulator that you start",
         )
-    return only_line(board, choose_probe(board, None, connected_probes())), board.name
+    return only_line(board, choose_probe(board, None, connected_probes(board))), board.name

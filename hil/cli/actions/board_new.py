@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from hil.access.chips import chip_flasher, default_chip_flasher
 from hil.board import board_file
 from hil.board.wizard import Answers, Ask, describe
 from hil.cli.console import Console
@@ -25,7 +26,7 @@ def new_command(args: argparse.Namespace, console: Console) -> int:
         raise InputError(f"{output} exists", "replace it with --force, or choose another with -o")
     answers = Answers(
         base=args.base,
-        pyocd_target=args.pyocd_target,
+        flasher=chip_flasher(args.flasher) if args.flasher else None,
         description=args.description,
         cpu=args.cpu,
         clock_hz=args.clock_hz,
@@ -33,11 +34,12 @@ def new_command(args: argparse.Namespace, console: Console) -> int:
         ram=tuple(args.ram or ()),
         ports={role: word for role in _PORT_ROLES if (word := getattr(args, role))},
         qemu=args.qemu,
+        default_flasher=default_chip_flasher(),
     )
     # A caller that wants JSON is a program: do not ask it questions.
     can_ask = sys.stdin.isatty() and not args.json
     ask: Ask = _ask_user if can_ask else _ask_nobody
-    if can_ask and answers.base is None and answers.pyocd_target is None:
+    if can_ask and answers.base is None and answers.flasher is None:
         answers = _first_answer(answers)
     made = describe(output.stem, answers, ask)
     write_file(output, made.text)
@@ -59,8 +61,9 @@ def new_command(args: argparse.Namespace, console: Console) -> int:
 def _first_answer(answers: Answers) -> Answers:
     from dataclasses import replace
 
-    target = _ask_user("--pyocd-target", "pyOCD's name of the chip, or nothing", "")
-    return replace(answers, pyocd_target=target or None)
+    question = "flasher of the board and its chip, NAME:KEY=VALUE, or nothing"
+    word = _ask_user("--flasher", question, "")
+    return replace(answers, flasher=chip_flasher(word) if word else None)
 
 
 def _ask_user(option: str, question: str, default: str) -> str:

@@ -8,17 +8,15 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from hil.access import flasher_named, flashers
+from hil.access.probes import ProbeInfo, choose_probe, connected_probes, lines_of
 from hil.board import Board, load_board
-from hil.board.pyocd_targets import check_target
 from hil.cli.console import Console, table
 from hil.cli.doctor import Finding, Tool, diagnose, missing_for_runner, self_test
 from hil.errors import DeviceError, HilError, InputError
 from hil.firmware.build import check_cache
 from hil.link.ports import lasting_name, serial_ports
 from hil.plugins import Plugin, plugins
-from hil.probe.probes import ProbeInfo, choose_probe, connected_probes, lines_of
-from hil.probe.usb import REMEDY as USB_REMEDY
-from hil.probe.usb import forbidden_probes
 from hil.verify.oracle import fallback_allowed, installed_reference
 from hil.virtual_probe import running_boards
 from hilc.references import is_independent
@@ -27,6 +25,7 @@ from hilc.references import is_independent
 def doctor_command(args: argparse.Namespace, console: Console) -> int:
     """Report installed tools, connected hardware, and remedies for missing ones."""
     board = load_board(args.board) if args.board else None
+    found_plugins = plugins()  # before what they register is asked for
     findings = diagnose()
     lacking = [finding for finding in findings if finding.problem]
     found_ports = serial_ports()
@@ -39,7 +38,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
         for port in found_ports
     ]
     probes, probe_problem = _probes()
-    forbidden = forbidden_probes()
+    forbidden = [probe for flasher in flashers().values() for probe in flasher.forbidden()]
     problem = None
     try:
         tested = self_test()
@@ -47,7 +46,6 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
         problem = tested = error.fact
     reference, fallback = installed_reference()
     cache = _cache()
-    found_plugins = plugins()
     independent = is_independent(reference)
     is_refused = fallback is not None and not independent and not fallback_allowed()
     works = (
@@ -67,7 +65,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     ]
     lines += [f"probe {probe.line}, target {probe.target or 'unknown'}" for probe in probes]
     lines += [f"probes: {probe_problem}"] if probe_problem else []
-    lines += [f"no permission for {p.name} at {p.node}: {USB_REMEDY}" for p in forbidden]
+    lines += [f"no permission for {p.name} at {p.node}: {p.remedy}" for p in forbidden]
     lines += [_plugin_line(plugin) for plugin in found_plugins]
     own = "" if independent else " (not independent)"
     own += ", which verify refuses here without --allow-fallback" if is_refused else ""
@@ -108,7 +106,7 @@ def _plugin_line(plugin: Plugin) -> str:
     line = f"plugin {plugin.name}: {plugin.target}{of}"
     if plugin.problem is None:
         return line
-    return f"{line} CANNOT be loaded: {plugin.told_problem()} ({plugin.remedy})"
+    return f"{line} CANNOT be loaded: {plugin.problem_text()} ({plugin.remedy})"
 
 
 def _plugin_json(plugin: Plugin) -> dict[str, Any]:
@@ -118,7 +116,7 @@ def _plugin_json(plugin: Plugin) -> dict[str, Any]:
         "distribution": plugin.distribution,
         "version": plugin.version,
         "ok": plugin.problem is None,
-        "problem": plugin.told_problem(),
+        "problem": plugin.problem_text(),
         "remedy": plugin.remedy if plugin.problem else "",
     }
 
@@ -148,14 +146,16 @@ def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
     needs = []
     for runner in board.runners:
         finds: list[tuple[str, Callable[[], str]]] = [(f"runner {runner}", lambda: "ready")]
-        if runner == "pyocd":
-            finds = [
-                ("pyOCD target", partial(_pyocd_target, board)),
-                ("probe", partial(_probe, board, probes)),
-                ("serial line", partial(_serial_line, board, probes)),
-            ]
-        elif (tool := missing_for_runner(board, runner)) is not None:
+        if (tool := missing_for_runner(board, runner)) is not None:
             finds = [(f"runner {runner}", partial(_missing, tool))]
+        elif runner in board.flashers:
+            flasher = flasher_named(runner)
+            finds = [(f"flasher {runner}", partial(flasher.check, board))]
+            if flasher.uses_probe:
+                finds += [
+                    ("probe", partial(_probe, board, probes)),
+                    ("serial line", partial(_serial_line, board, probes)),
+                ]
         for what, find in finds:
             try:
                 found, result, remedy = True, find(), ""
@@ -177,12 +177,6 @@ def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
 
 def _missing(tool: Tool) -> str:
     raise InputError(Finding(tool, tool.find()).problem, tool.remedy)
-
-
-def _pyocd_target(board: Board) -> str:
-    check_target(board)
-    assert board.pyocd is not None, "a board with the runner pyocd has its table"
-    return f"{board.pyocd.target} is supported"
 
 
 def _probe(board: Board, probes: list[ProbeInfo]) -> str:

@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 
 import hil
-from hil.cli.arguments import allowed_fallback, compiled_for, opened, reachable_board
+from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
 from hil.cli.console import Console, shown_name, table
 from hil.cli.outcomes import take_model
 from hil.cli.recording import history_of, provenance_of, record
@@ -45,7 +45,7 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
     limits = [_limits(words, metrics) for words in (args.min_limits, args.max_limits)]
     source = take_model(args)
     history = history_of(args)
-    board = reachable_board(args)
+    board = checked_board(args)
     libraries = compiled_for(args, board, console)
     modules = modules_of(libraries)
     if len(modules) != 1:

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hil.access import Connection, is_machine, runner_name
 from hil.board import Board
 from hil.cli.actions.evaluate import load_data_set
-from hil.cli.arguments import allowed_fallback, compiled_for, reachable_board
+from hil.cli.arguments import allowed_fallback, checked_board, compiled_for
 from hil.cli.console import Console, table
 from hil.cli.mlperf_arguments import mlperf_of
 from hil.cli.outcomes import take_model
@@ -23,7 +24,6 @@ from hil.mlperf import Accuracy, Item, Performance, accuracy, open_dut, performa
 from hil.mlperf.check import check_results
 from hil.mlperf.items import indexed_items, is_indexed, items_of, random_items
 from hil.mlperf.submission import claimed_submission, write_submission
-from hil.runners import Choice, is_machine, runner_name
 from hil.verify.comparison import NOT_INDEPENDENT, Oracle
 from hil.verify.oracle import reference_of
 from hilc.artifact.library import ModelLibrary, Module
@@ -38,7 +38,7 @@ def mlperf_command(args: argparse.Namespace, console: Console) -> int:
             "accuracy needs a labelled data set", "add --data, or drop --mode accuracy"
         )
     take_model(args)
-    board = reachable_board(args)
+    board = checked_board(args)
     libraries = compiled_for(args, board, console)
     mlperf = mlperf_of(args, libraries)
     assert mlperf is not None, "--mlperf has a default here"
@@ -63,7 +63,7 @@ def _measured(
     (library,), (module,) = libraries, modules_of(libraries)
     measured, labelled = _items(args, module, mlperf)
     oracle = None if args.no_check else _oracle(args, library, module)
-    choice = Choice(
+    choice = Connection(
         args.probe,
         args.port,
         board.is_over_rtt,
@@ -166,7 +166,7 @@ def _shown(items: Sequence[Item], progress: Any) -> Iterator[Item]:
         yield item
 
 
-def _emulator(args: argparse.Namespace, board: Board, choice: Choice) -> str | None:
+def _emulator(args: argparse.Namespace, board: Board, choice: Connection) -> str | None:
     """Return the program that the board ran in; None for hardware."""
     if choice.lab is not None or not is_machine(board, args.runner, choice):
         return None

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hil.cli.arguments import compiled_for, reachable_board
+from hil.access import Connection, start
+from hil.cli.arguments import checked_board, compiled_for
 from hil.cli.console import Console
 from hil.cli.monitor import listen, open_line
 from hil.errors import InputError
 from hil.firmware.build import build
 from hil.link.line import Line
-from hil.runners import Choice, start
 
 
 @contextmanager
@@ -37,11 +37,11 @@ def _line(
         return
     if args.board is None:
         raise InputError("monitor has no line to listen to", "give --port URL, or --board B")
-    board = reachable_board(args)
+    board = checked_board(args)
     libraries = compiled_for(args, board, console)
     firmware = build(libraries, board, workspace=args.workspace)
     with console.part_done(f"programming {board.name}") as progress:
-        choice = Choice(args.probe, args.port, board.is_over_rtt, progress)
+        choice = Connection(args.probe, args.port, board.is_over_rtt, progress)
         with start(board, firmware, args.runner, choice) as running:
             if running.line is not None:
                 yield running.url, running.line, running.alive, firmware.elf

@@ -17,7 +17,7 @@ from typing import Any
 
 from hil.cli.actions.bench import bench_command
 from hil.cli.actions.verify import verify_on_board
-from hil.cli.arguments import compile_options, compiled_for, reachable_board
+from hil.cli.arguments import checked_board, compile_options, compiled_for
 from hil.cli.command_line import build_parser
 from hil.cli.console import Console, error_json, shown_name, table
 from hil.cli.matrix import Combination, combinations
@@ -288,7 +288,7 @@ def _name(word: str, name: str | None) -> str:
 
 def _commands(args: Namespace, console: _Capture, result: dict[str, Any]) -> int:
     """Run the commands whose results the page shows; add them to ``result``."""
-    board = reachable_board(args)
+    board = checked_board(args)
     (library,) = compiled_for(args, board, console)
     (module,) = library.modules
     result |= {"model": module.name, "board": board.name}

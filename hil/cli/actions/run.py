@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from hil.cli.arguments import compiled_for, opened, reachable_board
+from hil.cli.arguments import checked_board, compiled_for, opened
 from hil.cli.console import Console, arrays_json
 from hil.cli.render import run_text
 from hil.device import Model, RunResult
@@ -28,7 +28,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     """Run one inference of each model of the image."""
     if args.output:
         check_file(args.output, ".npz", kind="a file of outputs", is_own=is_saved, force=args.force)
-    board = reachable_board(args)
+    board = checked_board(args)
     libraries = compiled_for(args, board, console)
     images = modules_of(libraries)
     given = _given_inputs(

@@ -14,9 +14,9 @@ import hilc
 from hil.board import Board
 from hil.cli.arguments import (
     allowed_fallback,
+    checked_board,
     compile_options,
     opened,
-    reachable_board,
 )
 from hil.cli.console import Console
 from hil.cli.render import recovery_lines, tuning_text
@@ -45,7 +45,7 @@ GOALS = ("balanced", "speed", "ram", "size")
 def tune_command(args: argparse.Namespace, console: Console) -> int:
     """Measure all kernels of all layers of a model, then whole programs for each goal."""
     start = time.monotonic()
-    board = reachable_board(args)
+    board = checked_board(args)
     check_countable(board)
     sources = parse_sources(args.models, args.name)
     if len(sources) != 1 or sources[0].is_archive:
@@ -133,7 +133,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
             {
                 "name": layer.name,
                 "op": layer.op,
-                "kernels": [{"kernel": k.kernel, "count": k.count} for k in layer.kernels],
+                "kernels": [{"variant": k.variant, "count": k.count} for k in layer.kernels],
             }
             for layer in log.layers
             if layer.kernels

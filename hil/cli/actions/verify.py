@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hil.cli.actions.against import against_command
-from hil.cli.arguments import allowed_fallback, compiled_for, opened, reachable_board
+from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
 from hil.cli.console import Console, several
 from hil.cli.outcomes import keeping, outcome_with, take_model
 from hil.cli.recording import history_of, provenance_of, recorded
@@ -52,7 +52,7 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
         option = next((name for name, value in given.items() if value), "--per-layer")
         raise InputError(f"{option} and --expect are both given", f"drop {option} or --expect")
     history = history_of(args)
-    board = reachable_board(args)
+    board = checked_board(args)
     libraries = compiled_for(args, board, console)
     images = modules_of(libraries)
     if args.inputs and len(images) > 1:

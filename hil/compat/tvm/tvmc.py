@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hil.access.connection import Connection
 from hil.cli.console import Console, arrays_json
 from hil.cli.images import flash_image, is_elf
 from hil.compat.tvm.tvmc_flags import Compilation, parse_shapes, translate
@@ -31,7 +32,6 @@ from hil.device.session import open_firmware
 from hil.errors import HilError
 from hil.firmware.build import Firmware, build, create_project
 from hil.firmware.compiled import compile_model
-from hil.runners.choice import Choice
 from hil.support.numbers import json_number
 from hil.verify.samples import is_saved, load_arrays, random_sample, save_arrays, split_samples
 from hilc import host
@@ -276,14 +276,16 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
     project = load_project(args.project_dir)
     firmware = _built(project)
     data = {"project": str(project.folder), "board": project.board.name}
-    if options.probe is None and project.board.default_runner != "pyocd":
+    if options.probe is None and project.board.default_runner not in project.board.flashers:
         console.result(
             {**data, "programmed": False},
             f"{project.board.name} is started by {project.board.default_runner}, which loads "
             f"{firmware.elf} itself; start it with hil tvmc run --device micro",
         )
         return 0
-    done = flash_image(project.board, firmware.elf, Choice(options.probe, options.port), console)
+    done = flash_image(
+        project.board, firmware.elf, Connection(options.probe, options.port), console
+    )
     console.result(
         {**data, "programmed": done["programmed"]},
         f"{project.board.name} runs {firmware.elf}: {done['text']}",

@@ -227,7 +227,7 @@ def _sorted(values: Any) -> str:
 def _tunings() -> list[bytes]:
     layer = TunedLayer("conv", "CONV_2D", (Measured("conv_a", 100), Measured("conv_b", 90)))
     group = TunedGroup(Group(("conv", "pool"), 2), 150)
-    program = TunedProgram("balanced", {"conv": 1}, (group,), 1024, 180)
+    program = TunedProgram("balanced", {"conv": "conv_b"}, (group,), 1024, 180)
     log = Tuning(FORMAT, "m", "0" * 64, "cortex-m4", "c", "b", "cycles", (layer,), (program,))
     return [log.to_json()]
 

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from hilc.ir import Rounding
-from hilc.lowering.fpu.products import float_filters, float_products, packed_floats, ring_line
+from hilc.lowering.fpu.products import (
+    float_filters,
+    float_products,
+    packed_floats,
+    ring_line,
+)
 from hilc.lowering.generic.binary import binary_walk
 from hilc.lowering.generic.mean import walk_of_values
 from hilc.lowering.generic.pooling import any_windows

@@ -10,13 +10,9 @@ import numpy.typing as npt
 
 from hilc.ir import Rounding
 from hilc.lowering.channels import padded
+from hilc.lowering.forms import limited
 from hilc.lowering.kernels import KernelCall, Parameters
-from hilc.lowering.linear import (
-    LINEAR,
-    MatrixProduct,
-    linear_calls,
-    linear_form,
-)
+from hilc.lowering.linear import LINEAR, MatrixProduct, linear_calls, linear_form
 from hilc.lowering.mve.convolution import conv2d
 from hilc.lowering.mve.depthwise import depthwise
 from hilc.lowering.mve.packing import (
@@ -88,7 +84,7 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
         ways += [
             HilMveMatmulS82x16(
                 rows=rows, depth=depth, copied=count, staged=staged, mve_pixels=pixels
-            )
+            ).as_form("staged" if staged else "")
             for count, staged in ((copied, 0), (0, 1))
         ]
     if not ties(outputs):
@@ -132,7 +128,7 @@ def _shallow(form: MatrixProduct) -> Iterator[HilMveMatmulS88x2]:
         weights[:, 0::2, :depth] = pairs
         weights[:, 1::2, depth:] = pairs
     stream = shallow_stream(weights, outputs)
-    for block in dict.fromkeys(min(most, -(-form.rows // CHUNK) * CHUNK) for most in _BLOCKS):
+    for most, block in limited(_BLOCKS, -(-form.rows // CHUNK) * CHUNK):
         yield HilMveMatmulS88x2(
             rows=form.rows,
             depth=depth,
@@ -140,7 +136,7 @@ def _shallow(form: MatrixProduct) -> Iterator[HilMveMatmulS88x2]:
             block=block,
             once=int(any_of(outputs) > 0),
             stream=stream,
-        )
+        ).as_form(most)
 
 
 def _sums_of_vector(form: MatrixProduct) -> HilMveMatvecS8TwoPasses:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hil.access.pyocd.targets import settings_of
 from hil.board.board import board_file
 from hil.errors import FlashError, ProbeError
 
@@ -173,7 +174,7 @@ def naming_locks(board: Board, uid: str, session: Session) -> Iterator[None]:
         yield
     except (Error, FlashError, ProbeError):
         lock = None
-        name = board.pyocd.target if board.pyocd else ""
+        name = str(settings_of(board).get("target", ""))
         # Where the chip or the probe does not answer, the failure that led here says more. A
         # session that failed in the middle may lack any part.
         with contextlib.suppress(Error, OSError, AttributeError, KeyError):

@@ -6,17 +6,31 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
+from hil.access.protocols import Runner
 from hil.errors import DeviceError
 from hil.support.process import ChildProcess
 from hil.support.ready import is_readable
 
 if TYPE_CHECKING:
+    from hil.access.connection import Connection, Image
     from hil.board import Board
-    from hil.runners.choice import Image
 
 _START_TIMEOUT_S = 10.0
+
+
+class NativeRunner(Runner):
+    """Starts the firmware as a process of this machine."""
+
+    name = "native"
+
+    def start(
+        self, board: Board, image: Image, connection: Connection
+    ) -> AbstractContextManager[NativeBoard]:
+        """Start the process; it ends with the context."""
+        return start(image)
 
 
 class NativeBoard:
@@ -41,9 +55,8 @@ class NativeBoard:
 
 
 @contextlib.contextmanager
-def start(board: Board, firmware: Image) -> Iterator[NativeBoard]:
+def start(firmware: Image) -> Iterator[NativeBoard]:
     """Start the firmware; it prints its terminal's path and ends when its input is closed."""
-    del board
     with contextlib.ExitStack() as stack:
         process = ChildProcess(
             "the native firmware",

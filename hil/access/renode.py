@@ -14,16 +14,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from hil.access.protocols import Need, Runner
+from hil.access.renode_monitor import Monitor
+from hil.board.board import RENODE_SETTINGS
 from hil.errors import DeviceError, InputError
-from hil.runners.renode_monitor import Monitor
 from hil.support.process import ChildProcess
 from hilc.support.temporary import TemporaryFolder
 from hilc.target import cpu_names, get_cpu
 
 if TYPE_CHECKING:
+    from hil.access.connection import Connection, Image
     from hil.board import Board, Renode
     from hil.link.line import Line
-    from hil.runners.choice import Image
 
 PROGRAM: Final = "renode"
 INSTALL_HINT: Final = (
@@ -42,6 +44,23 @@ _NUMBER = re.compile(r"0x([0-9A-Fa-f]+)|\b([0-9]+)\b")
 
 #: Step of virtual time in seconds; input from outside arrives between steps.
 _QUANTUM_S = "0.00001"
+
+
+class RenodeRunner(Runner):
+    """Starts the board in Renode."""
+
+    name = "renode"
+    settings = RENODE_SETTINGS
+
+    def needs(self, board: Board) -> Need:
+        """Return the program Renode."""
+        return Need(PROGRAM, INSTALL_HINT)
+
+    def start(
+        self, board: Board, image: Image, connection: Connection
+    ) -> contextlib.AbstractContextManager[RenodeBoard]:
+        """Start Renode with the image; it ends with the context."""
+        return start(board, image)
 
 
 class RenodeBoard:
@@ -181,7 +200,8 @@ def start(board: Board, firmware: Image) -> Iterator[RenodeBoard]:
     """Start the firmware in Renode."""
     if board.renode is None:
         raise InputError(
-            f"board {board.name!r} has no [renode] table", "add one, or use another runner"
+            f"board {board.name!r} has no runner 'renode'",
+            f"choose one of {', '.join(board.runners)}",
         )
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryFolder("renode")))
@@ -238,7 +258,7 @@ def _run_script(monitor: Monitor, folder: Path) -> int:
         words = " ".join(answer.split()) or "nothing"
         raise DeviceError(
             f"Renode stopped in the board's script: {words}",
-            "compare the board's [renode] table with the platforms of this Renode",
+            "compare the board's settings of the runner renode with the platforms of this Renode",
         )
     raise AssertionError("the last attempt returns or raises")
 

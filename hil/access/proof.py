@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import serial
 
@@ -37,8 +37,7 @@ from hil.link.ports import USB, listed, resolve, serial_ports
 from hil.link.protocol import Command, Kind
 
 if TYPE_CHECKING:
-    from pyocd.core.session import Session
-
+    from hil.access.protocols import Core
     from hil.board import Board
 
 #: Time for a board to start its firmware, and for its ports to appear: USB enumerates them anew
@@ -218,7 +217,7 @@ class _Result(Enum):
 
 
 def prove(
-    session: Session,
+    core: Core,
     board: Board,
     uid: str,
     handler: Handler,
@@ -226,15 +225,14 @@ def prove(
     baudrate: int,
     appear_s: float = 0.0,
 ) -> Proven:
-    """Return the line of the board on which the open ``session`` is; its core has to run, and does
-    afterwards.
+    """Return the line of the board whose ``core`` this is; it has to run, and does afterwards.
 
     ``names`` returns the ports that may be it, the most likely first. It is called again until the
     time is over, since ports may appear late (at least ``appear_s`` is waited for one) and under
     other names. Raise :class:`~hil.errors.LinkError` with what each port did if none has been
     proven to be the line.
     """
-    search = _Search(board, session, handler, baudrate)
+    search = _Search(board, core, handler, baudrate)
     start, start_s = time.monotonic(), 0.0
     with search:
         while True:
@@ -254,10 +252,10 @@ def prove(
 class _Search:
     """The lines that are open, and what each did so far; leaving the context closes them."""
 
-    def __init__(self, board: Board, session: Session, handler: Handler, baudrate: int) -> None:
+    def __init__(self, board: Board, core: Core, handler: Handler, baudrate: int) -> None:
         # A probe would read the memory behind the cache.
         self._has_data_cache = board.cpu.debug.data_cache
-        self._session = session
+        self._core = core
         self._handler = handler
         self._baudrate = baudrate
         self._open: dict[str, tuple[str, Line]] = {}
@@ -360,23 +358,22 @@ class _Search:
 
     def _read(self, address: int) -> int:
         """Return a word of the stopped core's memory."""
-        target = self._session.target
         if self._has_data_cache:
-            return _loaded(target, self._handler.load, address)
-        return int.from_bytes(bytes(target.read_memory_block8(address, 4)), "little")
+            return _loaded(self._core, self._handler.load, address)
+        return int.from_bytes(self._core.read_memory(address, 4), "little")
 
     def _ask(self, line: Line) -> _Result:
         question = self._handler.ask()
         drained_s = time.monotonic() + _DRAIN_S
         while line.read() and time.monotonic() < drained_s:
             pass
-        with _stop_at(self._session, self._handler.address):
-            is_answered = _is_answered(self._session, line, question)
-            if not _is_stopped(self._session):
+        with _stop_at(self._core, self._handler.address):
+            is_answered = _is_answered(self._core, line, question)
+            if not self._core.is_halted():
                 return _Result.ELSEWHERE if is_answered else _Result.SILENT
-            if self._session.target.read_core_register("pc") & ~1 != self._handler.address:
+            if self._core.read_register("pc") & ~1 != self._handler.address:
                 return _Result.STOPPED
-            argument = self._session.target.read_core_register("r0")
+            argument = self._core.read_register("r0")
             if not question.has_arrived(argument, self._read):
                 return _Result.OTHERS
             quiet_s = _QUIET_S + _ANSWER_BITS / self._baudrate
@@ -392,40 +389,39 @@ def _reason(result: _Result | HilError | None) -> str:
 
 
 @contextlib.contextmanager
-def _stop_at(session: Session, address: int) -> Iterator[None]:
+def _stop_at(core: Core, address: int) -> Iterator[None]:
     """Let the core run, and stop it at ``address``; afterwards it runs freely."""
-    target = session.target
-    # pyOCD writes breakpoints when it lets the core run.
-    target.halt()
-    if not target.set_breakpoint(address):
+    # A breakpoint is active from the next resume on.
+    core.halt()
+    if not core.set_breakpoint(address):
         raise ProbeError(
             f"the core has no free breakpoint at {address:#010x}, by which the probe could see "
             "that a request arrives",
             "end other debuggers, and try again",
         )
-    target.resume()
+    core.resume()
     try:
         yield
     finally:
-        target.halt()
-        target.remove_breakpoint(address)
-        target.resume()
+        core.halt()
+        core.remove_breakpoint(address)
+        core.resume()
 
 
-def _loaded(target: Any, load: _Load, address: int) -> int:
+def _loaded(core: Core, load: _Load, address: int) -> int:
     """Let the stopped core load a word, through its data cache; its registers do not change."""
     names = ("pc", load.to, load.at)
-    saved = [target.read_core_register(name) for name in names]
-    target.write_core_register(load.at, address)
-    target.write_core_register("pc", load.address)
+    saved = [core.read_register(name) for name in names]
+    core.write_register(load.at, address)
+    core.write_register("pc", load.address)
     end, steps = load.address, 0
     # An event of the core may end a step before its instruction.
     while end == load.address and steps < _STEPS_MAX:
-        target.step()
-        end, steps = target.read_core_register("pc"), steps + 1
-    word = target.read_core_register(load.to)
+        core.step()
+        end, steps = core.read_register("pc"), steps + 1
+    word = core.read_register(load.to)
     for name, value in zip(names, saved, strict=True):
-        target.write_core_register(name, value)
+        core.write_register(name, value)
     if end != load.address + 2:
         raise ProbeError(
             f"the core did not load the word at {address:#010x} in a step, but stopped at "
@@ -435,19 +431,13 @@ def _loaded(target: Any, load: _Load, address: int) -> int:
     return int(word)
 
 
-def _is_stopped(session: Session) -> bool:
-    from pyocd.core.target import Target
-
-    return bool(session.target.get_state() == Target.State.HALTED)
-
-
-def _is_answered(session: Session, line: Line, question: Question) -> bool:
+def _is_answered(core: Core, line: Line, question: Question) -> bool:
     """Send the request until the core stops, an answer arrives or time is over; return whether
     an answer arrived.
     """
     now = time.monotonic()
     deadline, repeat_at, repeat_s = now + _TRY_S, now, _REPEAT_S
-    while (now := time.monotonic()) < deadline and not _is_stopped(session):
+    while (now := time.monotonic()) < deadline and not core.is_halted():
         if now >= repeat_at:
             line.write(question.request)
             repeat_at, repeat_s = now + repeat_s, repeat_s * _REPEAT_FACTOR

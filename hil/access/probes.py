@@ -1,9 +1,10 @@
 """Selection of a board's debug probe, and of the serial ports that may be the board's line.
 
-A probe may report the board that it sits on (pyOCD board id or board name); of others it is stored
-on which board they were used (:mod:`hil.board.config`). A serial port of the same USB device has
-the probe's serial number. Which of the ports is the board's line, the runner proves
-(:mod:`hil.runners.proof`). If the choice of a probe is ambiguous, the error lists the candidates.
+A probe may report the board that it sits on: its name, or the flasher's name of its chip. For the
+others the user's configuration keeps on which board they were used (:mod:`hil.board.config`). A
+serial port of the same USB device has the probe's serial number. Which of the ports is the board's
+line, the runner proves (:mod:`hil.access.proof`). If the choice of a probe is ambiguous, the error
+lists the candidates.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from hil.access.registry import flasher_named, flashers
+from hil.access.usb import usb_paths
 from hil.board.config import configured, remembered
 from hil.errors import ProbeError
 from hil.link.line import device_of
 from hil.link.ports import USB, lasting_name, listed, matching, serial_ports
-from hil.probe.usb import usb_paths
-from hil.support.pyocd import prepare
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -30,7 +31,7 @@ class ProbeInfo:
 
     uid: str
     description: str
-    #: Name and pyOCD target of its board, if reported.
+    #: Name of its board, and the flasher's name of the chip, if reported.
     board: str
     target: str
 
@@ -43,38 +44,24 @@ class ProbeInfo:
         return f"{self.uid} ({self.description}{on})"
 
 
-def connected_probes() -> list[ProbeInfo]:
-    """Return the probes that pyOCD finds, including virtual ones."""
-    try:
-        from pyocd.core.exceptions import Error
-        from pyocd.core.helpers import ConnectHelper
-    except Exception as error:  # it loads plugins of its own, and reads every entry point
-        raise ProbeError(
-            f"pyOCD cannot be imported ({type(error).__name__}: {error})",
-            "repair it: pip install --force-reinstall pyocd",
-        ) from error
-    prepare()
-    try:
-        probes = ConnectHelper.get_all_connected_probes(blocking=False)
-    except Error as error:
-        raise ProbeError(f"pyOCD cannot list the probes: {error}", "see `hil doctor`") from None
-    except (AssertionError, ValueError) as error:
-        # Its driver of CMSIS-DAP, where two probes have one serial number.
-        raise ProbeError(
-            f"pyOCD cannot list the probes ({type(error).__name__}: {error})",
-            "unplug all probes but one that have the same serial number",
-        ) from None
-    return [_describe(probe) for probe in probes]
+def connected_probes(board: Board | None = None) -> list[ProbeInfo]:
+    """Return the probes that the board's flashers find, or all installed flashers; virtual probes
+    are among them.
 
-
-def _describe(probe: Any) -> ProbeInfo:
-    info = probe.associated_board_info
-    return ProbeInfo(
-        uid=probe.unique_id,
-        description=probe.description,
-        board=info.name if info else "",
-        target=(info.target or "") if info else "",
-    )
+    Raise :class:`ProbeError` where a flasher cannot list them.
+    """
+    names = tuple(flashers()) if board is None else board.flashers
+    found: list[ProbeInfo] = []
+    for flasher in map(flasher_named, names):
+        need = flasher.needs(board)
+        if need is not None and not need.is_there():
+            if board is not None:
+                raise ProbeError(f"{need.name} is not installed", need.hint)
+            continue
+        # Two flashers may use one probe; two probes of one flasher may have one serial number.
+        known = {probe.uid for probe in found}
+        found += [probe for probe in flasher.probes() if probe.uid not in known]
+    return found
 
 
 def choose_probe(board: Board, asked: str | None, probes: Sequence[ProbeInfo]) -> ProbeInfo:
@@ -82,7 +69,7 @@ def choose_probe(board: Board, asked: str | None, probes: Sequence[ProbeInfo]) -
     one that may be on such a board.
 
     Raise :class:`ProbeError` with the candidates if none or several match, and for one that shares
-    its serial number with another: pyOCD opens a probe by that number.
+    its serial number with another: a probe is opened by that number.
     """
     wanted = asked or configured(board.name).get("probe")
     if wanted:
@@ -90,10 +77,10 @@ def choose_probe(board: Board, asked: str | None, probes: Sequence[ProbeInfo]) -
         exact = [probe for probe in fits if probe.uid.lower() == wanted.lower()]
         return _only(exact or fits, f"the probe {wanted!r}", probes, "connect it")
     remedy = "connect it"
-    if board.default_runner != "pyocd":
+    if board.default_runner not in board.flashers:
         remedy = (
-            f"{board.name} is emulated: `hil run MODEL --board {board.name}` starts it, "
-            "--probe virtual gives it a virtual probe; or connect a probe"
+            f"connect it; without one, `hil run MODEL --board {board.name}` starts the board in "
+            f"{board.default_runner}, and --probe virtual emulates the probe as well"
         )
     return _only(_possible(board, probes), f"a probe for {board.name}", probes, remedy)
 
@@ -115,10 +102,10 @@ def known_probes(board: Board, probes: Sequence[ProbeInfo]) -> list[ProbeInfo]:
 
 def _reporting(board: Board, probes: Sequence[ProbeInfo]) -> list[ProbeInfo]:
     # The board's name comes first: several boards may share a chip or have a generic target, and
-    # a probe may use the pack's name of a chip for which pyOCD has a built-in target.
-    target = board.pyocd.target if board.pyocd else ""
+    # a probe may use another name of the chip than the flasher.
+    targets = {flasher_named(name).target(board).lower() for name in board.flashers} - {""}
     return [probe for probe in probes if probe.board.lower() == board.name] or [
-        probe for probe in probes if target and probe.target.lower() == target.lower()
+        probe for probe in probes if probe.target.lower() in targets
     ]
 
 
@@ -166,8 +153,8 @@ def _twins(probes: Sequence[ProbeInfo]) -> ProbeError:
     uid = probes[0].uid
     lines = "\n".join(f"  {name} at USB path {path}" for path, name in usb_paths(uid))
     return ProbeError(
-        f"{len(probes)} connected probes have the serial number {uid}, by which pyOCD opens "
-        f"them:\n{lines or '  ' + probes[0].line}",
+        f"{len(probes)} connected probes have the serial number {uid}, by which they are "
+        f"opened:\n{lines or '  ' + probes[0].line}",
         "unplug all but one, or give them different serial numbers by their maker's tool",
     )
 
@@ -244,7 +231,7 @@ def _whole_id(probe: str) -> str:
 
 
 def _listed_probes() -> list[ProbeInfo]:
-    """Return the connected probes; none where pyOCD cannot list them, so that none is used."""
+    """Return the connected probes; none where they cannot be listed, so that none is used."""
     try:
         return connected_probes()
     except ProbeError:

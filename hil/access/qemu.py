@@ -7,20 +7,24 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from hil.access.protocols import DebugServer, Need, Runner
+from hil.board.board import QEMU_SETTINGS
 from hil.board.machine import counted_words, uart_words
 from hil.errors import DeviceError, InputError, LinkError, Mend
 from hil.link.line import raise_if_ending
+from hil.support import unix_socket
 from hil.support.process import ChildProcess
-from hil.support.qemu import Memory, install_hint
+from hil.support.qemu import Memory, install_hint, program
 from hil.support.ready import is_readable
 
 if TYPE_CHECKING:
+    from hil.access.connection import Connection, Image
     from hil.board import Board
     from hil.link.bulk import BoardMemory
     from hil.link.line import Line
-    from hil.runners.choice import Image
 
 _NANOSECONDS = 1_000_000_000
 #: QEMU answers QMP immediately, also while the firmware computes.
@@ -30,6 +34,52 @@ _RESET_TIMEOUT_S = 4.0
 _RESET_DONE = b'"reason": "host-qmp-system-reset"'
 #: Interval at which a wait checks whether QEMU still runs.
 _LOOK_S = 0.01
+
+
+class QemuRunner(Runner):
+    """Starts the board's machine in QEMU."""
+
+    name = "qemu"
+    settings = QEMU_SETTINGS
+    reaches_memory = True
+    #: QEMU's monitor has other commands, which start programs; its machine is reset by starting it
+    #: again.
+    monitor_commands: tuple[str, ...] = ()
+
+    def needs(self, board: Board) -> Need:
+        """Return the QEMU program of the board's core."""
+        return Need(program(board.cpu), install_hint(board.cpu))
+
+    def start(
+        self, board: Board, image: Image, connection: Connection
+    ) -> contextlib.AbstractContextManager[QemuBoard]:
+        """Start the machine with the image; it ends with the context."""
+        return start(board, image)
+
+    @contextlib.contextmanager
+    def serve_debugger(
+        self, board: Board, elf: Path, connection: Connection, stub: socket.socket
+    ) -> Iterator[DebugServer]:
+        """Serve gdb with QEMU's own server; the machine has not started."""
+        with contextlib.ExitStack() as stack:
+            uart, path = stack.enter_context(unix_socket.listener("uart"))
+            listening = "server=on,wait=off"
+            command = [
+                *counted_words(board),
+                *("-S", "-kernel", str(elf)),
+                *("-chardev", f"socket,id=gdb,fd={stub.fileno()},{listening}"),
+                *("-gdb", "chardev:gdb"),
+                *("-chardev", f"socket,id=uart,fd={uart.fileno()},{listening}"),
+                *uart_words(board, "chardev:uart"),
+            ]
+            process = ChildProcess(
+                "QEMU",
+                command,
+                install_hint=install_hint(board.cpu),
+                pass_fds=(stub.fileno(), uart.fileno()),
+            )
+            stack.callback(process.stop)
+            yield DebugServer(unix_socket.url(path), True, process.alive)
 
 
 class QemuMemory:
@@ -175,7 +225,8 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
     """Start the firmware in QEMU, which waits for a connection to its serial line."""
     if board.qemu is None:
         raise InputError(
-            f"board {board.name!r} has no [qemu] table", "add one, or use another runner"
+            f"board {board.name!r} has no runner 'qemu'",
+            f"choose one of {', '.join(board.runners)}",
         )
     with contextlib.ExitStack() as stack:
         # TCP merges the single bytes that QEMU writes; a socket with a path holds 278 of them, and

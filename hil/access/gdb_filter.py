@@ -2,7 +2,7 @@
 the monitor's commands those alone that are known to be harmless.
 
 The monitors behind gdb servers can do more than debug: QEMU's starts programs (``migrate "exec:
-..."``), pyOCD's as well (``! COMMAND``), and it runs Python. A connection whose bytes are no
+..."``), a flasher's as well (``! COMMAND``), and it runs Python. A connection whose bytes are no
 packets, such as the request of a web page, is closed at the first wrong byte.
 
 The protocol is that of gdb's manual, appendix E (Remote Serial Protocol).

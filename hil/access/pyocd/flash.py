@@ -9,23 +9,20 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hil.board.pyocd_targets import check_target
+from hil.access.protocols import Flashed, Progress
+from hil.access.pyocd import GENERIC_TARGET, locks
+from hil.access.pyocd.library import OPTIONS, prepare
+from hil.access.pyocd.targets import check_target, settings_of
 from hil.errors import FlashError, InputError, Mend, ProbeError
 from hil.firmware.image import Segment
-from hil.probe import locks
-from hil.support.pyocd import OPTIONS, prepare
 
 if TYPE_CHECKING:
     from pyocd.core.session import Session
 
     from hil.board import Board
-
-#: Called with the programmed fraction, 0 to 1.
-Progress = Callable[[float], None]
 
 # Bytes compared to detect an erased flash, few enough to read at once.
 _ERASED_LOOK_BYTES = 1024
@@ -33,16 +30,6 @@ _ERASED_LOOK_BYTES = 1024
 _UNLOCKING = "DebugDeviceUnlock"
 # xPSR of a core without pending exceptions, in Thumb state.
 _XPSR_THUMB = 1 << 24
-
-
-@dataclass(frozen=True)
-class Flashed:
-    """Result of :func:`program`."""
-
-    #: False if the board already had the image.
-    programmed: bool
-    nbytes: int
-    seconds: float
 
 
 @contextlib.contextmanager
@@ -65,10 +52,10 @@ def connected(
         "auto_unlock": erase_to_unlock,
         # Those of some packs erase a locked chip, too.
         "pack.debug_sequences.disabled_sequences": [] if erase_to_unlock else [_UNLOCKING],
-        "target_override": board.pyocd.target if board.pyocd else "cortex_m",
+        "target_override": settings_of(board).get("target", GENERIC_TARGET),
         "connect_mode": connect_mode,
         "hide_programming_progress": True,
-        **({"frequency": board.pyocd.frequency_hz} if board.pyocd else {}),
+        **({"frequency": settings_of(board)["frequency_hz"]} if settings_of(board) else {}),
     }
     # pyOCD would take a part of another probe's serial number for this one.
     probes = [p for p in ConnectHelper.get_all_connected_probes(False) if p.unique_id == uid]

@@ -9,16 +9,20 @@ from __future__ import annotations
 import functools
 import os
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from hil.access.pyocd import PyOcd
+from hil.access.pyocd.library import OPTIONS, prepare
+from hil.board.chip import Chip, ChipRegion
 from hil.errors import InputError, ProbeError
-from hil.support.pyocd import OPTIONS, prepare
 from hilc.support.suggest import nearest
 from hilc.target import cpu_names, get_cpu
 
 if TYPE_CHECKING:
     from hil.board import Board
+    from hil.board.settings import Value
 
 # The description of the core precedes the first peripheral.
 _SVD_HEAD_BYTES = 65536
@@ -30,30 +34,9 @@ _SRAM = (0x2000_0000, 0x4000_0000)
 _SECURE_BIT = 1 << 28
 
 
-@dataclass(frozen=True)
-class ChipRegion:
-    """Memory of a chip, from pyOCD's map."""
-
-    name: str
-    origin: int
-    size: int
-    is_flash: bool
-
-
-@dataclass(frozen=True)
-class Chip:
-    """A pyOCD target."""
-
-    target: str
-    vendor: str
-    #: pyOCD's class of its family, such as ``Kinetis``; or empty.
-    family: str
-    #: Name of its core here; empty if it is unknown.
-    cpu: str
-    #: The chip's own memory in the order of preference: flash by address, then RAM by size.
-    memory: tuple[ChipRegion, ...]
-    #: Parts of pyOCD's map that were left out, and the reason.
-    notes: tuple[str, ...]
+def settings_of(board: Board) -> Mapping[str, Value]:
+    """Return the board's settings of pyOCD; none for a board that pyOCD does not program."""
+    return board.settings.get(PyOcd.name, {})
 
 
 @functools.cache
@@ -68,11 +51,12 @@ def target_names() -> tuple[str, ...]:
 
 def check_target(board: Board) -> None:
     """Raise :class:`ProbeError` if pyOCD does not support the board's chip as it is installed."""
-    if board.pyocd is None or board.pyocd.target.lower() in target_names():
+    settings = settings_of(board)
+    if not settings or str(settings["target"]).lower() in target_names():
         return
-    part = board.pyocd.pack or board.pyocd.target
+    part = settings["pack"] or settings["target"]
     raise ProbeError(
-        f"pyOCD has no target {board.pyocd.target!r}, which {board.name} needs",
+        f"pyOCD has no target {settings['target']!r}, which {board.name} needs",
         f"install its CMSIS pack: pyocd pack install {part}",
     )
 

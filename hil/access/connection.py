@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from hil.probe.flash import Flashed
+    from hil.access.protocols import Flashed
 
 
 #: Value for a probe's uid: start the board's QEMU machine with a virtual probe.
@@ -29,11 +29,11 @@ class AcquiredBoard(Protocol):
     @property
     def place(self) -> str: ...
 
-    def start(self, elf: Path, choice: Choice) -> AbstractContextManager[Any]: ...
+    def start(self, elf: Path, choice: Connection) -> AbstractContextManager[Any]: ...
 
 
 @dataclass(frozen=True)
-class Choice:
+class Connection:
     """Probe, serial port and callbacks for starting a firmware."""
 
     #: A probe's unique id or a part of it; ``virtual`` starts the board's QEMU machine with one.
