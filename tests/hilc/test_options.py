@@ -41,8 +41,8 @@ def test_a_signature_shows_the_fields_once(function: Any) -> None:
     assert (model.name, options.name) == ("model", "options")
     assert [parameter.name for parameter in keywords] == [f.name for f in fields(CompileOptions)]
     assert {p.kind for p in (options, *keywords)} == {inspect.Parameter.KEYWORD_ONLY}
-    with pytest.raises(TypeError, match="unexpected keyword argument 'goal'"):
-        function(convolutions(), goal="speed")
+    with pytest.raises(InputError, match=r"unknown option 'optimise' \(did you mean optimize\?\)"):
+        function(convolutions(), optimise="speed")
     with pytest.raises(TypeError, match="got options and 'cpu'"):
         function(convolutions(), options=CompileOptions(), cpu="host")
     with pytest.raises(TypeError, match="positional"):
