@@ -553,7 +553,8 @@ def test_options_of_all_commands_may_stand_before_the_command(
 
 
 #: Modules that `hil --help` may load, beside those that Python starts with: all, and its own. It
-#: loads a few less, of which Python's differ by version. ``ci/budgets.py`` measures what they cost.
+#: loads a few less, of which Python's differ by version. ``tools/budgets.py`` measures what they
+#: cost.
 MOST_MODULES, MOST_OWN_MODULES = 180, 25
 #: Packages of Python that take long, and what only printing does not need.
 HEAVY = {"asyncio", "ctypes", "http", "multiprocessing", "sqlite3", "subprocess", "unittest", "xml"}

@@ -420,10 +420,10 @@ def test_a_pack_for_helium_requires_it(tmp_path: Path) -> None:
 
 @_FULL
 def test_the_tools_of_the_ecosystems_accept_the_libraries() -> None:
-    """PlatformIO, Espressif's component manager, west, Kconfig's parser and pyOCD: `make exports`
-    installs them into an environment of their own.
+    """PlatformIO, Espressif's component manager, west, Kconfig's parser and pyOCD, which
+    `measure.py exports` installs into an environment of their own.
     """
-    said = hosts.run(sys.executable, ROOT / "ci" / "exports.py", "--tools")
+    said = hosts.run(sys.executable, ROOT / "tools" / "measure.py", "exports", "--tools")
     assert said.count("good ") == 5, said
 
 

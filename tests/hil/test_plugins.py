@@ -29,6 +29,7 @@ from hilc.frontends import Reader, register_reader
 pytestmark = pytest.mark.full
 
 TESTS = Path(__file__).resolve().parents[1]
+PARTS = TESTS / "support" / "harness"
 DIGITS = TESTS.parent / "examples" / "digits" / "digits.tflite"
 BOARD = "mps2-an386"
 
@@ -83,7 +84,7 @@ class Site:
 def site(tmp_path: Path) -> Site:
     """With our test parts installed."""
     made = Site(tmp_path / "site")
-    made.install("acme-parts", "parts = own_parts", TESTS / "own_parts.py")
+    made.install("acme-parts", "parts = own_parts", PARTS / "own_parts.py")
     return made
 
 
@@ -172,7 +173,7 @@ def test_own_front_ends_and_operators_serve_the_commands(site: Site, tmp_path: P
     model = tmp_path / "negate.tflite"
     model.write_bytes(b.build())
     assert "Negate" in site.hil("verify", model, *check, code=2).stderr
-    site.install("acme-operator", "negate = own_operator", TESTS / "own_operator.py")
+    site.install("acme-operator", "negate = own_operator", PARTS / "own_operator.py")
     assert match in site.hil("verify", model, *check).stdout
 
 

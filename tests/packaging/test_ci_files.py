@@ -259,7 +259,7 @@ def test_every_action_is_named_by_its_commit() -> None:
 
 #: Programs that install packages without hashes, and why they may.
 WITHOUT_HASHES = {
-    "ci/exports.py": "not run by CI; a package that the ecosystems' tools need has no wheel",
+    "tests/campaigns/exports.py": "not run by CI; a package of the ecosystems' tools has no wheel",
     "examples/digits/train.py": "not run by CI; trains a model with TensorFlow",
     "examples/networks/make.py": "not run by CI; trains a model with TensorFlow",
 }

@@ -61,7 +61,7 @@ RIG = """
 @pytest.fixture
 def suite(pytester: pytest.Pytester, rig: Bench) -> pytest.Pytester:
     (pytester.path / "tiny.tflite").write_bytes(dense_model())
-    tests = str(Path(__file__).resolve().parents[1])
+    tests = str(Path(__file__).resolve().parents[1] / "support" / "boards")
     pytester.makeconftest(RIG.format(tests=tests, folder=str(rig.folder)))
     pytester.makepyfile(FIVE)
     return pytester
