@@ -44,6 +44,7 @@ from hilc.ir import DTYPES
 from hilc.ops import OPS
 from hilc.ops.attributes import describe_type
 from hilc.ops.operands import ARITHMETIC
+from hilc.support.option import options_of
 from hilc.target import FEATURES, cpu_names, get_cpu
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -328,8 +329,9 @@ def _annotation(annotation: Any) -> str:
 
 def _fields(cls: type) -> dict[str, tuple[str, str]]:
     """Return the annotated attributes of a class's own body, with the ``#:`` comments before
-    them.
+    them, or the help that a field states.
     """
+    stated = options_of(cls) if is_dataclass(cls) else {}
     source = inspect.getsource(cls)
     indent = len(source) - len(source.lstrip())
     lines = [line[indent:] for line in source.splitlines()]
@@ -345,7 +347,9 @@ def _fields(cls: type) -> dict[str, tuple[str, str]]:
             while row >= 0 and lines[row].strip().startswith("#:"):
                 comment.insert(0, lines[row].strip()[2:].strip())
                 row -= 1
-            fields[node.target.id] = (ast.unparse(node.annotation), _markdown(" ".join(comment)))
+            name = node.target.id
+            text = stated[name].help if name in stated else _markdown(" ".join(comment))
+            fields[name] = (ast.unparse(node.annotation), text.replace("|", "\\|"))
     return fields
 
 

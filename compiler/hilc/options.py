@@ -50,7 +50,7 @@ class CompileOptions(Options):
     )
     reference: str | None = option(
         None,
-        choices=("tflm", "litert-ref"),
+        choices=("tflm", "litert-ref", "onnx"),
         form="word",
         help="compute operators as this reference does where references differ (default: tflm, or "
         "as the nodes of a graph say)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import FrozenInstanceError, fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,3 +86,12 @@ def test_options_of_another_type_are_named(option: str) -> None:
     with pytest.raises(InputError, match=f"{option}=5 is of type int") as caught:
         CompileOptions(**values)
     assert caught.value.hint.startswith(f"give {option} as a ")
+
+
+def test_a_text_names_a_code_generator() -> None:
+    """As ``--external`` does; :func:`hilc.external.load_generator` reads it."""
+    path = Path(__file__).parents[2] / "examples/byoc/matrix_unit.py"
+    options = CompileOptions(externals=[f"{path},units=2"])
+    (generator,) = options.generators
+    assert type(generator).__module__ != "builtins"
+    assert options.externals == (generator,)
