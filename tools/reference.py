@@ -26,6 +26,7 @@ import numpy as np
 import single_op
 from marked import replaced, table
 
+import hil
 from hil.board import board_names, load_board
 from hil.board.ports import (
     board_settings,
@@ -196,18 +197,15 @@ def _escaped(text: str) -> str:
 
 #: What users import, by module. Other names may change without notice.
 PYTHON: Mapping[str, Sequence[str]] = {
-    "hil": ("verify", "evaluate", "bench", "open", "compile", "export"),
-    "hil.device": ("Device", "Model", "RunResult", "Outputs"),
-    "hil.export": ("About", "Exported", "register_export", "ExportFormat", "Package"),
-    "hil.verify": ("Report", "LayerReport", "TensorReport", "Cost", "Oracle")
-    + ("Evaluation", "MetricReport", "Score", "Mismatch"),
+    # `from hil import *` leaves Python's own `open` and `compile` alone.
+    "hil": (*hil.__all__, "compile", "open"),
+    "hil.device": ("Model", "RunResult", "Outputs"),
+    "hil.export": ("register_export", "ExportFormat", "Package"),
     "hil.oracle": ("reference_of", "expected_outputs"),
     "hil.samples": ("RandomSamples", "ArraySamples", "load_samples", "load_data", "DataSet")
     + ("Scaling",),
-    "hil.bench": ("BenchReport",),
     "hil.history": ("History", "Entry", "history_path"),
     "hil.board": ("load_board", "board_names", "default_board", "Board", "MemoryRegion"),
-    "hil.build": ("build", "create_project", "Firmware", "Sizes"),
     "hil.runners": ("register_runner", "Runner", "Running", "Resettable", "Need", "Choice"),
     "hil.cli.reports": ("register_report", "ReportFormat", "Outcome"),
     "hilc.onnx_backend": ("prepare", "HilRep"),
@@ -235,10 +233,9 @@ def python() -> str:
     for module_name, names in PYTHON.items():
         module = importlib.import_module(module_name)
         parts += [f"## {module_name}", _docstring(module, only_first=True)]
-        for name in names:
+        # Functions first: what a reader looks for.
+        for name in sorted(names, key=lambda each, of=module: inspect.isclass(getattr(of, each))):
             value = getattr(module, name)
-            if inspect.ismodule(value):  # one that can be called
-                value = getattr(value, name)
             where = f"{module_name}.{name}"
             parts += _class(where, value) if inspect.isclass(value) else _function(where, value)
     return "\n\n".join(parts)

@@ -1,12 +1,11 @@
 """Verification and measurement of models on boards: comparison with references, samples, costs.
 
-The module is callable: ``hil.verify(...)`` is its function :func:`verify`. :mod:`hil.bench`,
-:mod:`hil.oracle` and :mod:`hil.samples` have the other public names.
+:mod:`hil`, :mod:`hil.oracle` and :mod:`hil.samples` have the public names; ``hil.verify`` is the
+function :func:`verify`.
 """
 
 from __future__ import annotations
 
-from hil.support.callable_module import make_callable
 from hil.verify.comparison import (
     FLOAT_RTOL,
     Difference,
@@ -43,5 +42,3 @@ __all__ = [
     "TensorReport",
     "verify",
 ]
-
-make_callable(__name__)
