@@ -34,8 +34,8 @@ from hil.board.ports import (
     port_description,
     port_names,
 )
-from hil.cli.commands.command_line import build_parser
-from hil.cli.commands.parser import Parser
+from hil.cli.command_line import build_parser
+from hil.cli.parser import Parser
 from hil.cli.render import memory_bytes, ran_on, size_text
 from hil.link import protocol
 from hilc.errors import ModelError

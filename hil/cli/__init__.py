@@ -203,8 +203,8 @@ def _guarded(words: Sequence[str], signals: _Signals) -> int:
     console = signals.console = Console("--json" in words)
     try:
         if "_ARGCOMPLETE" in os.environ:
-            from hil.cli.commands.command_line import build_parser
-            from hil.cli.commands.completing import complete
+            from hil.cli.command_line import build_parser
+            from hil.cli.completing import complete
 
             complete(build_parser(os.environ.get("COMP_LINE", "").split()))
         code = _run(words, console)
@@ -223,7 +223,7 @@ def _guarded(words: Sequence[str], signals: _Signals) -> int:
 
 
 def _run(words: Sequence[str], console: Console) -> int:
-    from hil.cli.commands.command_line import build_parser
+    from hil.cli.command_line import build_parser
 
     try:
         args, unknown = build_parser(words).parse_known_args(words)
@@ -231,12 +231,10 @@ def _run(words: Sequence[str], console: Console) -> int:
         return int(stop.code or 0)
     args.parser.check_unknown(unknown)
     if args.quiet and args.verbose:
-        from hil.cli.commands.parser import usage_error
+        from hil.cli.parser import usage_error
 
         raise usage_error("-q and -v are both given", "give one of them")
     args.parser.check_empty()
-    if "help_of" in args:
-        return _help(args.help_of, console)
     if args.handler is None:
         return _lacking_command(args.parser, console)
     console.as_json, console.quiet = args.json, args.quiet
@@ -258,10 +256,10 @@ def _run(words: Sequence[str], console: Console) -> int:
     with console.listening(args.verbose):
         if getattr(args, "on_boards", None):
             # Commands without boards do not need the compiler that this imports.
-            from hil.cli.commands.on_boards import run_on_boards
+            from hil.cli.on_boards import run_on_boards
 
             return run_on_boards(args, console)
-        from hil.cli.commands.each_board import handled
+        from hil.cli.each_board import handled
 
         return handled(args, console)
 
@@ -269,7 +267,7 @@ def _run(words: Sequence[str], console: Console) -> int:
 def _choose_format(args: Any, console: Console) -> None:
     """Select the report format; ``--json`` means ``--format json``."""
     if args.json and args.format not in (None, "json"):
-        from hil.cli.commands.parser import usage_error
+        from hil.cli.parser import usage_error
 
         raise usage_error(f"--json and --format {args.format} are both given", "give one of them")
     from hil.cli.reports import format_named
@@ -278,7 +276,7 @@ def _choose_format(args: Any, console: Console) -> None:
     console.as_json = console.format.name == "json"
 
 
-def _help(command: Sequence[str], console: Console) -> int:
+def show_help(command: Sequence[str], console: Console) -> int:
     """Print the text of ``hil COMMAND --help``, also as JSON."""
     words = [*command, "--help"]
     if not console.as_json:

@@ -14,7 +14,7 @@ from tflm import needs_tflm
 import hil
 import hilc
 from hil.board import load_board
-from hil.cli.commands.compiled import module_json
+from hil.cli.actions.compile import module_json
 from hil.device import Device
 from hil.device.device import _ask_module
 from hil.errors import InputError

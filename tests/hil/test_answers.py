@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from small_models import convolutions
 
-from hil.cli import answers
-from hil.cli.answers import Answer, answer_key, keep_answer, kept_answer
-from hil.cli.commands.command_line import build_parser
+from hil.cli.actions import compile_cache as answers
+from hil.cli.actions.compile_cache import Answer, answer_key, keep_answer, kept_answer
+from hil.cli.command_line import build_parser
 from hil.support.cache import cache_folder
 from hilc.errors import InputError
 

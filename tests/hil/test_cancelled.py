@@ -24,8 +24,9 @@ from tflite_builder import ModelBuilder
 from waiting import PATIENCE_S
 
 from hil.cli import main
-from hil.cli.commands import reporting, running
-from hil.cli.commands.matrix import WORKER
+from hil.cli.actions import report as reporting
+from hil.cli.actions import verify as running
+from hil.cli.matrix import WORKER
 from hil.cli.outcome_files import OutcomeFiles
 from hil.cli.reports import Outcome
 from hil.errors import DeviceError, NotRunError

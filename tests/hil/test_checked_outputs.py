@@ -18,7 +18,7 @@ from wrong_outputs import DIGITS, with_flipped_weight
 import hil
 import hilc
 from hil.cli import main
-from hil.cli.commands import tuning
+from hil.cli.actions import tune as tuning
 from hil.errors import InputError, NumericError
 from hil.page.results import results_in
 from hil.verify import Oracle

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hil.cli.commands.evaluating import evaluation_text
+from hil.cli.actions.evaluate import evaluation_text
 from hil.errors import InputError, NumericError
 from hil.verify import Oracle, evaluation
 from hil.verify.datasets import DataSet, digest_of

@@ -22,7 +22,7 @@ import hil
 import hilc
 from hil.board import load_board
 from hil.cli import main
-from hil.cli.commands.command_line import build_parser
+from hil.cli.command_line import build_parser
 from hil.errors import InputError
 from hil.export import About, ExportFormat, Package, register_export
 from hil.export import registry as export_registry

@@ -4,6 +4,7 @@ the command replaces it.
 
 from __future__ import annotations
 
+import importlib
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -17,7 +18,6 @@ from wrong_outputs import DIGITS, with_flipped_weight
 
 from hil import runners
 from hil.cli import main
-from hil.cli.commands import running
 from hil.device import session
 from hil.errors import LinkError
 from hil.verify import comparison, evaluation
@@ -45,7 +45,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return job
 
     for name in ("verify", "bench"):
-        monkeypatch.setattr(running, name, failing(getattr(running, name)))
+        module = importlib.import_module(f"hil.cli.actions.{name}")
+        monkeypatch.setattr(module, name, failing(getattr(module, name)))
     return seen
 
 

@@ -210,11 +210,11 @@ def command(body: str, *words: str, limit: str = "RLIMIT_AS, 8 << 30") -> list[s
         "resource.setrlimit(which, (value, resource.getrlimit(which)[1]))\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
         "from hil import cli\n"
-        "from hil.cli.commands import looking\n"
+        "from hil.cli.commands import boards\n"
         "from hil.errors import NumericError\n"
         "def handler(args, console):\n"
         f"{textwrap.indent(body, '    ')}\n"
-        "looking.boards_command = handler\n"
+        "boards.run = handler\n"
         f"sys.argv = ['hil', 'boards', *{words!r}]\n"
         "sys.exit(cli.main())\n"
     )

@@ -25,8 +25,8 @@ from tflite_builder import ModelBuilder
 from waiting import PATIENCE_S
 
 from hil.cli import main
-from hil.cli.commands.command_line import build_parser
-from hil.cli.commands.matrix import combinations, is_to_be_repeated
+from hil.cli.command_line import build_parser
+from hil.cli.matrix import combinations, is_to_be_repeated
 from hil.cli.outcome_files import junit_xml, markdown
 from hil.cli.reports import Outcome
 from hil.errors import DeviceError, HilError, InputError, LinkError, Mend
@@ -300,7 +300,7 @@ def test_an_earlier_run_is_reported(
     goals: list[str],
 ) -> None:
     """In JSON, the JUnit file and the summary, of the combination that it belongs to."""
-    from hil.cli.commands import running
+    from hil.cli.actions import verify as running
 
     calls = []
 
@@ -343,7 +343,7 @@ def test_an_exit_code_is_a_failure() -> None:
 def test_a_board_that_fails_is_tried_again(
     models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from hil.cli.commands import running
+    from hil.cli.actions import verify as running
 
     calls = []
 
@@ -368,7 +368,7 @@ def test_the_only_combination_is_repeated_and_skipped_too(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from hil.cli.commands import running
+    from hil.cli.actions import verify as running
 
     errors: list[BaseException] = []
     places: list[Any] = []

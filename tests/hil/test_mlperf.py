@@ -20,7 +20,7 @@ import hilc
 from hil.board import board_names, load_board
 from hil.build import build
 from hil.cli import main
-from hil.cli.commands.benchmarking import _text
+from hil.cli.actions.mlperf import _text
 from hil.errors import BuildError, InputError, LinkError
 from hil.firmware.mlperf import BENCHMARKS, Mlperf, benchmark_named, wire_bytes
 from hil.firmware.project import project_files

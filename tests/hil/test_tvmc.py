@@ -19,7 +19,7 @@ import small_models
 import hilc
 import hilc.host
 from hil.cli import main
-from hil.cli.commands.command_line import build_parser
+from hil.cli.command_line import build_parser
 from hil.compat.tvm.tvmc_flags import translate
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError

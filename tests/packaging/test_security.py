@@ -22,7 +22,7 @@ from hil import virtual_probe
 from hil.board import load_board
 from hil.board.board import Qemu
 from hil.build import build
-from hil.cli.commands.command_line import build_parser
+from hil.cli.command_line import build_parser
 from hil.lab.board_server import BoardServer
 from hil.runners import debug
 from hil.runners.choice import Choice
@@ -34,10 +34,10 @@ DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 EXECUTES = {
     ("compiler/hilc/lowering/cost.py", "exec"): "cost formulas of kernels' headers",
     ("compiler/hilc/support/arguments.py", "eval"): "annotations of our own functions",
-    ("hil/cli/commands/matrix.py", "pickle.dumps"): "to a process of this program",
-    ("hil/cli/commands/matrix.py", "pickle.loads"): "from a process of this program",
-    ("hil/cli/commands/worker.py", "pickle.load"): "from the process that started it",
-    ("hil/cli/commands/worker.py", "pickle.dumps"): "to the process that started it",
+    ("hil/cli/matrix.py", "pickle.dumps"): "to a process of this program",
+    ("hil/cli/matrix.py", "pickle.loads"): "from a process of this program",
+    ("hil/cli/worker.py", "pickle.load"): "from the process that started it",
+    ("hil/cli/worker.py", "pickle.dumps"): "to the process that started it",
 }
 _EXECUTE = {
     *("eval", "exec", "os.system", "os.popen", "subprocess.getoutput", "tempfile.mktemp"),

@@ -145,6 +145,5 @@ def test_nothing_else_names_the_folders() -> None:
     assert named == {
         "compiler/hilc/plugins.py",
         "hil/support/parts.py",
-        "hil/cli/commands/absent.py",
-        "hil/cli/commands/command_line.py",
+        "hil/cli/commands/tvmc.py",
     }

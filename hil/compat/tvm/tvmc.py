@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hil.cli.commands.deploying import flash_image, is_elf
 from hil.cli.console import Console, arrays_json
+from hil.cli.images import flash_image, is_elf
 from hil.compat.tvm.tvmc_flags import Compilation, parse_shapes, translate
 from hil.compat.tvm.tvmc_parser import DEVICES, FILL_MODES
 from hil.compat.tvm.tvmc_project import (

@@ -67,7 +67,7 @@ register(
         attributes=ActivationAttributes,
         bounds=mapped,
         rows=SameRows(),
-        links=channelwise,
+        channel_groups=channelwise,
     ),
 )
 register_custom(

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any
 
 #: What commands import when they are called.
-_PACKAGES = ("hil.cli.commands",)
+_PACKAGES = ("hil.cli.commands", "hil.cli.actions")
 _MODULES = (
     "hilc", "hilc.host", "hil.verify", "hil.runners.native", "hil.runners.qemu",
     "hil.runners.pyocd", "hil.virtual_probe", "hil.cli.formats", "pyocd.core.helpers",
