@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from tflite_builder import ModelBuilder
 
 import hil
@@ -93,7 +94,7 @@ def test_it_is_imported_folded_and_fused() -> None:
     assert folded.tensors[own.outputs[0]].shape == (1, SIDE, SIDE, CHANNELS - 2)
 
 
-@pytest.mark.parametrize("goal", ["speed", "ram"])
+@cases("goal", ["speed", "ram"], first=1)
 def test_it_runs_in_this_process_and_on_a_board(goal: str) -> None:
     data = _model()
     rng = np.random.default_rng(1)
