@@ -207,7 +207,10 @@ PYTHON: Mapping[str, Sequence[str]] = {
     "hil.history": ("History", "Entry", "history_path"),
     "hil.board": ("load_board", "board_names", "default_board", "Board", "MemoryRegion"),
     "hil.build": ("build", "create_project", "Firmware", "Sizes"),
-    "hil.runners": ("register_runner", "Runner", "Running", "Resettable", "Need", "Choice"),
+    "hil.access": (
+        *("register_runner", "Runner", "Running", "Resettable", "Need", "Connection"),
+        *("register_flasher", "Flasher", "FlasherSession", "Flashed", "Core", "Setting"),
+    ),
     "hil.cli.reports": ("register_report", "ReportFormat", "Outcome"),
     "hilc.onnx_backend": ("prepare", "HilRep"),
     "hil.errors": ("BoardError", "BuildError", "DeviceError", "HangError", "ProbeError")
@@ -468,12 +471,12 @@ def boards() -> str:
             size_text(memory_bytes(board, "flash")),
             size_text(memory_bytes(board, "ram")),
             next(port.name for port in board.ports if "uart" in port.roles),
-            f"`{board.pyocd.target}`" if board.pyocd else "-",
+            ", ".join(f"`{name}`" for name in board.flashers) or "-",
             ran_on(board),
         ]
         for board in map(load_board, board_names())
     ]
-    header = ["board", "core", "clock", "flash", "RAM", "line", "pyOCD target", "ran on"]
+    header = ["board", "core", "clock", "flash", "RAM", "line", "flasher", "ran on"]
     return table(header, rows)
 
 

@@ -135,8 +135,9 @@ def test_it_is_in_the_table_of_the_documents() -> None:
 )
 def test_old_fields_are_refused_by_name(old: str, new: str) -> None:
     own = _OPS["NEGATE"]
+    given: Any = {old: None}
     with pytest.raises(InputError, match=old) as caught:
-        OpDef(own.infer, own.reference, **{old: None})
+        OpDef(own.infer, own.reference, **given)
     assert new in str(caught.value.hint)
     assert getattr(own, new, "") != ""
 

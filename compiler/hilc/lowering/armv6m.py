@@ -21,6 +21,7 @@ import numpy.typing as npt
 from hilc.ir import Rounding
 from hilc.lowering.armv7m import longest_part
 from hilc.lowering.channels import Channels, channels_of, once_for_channels
+from hilc.lowering.forms import row_bands
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -78,7 +79,7 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
     for columns in _columns(form):
         yield HilV6mMatmulS8(
             rows=form.rows, depth=form.depth, columns=form.channels, v6m_columns=columns
-        )
+        ).as_form(f"{columns.tile}_rows")
     stream = _stream(form)
     if stream is not None:
         yield HilV6mMatmulStreamS8(
@@ -94,7 +95,7 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
             window=form.window,
             in_zero_point=form.pad_value,
             v6m_columns=columns,
-        )
+        ).as_form(f"{columns.tile}_rows")
     stream = _stream(form)
     if stream is not None:
         yield HilV6mConv2dStreamS8(
@@ -116,7 +117,7 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     channels = channels_of(form.weights, form.requantization)
     scales = _fast_scales(channels)
     if scales is not None:
-        for band in dict.fromkeys((images.out_h, min(images.out_h, _TRIPLE_BAND))):
+        for rows, band in row_bands((_TRIPLE_BAND,), images.out_h):
             yield HilV6mDepthwiseTriplesS8(
                 images=images,
                 stride_h=window.stride_h,
@@ -128,12 +129,12 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
                 in_zero_point=form.pad_value,
                 weights=channels.weights.reshape(-1),
                 scales=scales.reshape(-1),
-            )
+            ).as_form(rows)
     channels = channels_of(form.weights, form.requantization, raised=_RAISED)
     outputs = _outputs(channels)
     if outputs is None:
         return
-    for band in dict.fromkeys((images.out_h, min(images.out_h, _BAND))):
+    for rows, band in row_bands((_BAND,), images.out_h):
         yield HilV6mDepthwise3x3S8(
             images=images,
             stride_h=window.stride_h,
@@ -145,7 +146,7 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
             in_zero_point=form.pad_value,
             weights=channels.weights.reshape(-1),
             **outputs,
-        )
+        ).as_form(rows)
 
 
 def _columns(form: LinearForm) -> Iterator[HilV6mColumns]:

@@ -102,7 +102,9 @@ def _matvec(form: MatrixProduct) -> list[Parameters]:
 def _matmul(form: MatrixProduct) -> list[Parameters]:
     """Return the kernel for three rows at a time."""
     return [
-        HilV7mMatmulS8(rows=form.rows, depth=form.depth, columns=form.channels, v7m_columns=columns)
+        HilV7mMatmulS8(
+            rows=form.rows, depth=form.depth, columns=form.channels, v7m_columns=columns
+        ).as_form(f"{columns.wide}_words")
         for columns in _columns(form)
     ]
 
@@ -116,7 +118,7 @@ def _conv2d(form: Convolution) -> list[Parameters]:
             window=form.window,
             in_zero_point=form.pad_value,
             v7m_columns=columns,
-        )
+        ).as_form(f"{columns.wide}_words")
         for columns in _columns(form)
     ]
 
@@ -143,8 +145,8 @@ def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
             even_shift=even_shift,
             weights=channels.weights.reshape(-1),
             scales=scales,
-        )
-        for band in bands_of(form, line, _BAND_BYTES)
+        ).as_form(room)
+        for room, band in bands_of(form, line, _BAND_BYTES)
     ]
 
 
@@ -167,13 +169,20 @@ def outputs_at_a_time(out_w: int, own: int, output: int) -> int:
     return min(range(1, min(_MAX_BLOCK, out_w) + 1), key=instructions)
 
 
-def bands_of(form: DepthwiseConvolution, line: int, rooms: Iterable[int]) -> Iterable[int]:
-    """Return for each room the rows of outputs whose lines fit so many pixels, in bands of one
-    size; at least one.
+def bands_of(
+    form: DepthwiseConvolution, line: int, rooms: Iterable[int]
+) -> Iterator[tuple[str, int]]:
+    """Yield for each room a variant's form and the rows of outputs whose lines fit so many pixels,
+    in bands of one size; at least one row, and no number of rows twice.
     """
     out_h, stride = form.images.out_h, form.window.stride_h
-    most = (max(1, (room // line - 3) // stride + 1) for room in rooms)
-    return dict.fromkeys(-(-out_h // -(-out_h // rows)) for rows in most)
+    seen: set[int] = set()
+    for room in rooms:
+        rows = max(1, (room // line - 3) // stride + 1)
+        band = -(-out_h // -(-out_h // rows))
+        if band not in seen:
+            seen.add(band)
+            yield f"{room}_pixels", band
 
 
 def _columns(form: LinearForm) -> list[HilV7mColumns]:

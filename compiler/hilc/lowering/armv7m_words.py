@@ -124,8 +124,8 @@ def _depthwise_words(form: DepthwiseConvolution) -> list[Parameters]:
             in_zero_point=form.pad_value,
             shift=shift,
             channels=words,
-        )
-        for band in bands_of(form, line, _WORD_BAND_PIXELS)
+        ).as_form(room)
+        for room, band in bands_of(form, line, _WORD_BAND_PIXELS)
     ]
 
 

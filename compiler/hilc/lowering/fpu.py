@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hilc.ir import Array
 from hilc.lowering.channels import padded
+from hilc.lowering.forms import limited
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -188,9 +189,9 @@ def float_products(
             yield KernelCall(way, (0,), matrices.macs)
         return
     whole = shape.columns + -shape.columns % _FOUR
-    for group in dict.fromkeys(min(whole, group) for group in _GROUPS):
+    for most, group in limited(_GROUPS, whole):
         kernel = computed(batch_matmul=shape, units=-(-shape.depth // _UNIT), group=group)
-        yield matrices.call(kernel)
+        yield matrices.call(kernel.as_form(most))
 
 
 def _constant_columns(layer: Layer) -> MatrixProduct | None:

@@ -13,6 +13,7 @@ from hilc.lowering.dsp.packing import (
     PAIR,
     UNIT,
     UNIT_ORDER,
+    form_of,
     packed_columns,
     pair_words,
     paired_bias,
@@ -87,11 +88,11 @@ def _direct(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
             framed_h=0,
             framed_w=0,
             dsp_range=range_of(form.requantization),
-        )
+        ).as_form(*form_of(pairs))
         for pairs in streams
     ]
     framed: list[Parameters] = [
-        replace(call, framed_h=framed_h, framed_w=framed_w)
+        replace(call, framed_h=framed_h, framed_w=framed_w).as_form(call.form, "padded")
         for framed_h, framed_w in _framed(form)
         for call in direct
     ]
@@ -138,7 +139,7 @@ def _partial(form: Convolution) -> list[Parameters]:
             stream=streams[taps],
             border=border,
             dsp_range=range_of(form.requantization),
-        )
+        ).as_form(f"{group}_windows", "by_row" if taps == row else "by_pixel")
         # Two windows by rows take more of both than three by pixels.
         for taps, group in dict.fromkeys([(row, 3), (1, 3), (1, 2)])
     ]
@@ -248,4 +249,5 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
     if 4 * -(-form.images.out_w // 4) + 2 > 4 * in_c or in_c < _FEW_PRODUCTS_CHANNELS:
         return [], [unfolded]
     # There is one of each for any height: bands of a layer take the same.
-    return [packed], [replace(packed, bands=min(2, (form.images.out_h + 1) // 2)), unfolded]
+    two = replace(packed, bands=min(2, (form.images.out_h + 1) // 2))
+    return [packed.as_form("1_row")], [two.as_form("2_rows"), unfolded]

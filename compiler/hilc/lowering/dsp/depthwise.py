@@ -37,7 +37,11 @@ def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     if channels is None:
         return []
     planes = _depthwise_planes(form, channels)
-    fours = [replace(each, channels=_PLANES) for each in planes if form.channels >= _PLANES]
+    fours = [
+        replace(each, channels=_PLANES).as_form(each.form, f"{_PLANES}_channels")
+        for each in planes
+        if form.channels >= _PLANES
+    ]
     return [*planes, *_depthwise_lines(form, channels), *fours]
 
 
@@ -59,6 +63,7 @@ def _depthwise_planes(
     planes: list[HilDspDepthwisePlaneS8] = []
     least = 0
     for count in (images.out_h, 8, 2):
+        rows = "all_rows" if count == images.out_h else f"{count}_rows"
         parameters = HilDspDepthwisePlaneS8(
             images=images,
             stride=stride,
@@ -79,7 +84,7 @@ def _depthwise_planes(
         )
         scratch = KernelCall(parameters).scratch_bytes
         if not planes or scratch < least:
-            planes.append(parameters)
+            planes.append(parameters.as_form(rows))
             least = scratch
     # Of the whole plane, where each channel is unpacked once.
     return [*planes, *_packed_planes(planes[0], filters, affine, form)]
@@ -102,7 +107,7 @@ def _packed_planes(
             addend=addend,
             weights=filters.reshape(-1),
             scales=scales.reshape(-1).astype(np.int32),
-        )
+        ).as_form("packed")
 
 
 def plane_lines(form: DepthwiseConvolution) -> tuple[int, int, int]:

@@ -18,6 +18,7 @@ from hilc.lowering.dsp.packing import (
     UNIT,
     VECTOR_BLOCK,
     column_stream,
+    form_of,
     packed_columns,
     pair_words,
     paired_weights,
@@ -25,6 +26,7 @@ from hilc.lowering.dsp.packing import (
     units_of,
     wide_weights,
 )
+from hilc.lowering.forms import limited
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -90,7 +92,7 @@ def _matvec(form: MatrixProduct) -> Iterator[Parameters]:
             if outputs.per_channel
             else multipliers[:1],
             shifts=padded(shifts, VECTOR_BLOCK) if outputs.per_channel else shifts[:1],
-        )
+        ).as_form("widened" if widened else "")
 
 
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
@@ -103,7 +105,7 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
             columns=form.channels,
             dsp_pairs=pairs,
             dsp_range=range_of(form.requantization),
-        )
+        ).as_form(*form_of(pairs))
     if form.depth == _EIGHT and form.channels <= _MOST_COLUMNS:
         yield from _eight(form)
     outputs = form.requantization
@@ -129,7 +131,7 @@ def _eight(form: MatrixProduct) -> Iterator[Parameters]:
     # A column's units are all that it has: eight elements are two.
     weights = wide_weights(channels.weights, 1).reshape(form.channels, -1)
     lines = np.stack([affine.starts, affine.multipliers, affine.addends], axis=1)
-    for group in dict.fromkeys(min(form.rows, group) for group in _EIGHT_GROUPS):
+    for rows, group in limited(_EIGHT_GROUPS, form.rows):
         yield HilDspMatmulEightS8(
             rows=form.rows,
             columns=form.channels,
@@ -137,7 +139,7 @@ def _eight(form: MatrixProduct) -> Iterator[Parameters]:
             shift=affine.shift,
             stream=np.concatenate([weights, lines], axis=1).reshape(-1).astype(np.int32),
             dsp_range=range_of(form.requantization),
-        )
+        ).as_form(rows)
 
 
 def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
@@ -169,4 +171,4 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
                 shift=affine.shift,
                 stream=stream,
                 dsp_range=range_of(outputs),
-            )
+            ).as_form("wide" if wide else "", "widened" if widened else "")

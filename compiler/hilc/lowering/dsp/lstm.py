@@ -52,7 +52,8 @@ def wide(layer: Layer) -> Iterator[KernelCall]:
         ]
         lstm = _parameters(form, units, (inputs, hidden), blocks)
         if lstm is not None:
-            yield KernelCall(HilDspLstmS16(dsp_lstm=lstm, wide=wide), TENSORS, form.macs)
+            kernel = HilDspLstmS16(dsp_lstm=lstm, wide=wide).as_form("wide" if wide else "")
+            yield KernelCall(kernel, TENSORS, form.macs)
 
 
 def _parameters(

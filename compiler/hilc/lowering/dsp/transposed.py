@@ -87,5 +87,5 @@ def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
             phases=form.shape(streams),
             in_zero_point=phases[0].pad_value,
             dsp_columns_s16=columns,
-        )
+        ).as_form("wide" if wide else "")
         yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)

@@ -15,6 +15,7 @@ from hilc.ir import ELEMENT_TYPES, Array, Rounding
 from hilc.lowering.channels import padded
 from hilc.lowering.dsp.depthwise import plane_lines
 from hilc.lowering.dsp.packing import PAIR, UNIT, UNIT_ORDER, VECTOR_BLOCK
+from hilc.lowering.forms import row_bands
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -59,8 +60,9 @@ def _rows(form: MatrixProduct) -> Iterator[Parameters]:
     if form.rows == 1:
         yield from _matvec(form, sums)
         return
-    for columns in _columns(form, sums, form.rows):
-        yield HilDspMatmulS16(rows=form.rows, depth=form.depth, dsp_columns_s16=columns)
+    for words, columns in _columns(form, sums, form.rows):
+        matmul = HilDspMatmulS16(rows=form.rows, depth=form.depth, dsp_columns_s16=columns)
+        yield matmul.as_form(*words)
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
@@ -68,23 +70,27 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
     if sums is None:
         return
     pixels = form.images.out_h * form.images.out_w
-    for columns in _columns(form, sums, pixels):
+    for words, columns in _columns(form, sums, pixels):
         yield HilDspConv2dS16(
             images=form.images,
             window=form.window,
             in_zero_point=form.pad_value,
             dsp_columns_s16=columns,
-        )
+        ).as_form(*words)
 
 
-def _columns(form: LinearForm, sums: NarrowSums, rows: int) -> Iterator[HilDspColumnsS16]:
-    """Return the ways to pack the columns of a layer of so many rows."""
+def _columns(
+    form: LinearForm, sums: NarrowSums, rows: int
+) -> Iterator[tuple[tuple[str, str], HilDspColumnsS16]]:
+    """Yield the ways to pack the columns of a layer of so many rows, each after the words of its
+    form.
+    """
     seen: set[tuple[int, int]] = set()
     for wide, most in _GROUPS:
         group = min(most, rows + rows % 2)
         if (wide, group) not in seen:
             seen.add((wide, group))
-            yield HilDspColumnsS16(
+            columns = HilDspColumnsS16(
                 units=_units(form),
                 columns=form.channels,
                 group=group,
@@ -94,6 +100,7 @@ def _columns(form: LinearForm, sums: NarrowSums, rows: int) -> Iterator[HilDspCo
                 out_max=sums.high,
                 stream=wide_stream(form.weights, sums, wide),
             )
+            yield (f"up_to_{most}_rows", "wide" if wide else ""), columns
 
 
 def wide_stream(matrix: Array, sums: NarrowSums, wide: int) -> npt.NDArray[np.int32]:
@@ -137,7 +144,7 @@ def _matvec(form: MatrixProduct, sums: NarrowSums) -> Iterator[Parameters]:
                 out_min=sums.low,
                 out_max=sums.high,
                 stream=_stream(weights, sums, VECTOR_BLOCK),
-            )
+            ).as_form("wide" if wide else "")
 
 
 def whole_units(depth: int) -> int:
@@ -179,7 +186,7 @@ def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
         return
     columns, line, beyond = plane_lines(form)
     filters = form.weights.reshape(-1, 3, 3)
-    for rows in dict.fromkeys(min(count, images.out_h) for count in (images.out_h, 8, 2)):
+    for band, rows in row_bands((8, 2), images.out_h):
         yield HilDspDepthwisePlaneS16(
             images=images,
             stride=stride,
@@ -196,4 +203,4 @@ def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
             # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
             weights=np.ascontiguousarray(filters[..., (0, 1, 1, 2)]).reshape(-1),
             scales=plane_scales(sums),
-        )
+        ).as_form(band)

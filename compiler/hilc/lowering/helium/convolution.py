@@ -170,7 +170,7 @@ def _windows(form: Convolution) -> Iterator[Parameters]:
             direct=int(direct.size),
             once=int(any_of(form.requantization) > 0),
             stream=stream,
-        )
+        ).as_form(f"{most}_bytes")
 
 
 def _sixes(form: Convolution) -> Iterator[Parameters]:
@@ -212,7 +212,7 @@ def _sixes(form: Convolution) -> Iterator[Parameters]:
             row_bytes=row_bytes,
             taps=taps.astype(np.uint8),
             mve_pixels=pixels,
-        )
+        ).as_form(f"{most}_bytes")
 
 
 def _strips(form: Convolution) -> list[Parameters]:
@@ -258,7 +258,7 @@ def _strips(form: Convolution) -> list[Parameters]:
             eight=int(eight),
             taps=taps,
             mve_pixels=pixels,
-        )
+        ).as_form(f"{lines}_rows")
         for lines in ((2, 1) if strip_w == out_w and out_w % 2 else (1,))
     ]
 
@@ -356,7 +356,7 @@ def _lines(form: Convolution) -> Iterator[Parameters]:
             linear=linear_of(outputs),
             output_range=outputs.output_range,
             stream=stream.reshape(-1),
-        )
+        ).as_form(f"{most_bytes}_bytes")
 
 
 def _gathered(form: Convolution) -> Parameters | None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array
+from hilc.lowering.forms import limited
 from hilc.lowering.helium.convolution import GATHERED
 from hilc.lowering.helium.packing import CHUNK, FARTHEST, any_of, bytes_of, narrow_first, ties
 from hilc.lowering.kernels import KernelCall, Parameters
@@ -84,7 +85,9 @@ def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
         if scratch < least:
             found.append(parameters)
             least = scratch
-    return [*found, *strips] or list(_depthwise_rows(form))
+    # The kernel takes any planes: what tells variants apart is the scratch, the largest first.
+    planes_of = [each.as_form(f"scratch_{n}") for n, each in enumerate(found, 1)]
+    return [*planes_of, *strips] or list(_depthwise_rows(form))
 
 
 def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilDepthwiseStripsS8Mve]:
@@ -110,7 +113,7 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilDepthwiseStrips
         for most in _STRIPS_BYTES
         if found[0].scratch <= most
     }
-    for strips in sorted(fitting, key=lambda each: -each.rows):
+    for n, strips in enumerate(sorted(fitting, key=lambda each: -each.rows), 1):
         if strips.farthest > FARTHEST:
             continue
         kinds = strips.turns
@@ -139,7 +142,7 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilDepthwiseStrips
             scales=_strip_scales(outputs, channels),
             places=bytes_of(strips.places, "<u2").reshape(-1),
             runs=strips.table,
-        )
+        ).as_form(f"scratch_{n}")
 
 
 @dataclass(frozen=True)
@@ -401,7 +404,7 @@ def _depthwise_rows(form: DepthwiseConvolution) -> Iterator[HilDepthwiseRowsS8Mv
     count = form.filters.shape[0]
     weights = np.zeros((count, _FILTER_ROWS, _FILTER_COLUMNS), np.int8)
     weights[:, : h.span : h.dilation, : w.span : w.dilation] = form.filters
-    for planes in dict.fromkeys(min(count, most) for most in _ROWS_AT_ONCE):
+    for most, planes in limited(_ROWS_AT_ONCE, count):
         yield HilDepthwiseRowsS8Mve(
             images=images,
             filter_h=h.span,
@@ -416,7 +419,7 @@ def _depthwise_rows(form: DepthwiseConvolution) -> Iterator[HilDepthwiseRowsS8Mv
             in_zero_point=form.pad_value,
             output_range=outputs.output_range,
             stream=_stream(weights, outputs),
-        )
+        ).as_form(most)
 
 
 def _stream(weights: Array, outputs: HilRequantization) -> npt.NDArray[np.int8]:

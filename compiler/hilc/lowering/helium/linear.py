@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hilc.ir import Rounding
 from hilc.lowering.armv7m import by_words
 from hilc.lowering.channels import padded
+from hilc.lowering.forms import limited
 from hilc.lowering.helium.convolution import conv2d
 from hilc.lowering.helium.depthwise import depthwise
 from hilc.lowering.helium.packing import (
@@ -86,7 +87,9 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
             copied += 1
         pixels = pixels_of(form.weights, outputs)
         ways += [
-            HilPixelsS8Mve(rows=rows, depth=depth, copied=count, staged=staged, mve_pixels=pixels)
+            HilPixelsS8Mve(
+                rows=rows, depth=depth, copied=count, staged=staged, mve_pixels=pixels
+            ).as_form("staged" if staged else "")
             for count, staged in ((copied, 0), (0, 1))
         ]
     if not ties(outputs):
@@ -130,7 +133,7 @@ def _shallow(form: MatrixProduct) -> Iterator[HilShallowS8Mve]:
         weights[:, 0::2, :depth] = pairs
         weights[:, 1::2, depth:] = pairs
     stream = shallow_stream(weights, outputs)
-    for block in dict.fromkeys(min(most, -(-form.rows // CHUNK) * CHUNK) for most in _BLOCKS):
+    for most, block in limited(_BLOCKS, -(-form.rows // CHUNK) * CHUNK):
         yield HilShallowS8Mve(
             rows=form.rows,
             depth=depth,
@@ -138,7 +141,7 @@ def _shallow(form: MatrixProduct) -> Iterator[HilShallowS8Mve]:
             block=block,
             once=int(any_of(outputs) > 0),
             stream=stream,
-        )
+        ).as_form(most)
 
 
 def _sums_of_vector(form: MatrixProduct) -> HilVectorSumsS8Mve:

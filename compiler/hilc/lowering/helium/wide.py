@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hilc.ir import Array, Rounding
 from hilc.lowering.channels import padded
+from hilc.lowering.forms import row_bands
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -174,7 +175,7 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     if sums is None or 8 * row > _MOST_OFFSET:
         return
     filters = form.weights.reshape(-1, 3, 3)
-    for rows in dict.fromkeys(min(count, images.out_h) for count in (images.out_h, 8, 2)):
+    for band, rows in row_bands((8, 2), images.out_h):
         upright = _vectors(rows, images.out_w) < _vectors(images.out_w, rows)
         extents = [(count - 1) * stride + 3 for count in (images.out_w, rows)]
         # What the last vector of a line reads beyond it is in the next, or behind the last one.
@@ -198,7 +199,7 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
                 filters.transpose(0, 2, 1) if upright else filters
             ).reshape(-1),
             scales=_channel_words(form, sums),
-        )
+        ).as_form(band)
 
 
 def _channel_words(form: LinearForm, sums: NarrowSums) -> npt.NDArray[np.int32]:
