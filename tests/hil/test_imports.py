@@ -14,6 +14,7 @@ def run(code: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.full
 def test_the_modules_of_the_guides_need_no_import_of_their_own() -> None:
     """``import hilc`` and then ``hilc.host.load``, as the README says."""
     names = "hilc.host.load, hilc.executor.Executor, hilc.references.get_reference"

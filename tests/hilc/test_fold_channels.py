@@ -12,7 +12,7 @@ from typing import Any
 import models
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from random_graphs import GraphBuilder, random_graph
 from tflite_builder import ModelBuilder
 
@@ -548,7 +548,7 @@ def verified(graph: Graph, library: ModelLibrary) -> Any:
         return verify(model, samples, oracle, board="host", per_layer=True)
 
 
-@pytest.mark.parametrize("optimize", ["balanced", "size"])
+@cases("optimize", ["balanced", "size"], first=1)
 def test_each_layer_is_compared_with_what_it_holds(optimize: str) -> None:
     graph = net()
     library = hilc.compile(graph, optimize=optimize, choice=DEFAULT_CHOICE)

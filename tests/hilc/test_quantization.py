@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from campaigns import cases
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from quantized_files import fused_file
@@ -145,6 +146,7 @@ def quantized(x: np.ndarray, **choice: Any) -> tuple[QuantizedModel, FusedGraph]
     return result, fused_file(result.data, "net")
 
 
+@pytest.mark.full
 def test_calibrators_leave_out_what_hardly_occurs(made: QuantizedModel) -> None:
     x = images()
     x[3, 1, 2, 2] = 60.0
@@ -347,7 +349,7 @@ def test_masks_choose_and_have_a_finite_range(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("calibrator", ["minmax", "percentile", "entropy"])
+@cases("calibrator", ["minmax", "percentile", "entropy"], first=1)
 def test_attention_with_a_mask_is_on_integers(kind: str, calibrator: str) -> None:
     pytest.importorskip("onnxruntime", reason="pip install 'hil-harness[quantize]'")
     x = np.random.default_rng(1).normal(0, 1, (20, 6, 8)).astype(np.float32)
