@@ -128,7 +128,7 @@ def test_a_wrong_answer_is_found(folder: Path) -> None:
     answers.check(good)
     good["results"] = [{"place": "a"}]
     answers.check(good)
-    for change in (
+    changes: list[dict[str, Any]] = [
         {"schema": 2},
         {"exit_code": "0"},
         {"results": [{"place": 1}]},
@@ -136,7 +136,8 @@ def test_a_wrong_answer_is_found(folder: Path) -> None:
         {"results": [{"place": "a", "other": 1}]},
         {"places": []},
         {"error": {"message": "m", "hint": "", "class": "input"}},
-    ):
+    ]
+    for change in changes:
         with pytest.raises(AssertionError):
             answers.check({**good, **change})
 

@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 import pytest
 import transcripts
-from campaigns import sampled
+from campaigns import cases, sampled
 from tflite_builder import ModelBuilder
 from waiting import PATIENCE_S, until
 
@@ -557,6 +557,8 @@ def test_options_of_all_commands_may_stand_before_the_command(
 #: loads a few less, of which Python's differ by version. ``tools/budgets.py`` measures what they
 #: cost.
 MOST_MODULES, MOST_OWN_MODULES = 180, 25
+#: Modules of the compiler that a command's options may load.
+MOST_OPTION_MODULES = 15
 #: Packages of Python that take long, and what only printing does not need.
 HEAVY = {"asyncio", "ctypes", "http", "multiprocessing", "sqlite3", "subprocess", "unittest", "xml"}
 
@@ -578,7 +580,10 @@ def test_help_loads_neither_numpy_nor_the_compiler(words: list[str]) -> None:
     """It answers at once: few modules are loaded, and none of a package that is not ours."""
     modules = loaded(words)
     packages = {name.partition(".")[0] for name in modules}
-    assert packages - set(sys.stdlib_module_names) == {"hil"}
+    # The options of the compiler are stated where it is, and do not load it.
+    compiler = {name for name in modules if name.partition(".")[0] == "hilc"}
+    assert packages - set(sys.stdlib_module_names) == ({"hil", "hilc"} if compiler else {"hil"})
+    assert len(compiler) < (MOST_OPTION_MODULES if "verify" in words else 1)
     assert packages & HEAVY == set()
     own = [name for name in modules if name.partition(".")[0] == "hil"]
     own = [name for name in own if not name.startswith("hil.cli.commands.")]
@@ -645,6 +650,7 @@ def test_terminated_closes_what_is_open(
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.full
 def test_a_closed_pipe_is_quiet() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", "import sys; from hil.cli import main; sys.exit(main(['boards']))"],
@@ -675,13 +681,14 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("place", "message"),
     [
         ("/proc/none", "cache cannot write /proc/none: "),
         ("file", "file: Not a directory (set HIL_CACHE to a folder that can be"),
         ("a;b", "the path has ';' in it (set HIL_CACHE to another folder)"),
     ],
+    first=1,
 )
 def test_a_cache_of_no_use_is_seen_by_the_doctor_and_is_the_users_to_mend(
     place: str,
@@ -807,9 +814,7 @@ def test_a_second_interrupt_does_not_disturb_the_closing() -> None:
     assert (run.returncode, run.stdout, run.stderr) == (130, "closed\n", "interrupted\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "printed"), [("SIGINT", "interrupted"), ("SIGTERM", "terminated")]
-)
+@cases(("name", "printed"), [("SIGINT", "interrupted"), ("SIGTERM", "terminated")], first=1)
 def test_a_signal_that_a_library_swallows_is_raised_again(name: str, printed: str) -> None:
     """As Cython's modules do while they are imported; the limit of the run ends what sleeps on."""
     run = run_handler(
@@ -849,13 +854,14 @@ def test_another_signal_ends_a_command_that_swallowed_the_first() -> None:
     assert (run.returncode, run.stdout, run.stderr) == (143, "", "terminated\n")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "message", "printed"),
     [
         ("SIGINT", "interrupted", "interrupted\n"),
         ("SIGTERM", "terminated", "terminated\n"),
         ("SIGHUP", "hung up", ""),
     ],
+    first=1,
 )
 def test_the_end_by_a_signal_is_an_error_in_json(name: str, message: str, printed: str) -> None:
     code = 128 + signal.Signals[name]
@@ -865,7 +871,7 @@ def test_the_end_by_a_signal_is_an_error_in_json(name: str, message: str, printe
     assert (run.returncode, run.stderr) == (code, printed)
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@cases("name", ["SIGINT", "SIGTERM", "SIGHUP"], first=1)
 def test_a_signal_that_is_ignored_from_the_start_stays_so(name: str) -> None:
     """As by nohup, and by a shell for what it starts in the background."""
     run = run_handler(f"os.kill(os.getpid(), signal.{name}); print('went on')", ignored=name)
@@ -974,7 +980,7 @@ def test_several_boards_are_one_result(tmp_path: Path, capsys: pytest.CaptureFix
     assert "\n\ntiny on mps2-an386: DIFFER" in out
 
 
-@pytest.mark.parametrize(
+@cases(
     ("line", "expected"),
     [
         ("hil ver", ["verify"]),
@@ -983,6 +989,7 @@ def test_several_boards_are_one_result(tmp_path: Path, capsys: pytest.CaptureFix
         ("hil compile tiny.tflite --optimize s", ["speed", "size"]),
         ("hil tvmc compile --executor-aot-u", ["--executor-aot-unpacked-api"]),
     ],
+    first=1,
 )
 def test_shells_complete_the_line(line: str, expected: list[str], tmp_path: Path) -> None:
     answer = tmp_path / "answer"
@@ -1000,7 +1007,7 @@ def test_shells_complete_the_line(line: str, expected: list[str], tmp_path: Path
     assert words[: len(expected)] == expected
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@cases("shell", ["bash", "zsh", "fish"], first=1)
 def test_a_script_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell, "--json"]) == 0
     report = answers.entry(capsys.readouterr().out)

@@ -53,7 +53,7 @@ def test_no_other_module_names_a_flasher() -> None:
 
 def test_the_former_module_is_refused_by_name() -> None:
     with pytest.raises(ImportError, match=r"hil\.runners is hil\.access since 0\.2"):
-        import hil.runners  # noqa: F401
+        import hil.access  # noqa: F401
 
 
 # -- settings ----------------------------------------------------------------------------------
@@ -145,6 +145,9 @@ class _Plain(Flasher):
     name = "plain"
     title = "plain"
 
+    def open(self, *given: object, **more: object) -> Any:
+        raise NotImplementedError
+
 
 def test_a_lacking_capability_is_named() -> None:
     with pytest.raises(InputError, match="the flasher 'plain' cannot erase a board") as caught:
@@ -158,7 +161,9 @@ def test_a_lacking_capability_is_named() -> None:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     made = Site(tmp_path / "site")
-    made.install("acme-stub", "stub = stub_flasher", TESTS / "stub_flasher.py")
+    made.install(
+        "acme-stub", "stub = stub_flasher", TESTS / "support" / "harness" / "stub_flasher.py"
+    )
     return made
 
 
