@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from hil.firmware.build import Firmware, Sizes, build, create_project
     from hil.firmware.models import compile as compile
     from hil.page.report import report
+    from hil.results.evaluate import Mismatch
+    from hil.results.verify import Cost
     from hil.verify.bench import BenchReport
     from hil.verify.comparison import LayerReport, Oracle, Report, TensorReport
-    from hil.verify.cost import Cost
-    from hil.verify.evaluation import Evaluation, MetricReport, Mismatch
+    from hil.verify.evaluation import Evaluation, MetricReport
     from hil.verify.jobs import bench, evaluate, verify
     from hil.verify.metrics import Score
     from hilc.quantization import quantize
@@ -63,7 +64,7 @@ __all__ = [
 _HOMES = {
     "About": "hil.export.package",
     "BenchReport": "hil.verify.bench",
-    "Cost": "hil.verify.cost",
+    "Cost": "hil.results.verify",
     "Device": "hil.device",
     "Evaluation": "hil.verify.evaluation",
     "Exported": "hil.export.job",
@@ -71,7 +72,7 @@ _HOMES = {
     "HilError": "hil.errors",
     "LayerReport": "hil.verify.comparison",
     "MetricReport": "hil.verify.evaluation",
-    "Mismatch": "hil.verify.evaluation",
+    "Mismatch": "hil.results.evaluate",
     "Oracle": "hil.verify.comparison",
     "Report": "hil.verify.comparison",
     "Score": "hil.verify.metrics",

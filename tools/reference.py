@@ -206,7 +206,10 @@ PYTHON: Mapping[str, Sequence[str]] = {
     + ("Scaling",),
     "hil.history": ("History", "Entry", "history_path"),
     "hil.board": ("load_board", "board_names", "default_board", "Board", "MemoryRegion"),
-    "hil.runners": ("register_runner", "Runner", "Running", "Resettable", "Need", "Choice"),
+    "hil.access": (
+        *("register_runner", "Runner", "Running", "Resettable", "Need", "Connection"),
+        *("register_flasher", "Flasher", "FlasherSession", "Flashed", "Core", "Setting"),
+    ),
     "hil.cli.reports": ("register_report", "ReportFormat", "Outcome"),
     "hilc.onnx_backend": ("prepare", "HilRep"),
     "hil.errors": ("BoardError", "BuildError", "DeviceError", "HangError", "ProbeError")
@@ -234,8 +237,8 @@ def python() -> str:
         module = importlib.import_module(module_name)
         parts += [f"## {module_name}", _docstring(module, only_first=True)]
         # Functions first: what a reader looks for.
-        for name in sorted(names, key=lambda each, of=module: inspect.isclass(getattr(of, each))):
-            value = getattr(module, name)
+        values = {name: getattr(module, name) for name in names}
+        for name, value in sorted(values.items(), key=lambda item: inspect.isclass(item[1])):
             where = f"{module_name}.{name}"
             parts += _class(where, value) if inspect.isclass(value) else _function(where, value)
     return "\n\n".join(parts)
@@ -469,12 +472,12 @@ def boards() -> str:
             size_text(memory_bytes(board, "flash")),
             size_text(memory_bytes(board, "ram")),
             next(port.name for port in board.ports if "uart" in port.roles),
-            f"`{board.pyocd.target}`" if board.pyocd else "-",
+            ", ".join(f"`{name}`" for name in board.flashers) or "-",
             ran_on(board),
         ]
         for board in map(load_board, board_names())
     ]
-    header = ["board", "core", "clock", "flash", "RAM", "line", "pyOCD target", "ran on"]
+    header = ["board", "core", "clock", "flash", "RAM", "line", "flasher", "ran on"]
     return table(header, rows)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hil
+from hil.access import Connection, runner_named
 from hil.board import Board, load_board
 from hil.cli.byte_counts import parse_bytes
 from hil.cli.console import Console
@@ -19,7 +20,6 @@ from hil.cli.render import fed_text, flashed_text
 from hil.errors import HilError, HilWarning, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelOptions, load_libraries
-from hil.runners import Choice, runner_named
 from hilc.artifact.library import ModelLibrary
 from hilc.ir import Array
 from hilc.memory.program import Pin, PoolSpec
@@ -145,19 +145,19 @@ def board_of(args: argparse.Namespace) -> Board:
     return board.over_rtt() if args.transport == "rtt" else board
 
 
-def reachable_board(args: argparse.Namespace) -> Board:
+def checked_board(args: argparse.Namespace) -> Board:
     """Return the board of the arguments; raise before a build if it cannot be reached."""
-    from hil.device.session import check_way
+    from hil.device.session import check_connection
 
     board = board_of(args)
-    choice = Choice(
+    choice = Connection(
         args.probe,
         args.port,
         board.is_over_rtt,
         lab=getattr(args, "lab", None),
         bulk=getattr(args, "bulk", None),
     )
-    check_way(board, args.runner, choice)
+    check_connection(board, args.runner, choice)
     return board
 
 

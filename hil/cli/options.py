@@ -258,6 +258,16 @@ def add_probe(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_flasher(parser: argparse._ActionsContainer) -> None:
+    """Add ``--flasher``."""
+    parser.add_argument(
+        "--flasher",
+        metavar="NAME[:KEY=VALUE]",
+        help="what programs the board, with settings in place of the board file's (default: the "
+        "board's first; `hil boards B` lists them)",
+    )
+
+
 def add_erase_to_unlock(parser: argparse._ActionsContainer) -> None:
     """Add ``--erase-to-unlock``."""
     parser.add_argument(
@@ -297,8 +307,9 @@ def add_device_options(
     board = add_board(parser, several, required, boards_are)
     board.add_argument(
         "--runner",
-        metavar="NAME",
-        help="qemu, renode, pyocd, native or a plugin's (default: the board's first)",
+        metavar="NAME[:KEY=VALUE]",
+        help="what starts the board: an emulator, or the flasher of a real one, with settings in "
+        "place of the board file's (default: the board's first; `hil boards B` lists them)",
     )
     add_probe(board)
     add_port(

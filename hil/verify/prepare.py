@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hil.access import Connection
 from hil.board import Board, load_board
 from hil.device import Device, Model
-from hil.device.session import DeviceKeywords, check_way, runner_label
+from hil.device.session import DeviceKeywords, check_connection, runner_label
 from hil.device.session import open as open_device
 from hil.errors import Attempt, InputError
 from hil.firmware.project import check_suits
@@ -29,7 +30,6 @@ from hil.firmware.sources import (
     parse_sources,
 )
 from hil.lab.selector import parse_selector
-from hil.runners import Choice
 from hil.verify.comparison import RunnableModel
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.options import CodeKeywords
@@ -176,14 +176,14 @@ def _compiled(
 ) -> Prepared:
     """Compile the model for the board's firmware, as the command line does."""
     way = {key: value for key, value in options.items() if key in (*_OPEN, "workspace")}
-    choice = Choice(
+    choice = Connection(
         way.get("probe"),
         way.get("port"),
         board.is_over_rtt,
         lab=way.get("lab"),
         bulk=way.get("bulk"),
     )
-    check_way(board, way.get("runner"), choice)
+    check_connection(board, way.get("runner"), choice)
     given = {key: value for key, value in options.items() if key in _COMPILE and value is not None}
     cpu = given.pop("cpu", board.cpu.name)
     firmware = {key: options[key] for key in ("include_dirs", "sources") if key in options}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import answers
 import export_hosts as hosts
 import numpy as np
 import pytest
@@ -435,7 +436,7 @@ def test_the_command_reports_in_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     words += ["-o", f"{tmp_path}/two", "--library", "Pair", "--library-version", "2.1.0"]
     words += ["--license", "LicenseRef-Mine", "--author", "Ann Example"]
     assert main(words) == 0
-    said = json.loads(capsys.readouterr().out)
+    said = answers.entry(capsys.readouterr().out)
     assert (said["format"], said["library"], said["version"]) == ("zephyr", "Pair", "2.1.0")
     assert [model["model"] for model in said["models"]] == ["a", "b"]
     assert (said["cpu"], said["example_compares"]) == ("host", True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import resource
 import signal
@@ -12,6 +11,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import answers
 import psutil
 import pytest
 from campaigns import sampled
@@ -241,7 +241,7 @@ def ran(body: str, *words: str, limit: str = "RLIMIT_AS, 8 << 30") -> tuple[int,
 def test_a_library_does_not_choose_the_exit_code(body: str, how: str) -> None:
     code, output, errors = ran(body, "--json")
     assert code == 2
-    assert json.loads(output)["error"]["exit_code"] == 2
+    assert answers.error(output)["exit_code"] == 2
     assert f"ended the command with {how}, under ulimit -v 8388608" in errors
     assert "hint: raise that limit" in errors
 

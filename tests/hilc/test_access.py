@@ -489,7 +489,7 @@ def test_one_byte_less_is_caught(cpu: str, monkeypatch: pytest.MonkeyPatch) -> N
         tensors = {**given, **{t.name: t for t in single.outs}}
         inputs = [n for n in dict.fromkeys(names)]
         graph = Graph("g", tensors, (single.node,), tuple(inputs), (single.node.name,))
-        chosen = Choice({single.node.name: single.candidate})
+        chosen = Choice({single.node.name: single.call.variant})
         program = plan(graph, get_cpu(cpu), io_in_pool=True, choice=chosen)
         nbytes = sum(t.nbytes for t in tensors.values()) * 3
         if not program.steps:

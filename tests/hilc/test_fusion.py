@@ -438,8 +438,8 @@ def _refused() -> dict[str, tuple[hilc.Graph, Group]]:
         "cannot be computed row by row": (graph, Group((turned,))),
         "several nodes cannot run backward": (graph, Group((c, d), 1, "backward")),
         "a fused group of 0 rows": (graph, Group((c, d), 0)),
-        "has no kernel 9": (graph, Group((c, d), 1, "forward", (9, 0))),
-        "1 kernels for 2 nodes": (graph, Group((c, d), 1, "forward", (0,))),
+        "has no kernel variant 'x'": (graph, Group((c, d), 1, "forward", ("x", ""))),
+        "1 kernels for 2 nodes": (graph, Group((c, d), 1, "forward", ("",))),
     }
 
 

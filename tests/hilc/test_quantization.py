@@ -459,10 +459,10 @@ def test_without_its_package_the_command_names_the_remedy(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a machine without it: nothing of it can be found."""
-    monkeypatch.setattr("hilc.quantization.packages.find_spec", lambda name: None)
+    monkeypatch.setattr("hilc.support.optional.find_spec", lambda name: None)
     assert main(command(files)) == 2
     told = capsys.readouterr().err
-    assert "onnxruntime is not installed" in told
+    assert "the package onnxruntime, which is not installed" in told
     assert "pip install 'hil-harness[quantize]'" in told
     assert not (files / "q.onnx").exists()
 

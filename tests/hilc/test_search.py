@@ -493,7 +493,7 @@ def test_groups_take_flash_heavy_kernels_where_that_keeps_the_promise():
         if isinstance(step.call, FusedCall)
         for stage in step.call.stages
     }
-    assert "hil_dsp_winograd_3x3_s8" in names
+    assert "hil_dsp_conv2d_s8_winograd" in names
 
 
 def test_the_policy_decides_what_a_goal_takes():
@@ -540,8 +540,9 @@ def test_every_goal_computes_the_same(model, goal: str):
 def test_a_choice_that_is_given_is_taken():
     library = compiled(choice=Choice())
     assert not library.reports
-    with pytest.raises(InputError, match="kernel 99 of"):
-        compiled(choice=Choice({"p0": 99}))
+    with pytest.raises(InputError, match="has no kernel variant 'dsp.none'") as caught:
+        compiled(choice=Choice({"p0": "dsp.none"}))
+    assert "generic." in caught.value.hint
 
 
 def test_layers_share_code_where_a_limit_of_flash_wants_it():

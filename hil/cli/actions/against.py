@@ -7,16 +7,16 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from hil.access.probes import choose_probe, connected_probes, only_line
 from hil.board import load_board
 from hil.board.config import configured
 from hil.cli.arguments import allowed_fallback, compile_options, compiled
-from hil.cli.console import Console, several
+from hil.cli.console import Console
 from hil.cli.reports import Outcome
 from hil.errors import BoardError, InputError
 from hil.lab.selector import parse_selector
 from hil.link.line import Link, check_port
 from hil.link.ports import USB
-from hil.probe.probes import choose_probe, connected_probes, only_line
 from hil.verify.against import verify_tapped
 from hil.verify.oracle import reference_of
 from hilc.options import CompileOptions
@@ -53,8 +53,7 @@ def against_command(args: argparse.Namespace, console: Console) -> int:
         report = verify_tapped(link, module, oracle, args.samples, checksums=args.checksums)
     report = replace(report, board=board)
     code = 0 if report.match else 1
-    data = several([report.to_json()])
-    console.outcome(Outcome("verify", board, [report], data, code, in_detail=True))
+    console.outcome(Outcome("verify", board, [report], exit_code=code, in_detail=True))
     return code
 
 
@@ -100,10 +99,10 @@ def _line_of(word: str) -> tuple[str, str]:
         ) from None
     if port := configured(board.name).get("port"):
         return port, board.name
-    if board.default_runner != "pyocd":
+    if board.default_runner not in board.flashers:
         raise InputError(
-            f"--against {word}: {board.name} is emulated, and hil emulates it with firmware of hil "
+            f"--against {word}: {board.default_runner} starts {board.name}, with firmware of hil "
             "only",
             f"{remedy}, such as socket://localhost:4444 of the emulator that you start",
         )
-    return only_line(board, choose_probe(board, None, connected_probes())), board.name
+    return only_line(board, choose_probe(board, None, connected_probes(board))), board.name
