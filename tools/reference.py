@@ -220,7 +220,8 @@ PYTHON: Mapping[str, Sequence[str]] = {
     "hilc.memory.program": ("PoolSpec",),
     "hilc.target": ("add_cores", "cpu_names", "get_cpu", "Cpu"),
     "hilc.host": ("load", "build", "export_library", "load_module", "AotExecutorFactory"),
-    "hilc.executor": ("AotModule",),
+    "hilc.executor": ("Executor",),
+    "hilc.compat.tvm.executor": ("AotModule",),
     "hilc.quantization": ("quantize", "QuantizedModel", "Report", "TensorNoise", "Accuracy"),
     "hilc.interpreter": ("run", "run_all"),
     "hilc.references": ("reference_names", "get_reference", "Reference"),
@@ -237,8 +238,9 @@ def python() -> str:
         module = importlib.import_module(module_name)
         parts += [f"## {module_name}", _docstring(module, only_first=True)]
         # Functions first: what a reader looks for.
-        values = {name: getattr(module, name) for name in names}
-        for name, value in sorted(values.items(), key=lambda item: inspect.isclass(item[1])):
+        classes = {name for name in names if inspect.isclass(getattr(module, name))}
+        for name in sorted(names, key=classes.__contains__):
+            value = getattr(module, name)
             where = f"{module_name}.{name}"
             parts += _class(where, value) if inspect.isclass(value) else _function(where, value)
     return "\n\n".join(parts)

@@ -49,7 +49,7 @@ def compile(model: Model, options: CompileOptions) -> ModelLibrary:
         saved = _whole_saves_bytes(model, planned, options)
         found = replace(found, report=replace(found.report, whole_saves_bytes=saved))
         options = replace(options, optimize=found.sharing)
-    library = generate(planned.program, options, source.file, source.original, source.folded)
+    library = generate(planned.program, options, source)
     name = library.modules[0].name
     return replace(
         library,

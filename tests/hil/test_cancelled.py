@@ -19,7 +19,7 @@ import answers
 import numpy as np
 import psutil
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from processes import file_size_limit
 from tflite_builder import ModelBuilder
 from waiting import PATIENCE_S
@@ -290,7 +290,7 @@ def test_an_old_file_does_not_survive(folder: Path) -> None:
     assert sorted(in_junit(folder / "junit.xml")) == sorted(LABELS)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
+@cases("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV], first=1)
 def test_a_process_of_a_combination_that_ends(folder: Path, number: signal.Signals) -> None:
     """The others go on; it is no bug, and its result is said to be missing."""
     process = subprocess.Popen(

@@ -173,6 +173,7 @@ def test_bench_in_python() -> None:
         assert hil.bench(device, module, check=zeros).checked is not None
 
 
+@pytest.mark.full
 def test_a_library_without_its_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing can be compared: the remedies are the model's file, or no check."""
     library = hilc.compile(DIGITS, name="digits", cpu="cortex-m4", pools="external")
@@ -191,6 +192,7 @@ def test_a_library_without_its_model(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main([*words, "--no-check", "--source", str(DIGITS)]) == 2
 
 
+@pytest.mark.full
 def test_tune_records_no_wrong_kernel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

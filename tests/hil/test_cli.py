@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import pytest
 import transcripts
-from campaigns import sampled
+from campaigns import cases, sampled
 from tflite_builder import ModelBuilder
 from waiting import PATIENCE_S, until
 
@@ -649,6 +649,7 @@ def test_terminated_closes_what_is_open(
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.full
 def test_a_closed_pipe_is_quiet() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", "import sys; from hil.cli import main; sys.exit(main(['boards']))"],
@@ -679,13 +680,14 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("place", "message"),
     [
         ("/proc/none", "cache cannot write /proc/none: "),
         ("file", "file: Not a directory (set HIL_CACHE to a folder that can be"),
         ("a;b", "the path has ';' in it (set HIL_CACHE to another folder)"),
     ],
+    first=1,
 )
 def test_a_cache_of_no_use_is_seen_by_the_doctor_and_is_the_users_to_mend(
     place: str,
@@ -811,9 +813,7 @@ def test_a_second_interrupt_does_not_disturb_the_closing() -> None:
     assert (run.returncode, run.stdout, run.stderr) == (130, "closed\n", "interrupted\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "printed"), [("SIGINT", "interrupted"), ("SIGTERM", "terminated")]
-)
+@cases(("name", "printed"), [("SIGINT", "interrupted"), ("SIGTERM", "terminated")], first=1)
 def test_a_signal_that_a_library_swallows_is_raised_again(name: str, printed: str) -> None:
     """As Cython's modules do while they are imported; the limit of the run ends what sleeps on."""
     run = run_handler(
@@ -853,13 +853,14 @@ def test_another_signal_ends_a_command_that_swallowed_the_first() -> None:
     assert (run.returncode, run.stdout, run.stderr) == (143, "", "terminated\n")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "message", "printed"),
     [
         ("SIGINT", "interrupted", "interrupted\n"),
         ("SIGTERM", "terminated", "terminated\n"),
         ("SIGHUP", "hung up", ""),
     ],
+    first=1,
 )
 def test_the_end_by_a_signal_is_an_error_in_json(name: str, message: str, printed: str) -> None:
     code = 128 + signal.Signals[name]
@@ -869,7 +870,7 @@ def test_the_end_by_a_signal_is_an_error_in_json(name: str, message: str, printe
     assert (run.returncode, run.stderr) == (code, printed)
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@cases("name", ["SIGINT", "SIGTERM", "SIGHUP"], first=1)
 def test_a_signal_that_is_ignored_from_the_start_stays_so(name: str) -> None:
     """As by nohup, and by a shell for what it starts in the background."""
     run = run_handler(f"os.kill(os.getpid(), signal.{name}); print('went on')", ignored=name)
@@ -978,7 +979,7 @@ def test_several_boards_are_one_result(tmp_path: Path, capsys: pytest.CaptureFix
     assert "\n\ntiny on mps2-an386: DIFFER" in out
 
 
-@pytest.mark.parametrize(
+@cases(
     ("line", "expected"),
     [
         ("hil ver", ["verify"]),
@@ -987,6 +988,7 @@ def test_several_boards_are_one_result(tmp_path: Path, capsys: pytest.CaptureFix
         ("hil compile tiny.tflite --optimize s", ["speed", "size"]),
         ("hil tvmc compile --executor-aot-u", ["--executor-aot-unpacked-api"]),
     ],
+    first=1,
 )
 def test_shells_complete_the_line(line: str, expected: list[str], tmp_path: Path) -> None:
     answer = tmp_path / "answer"
@@ -1004,7 +1006,7 @@ def test_shells_complete_the_line(line: str, expected: list[str], tmp_path: Path
     assert words[: len(expected)] == expected
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@cases("shell", ["bash", "zsh", "fish"], first=1)
 def test_a_script_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell, "--json"]) == 0
     report = answers.entry(capsys.readouterr().out)

@@ -12,6 +12,7 @@ from typing import Any
 
 import answers
 import pytest
+from campaigns import cases
 
 from hil.cli.console import Console, coloured, shown_name, table
 from hil.cli.render import quantized_lines
@@ -104,7 +105,7 @@ def hil(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, text=True, timeout=60, check=False, **streams)
 
 
-@pytest.mark.parametrize(
+@cases(
     "words",
     [
         ("boards",),
@@ -114,6 +115,7 @@ def hil(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
         ("build", "-h"),
         ("boards", "x"),
     ],
+    first=2,
 )
 def test_a_full_disk_behind_stdout_is_one_error(words: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
@@ -135,6 +137,7 @@ def test_an_error_is_one_json_object_where_stdout_works() -> None:
     assert error["message"].startswith("cannot write /proc/none/x.toml: ")
 
 
+@pytest.mark.full
 def test_a_reader_that_goes_away_is_told_nothing() -> None:
     command = f"{sys.executable} -m hil.cli boards | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
@@ -144,7 +147,7 @@ def test_a_reader_that_goes_away_is_told_nothing() -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("closed", ["1", "2"])
+@cases("closed", ["1", "2"], first=1)
 def test_a_stream_that_was_closed(closed: str) -> None:
     """Nothing that belongs on stderr gets onto stdout instead."""
     command = f"{sys.executable} -m hil.cli boards microbit --json {closed}>&-"
@@ -158,7 +161,7 @@ def test_a_stream_that_was_closed(closed: str) -> None:
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("closed", ["<&-", "<&- 2>&-"])
+@cases("closed", ["<&-", "<&- 2>&-"], first=1)
 def test_a_board_without_standard_streams(closed: str) -> None:
     """What the emulator inherits does not take their places."""
     model = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"

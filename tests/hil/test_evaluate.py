@@ -331,6 +331,7 @@ def test_the_command(
     assert output.read_text() == "mine"
 
 
+@pytest.mark.full
 def test_a_killed_command_goes_on(files: tuple[str, str], tmp_path: Path) -> None:
     model, data = files
     output = tmp_path / "out.json"

@@ -11,6 +11,7 @@ from typing import Any
 
 import answers
 import pytest
+from campaigns import cases
 
 from hil.cli import main
 from hil.errors import InputError
@@ -436,7 +437,7 @@ def test_each_goal_has_its_baseline(folder: Folder) -> None:
     assert [one["per_inference"]["difference"] for one in found] == [3500, 0]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "now", "code"),
     [
         ("speed", "speed", 0),
@@ -445,6 +446,7 @@ def test_each_goal_has_its_baseline(folder: Folder) -> None:
         # The default goal.
         ("balanced", None, 0),
     ],
+    first=1,
 )
 def test_a_baseline_has_the_same_goal(
     before: str, now: str | None, code: int, folder: Folder

@@ -89,6 +89,7 @@ def test_a_call_is_told_as_it_was_made(model: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_a_file_on_a_board(model: Path) -> None:
     report: Report = hil.verify(str(model), 3, board=BOARD, per_layer=True)
     assert report.match
@@ -147,6 +148,7 @@ def test_a_graph_has_no_reference_but_outputs_can_be_expected() -> None:
         report.check()
 
 
+@pytest.mark.full
 def test_floats_become_the_inputs_integers(model: Path, tmp_path: Path) -> None:
     """0.125 / 0.05 - 3 is a half: away from zero, as QUANTIZE rounds."""
     floats = np.array([[0.125, -0.125, 1e9, -np.inf, 0, 0.05, 0.07, -0.3]], np.float32)
@@ -235,6 +237,7 @@ def test_a_process_counts_nothing(model: Path) -> None:
         hil.bench(model, board="native")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "code",
     sampled(

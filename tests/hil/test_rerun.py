@@ -49,6 +49,7 @@ def verified(library: ModelLibrary, samples: int = 3) -> Report:
         return verify(model, inputs, oracle, per_layer=True)
 
 
+@pytest.mark.full
 def test_no_layer_of_a_right_model_depends_on_paint() -> None:
     for name, build in SMALL_MODELS.items():
         compiled = hilc.compile(build(), name="net", cpu="host")

@@ -35,6 +35,7 @@ from typing import Protocol
 import numpy as np
 
 from hilc.errors import InputError, ModelError
+from hilc.frontends import read_model
 from hilc.frontends.onnx.reader import require_package
 from hilc.interpreter import Interpreter, check_inputs
 from hilc.ir import Array, Graph, Numerics
@@ -135,8 +136,10 @@ class _Qdq(_Interpreter):
     name = "qdq"
     description = f"qdq: exact sums, one rounding, ties to even; numpy {np.__version__}"
 
-    def __init__(self, graph: Graph) -> None:
-        fused = fuse_quantized(graph)
+    def __init__(self, graph: Graph, model: bytes | None) -> None:
+        # The integers of constants, which a graph does not state.
+        dequantized = {} if model is None else read_model(model).dequantized
+        fused = fuse_quantized(graph, dequantized).graph
         if not is_quantized(fused):
             raise InputError(
                 f"the reference qdq runs models in ONNX's QDQ form, which {graph.name!r} is not",
@@ -162,7 +165,7 @@ class _Tflm:
         for node in graph.nodes:
             for tensor in graph.outs(node):
                 value = values.get(tensor.name)
-                if value is not None and value.size != tensor.size and tensor.channels is None:
+                if value is not None and value.size != tensor.size:
                     raise ModelError(
                         f"TensorFlow Lite Micro gives {node.op} {tensor.name!r} the shape "
                         f"{list(value.shape)} that the file has for it, which is open; it is "
@@ -328,7 +331,7 @@ _REFERENCES: Mapping[str, _Row] = {
         Numerics.LITERT,
     ),
     "onnx": _Row(OnnxReference, require_package, Numerics.ONNX),
-    "qdq": _Row(lambda graph, model: _Qdq(graph), lambda: None, None, independent=False),
+    "qdq": _Row(_Qdq, lambda: None, None, independent=False),
     "hilc": _Row(lambda graph, model: _Interpreter(graph), lambda: None, None, independent=False),
 }
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from hilc.frontends.readers import Specialization
-from hilc.ir import Graph
+from hilc.frontends.readers import Reading, Specialization
 from hilc.support.optional import check_installed
 
 #: Fields of ModelProto by their numbers, and their wire types: a number, or bytes with a length.
@@ -63,10 +62,10 @@ def specialize(data: bytes, stated: Specialization) -> bytes:
     return specialized
 
 
-def import_graph(data: bytes, name: str) -> tuple[Graph, frozenset[str]]:
-    """Return the graph of a model that one file holds; it leaves no shape open."""
-    graph: Graph = _module("importer").import_graph(data, name)
-    return graph, frozenset()
+def import_graph(data: bytes, name: str) -> Reading:
+    """Return the graph of a model in one file; no shape of it is open."""
+    reading: Reading = _module("importer").import_graph(data, name)
+    return reading
 
 
 def _module(name: str) -> Any:
