@@ -314,7 +314,7 @@ def count_model(
     }
     counts: list[Count] = []
     for position in range(max(map(len, calls.values()), default=0)):
-        chosen = {n: min(position, len(found) - 1) for n, found in calls.items()}
+        chosen = {n: found[min(position, len(found) - 1)].variant for n, found in calls.items()}
         library = hilc.compile(
             model, name="m", cpu=cpu.name, pools="external", io_in_pool=True,
             optimize="speed", choice=Choice(chosen),

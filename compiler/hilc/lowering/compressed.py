@@ -81,6 +81,11 @@ class CompressedCall(KernelCall):
     width: int = 0
 
     @property
+    def variant(self) -> str:
+        """The identity of the variant that is decoded, and whether that is done in tiles."""
+        return f"{super().variant}.compressed{'_tiles' if self.tiles > 1 else ''}"
+
+    @property
     def _code(self) -> Compressed:
         assert self.code is not None
         return self.code
@@ -188,9 +193,8 @@ def compressed_calls(
             continue
         yield whole
         if tiled and whole.tile_bytes > _TILE_BYTES:
-            position = next(index for index, each in enumerate(calls) if each is call)
-            if (cut := _tiled(node, ins, outs, cpu, position, call, whole.stored)) is not None:
-                yield cut
+            cut = _tiled(node, ins, outs, cpu, call, whole.stored)
+            yield from () if cut is None else (cut,)
 
 
 def _nbytes(call: KernelCall) -> int:
@@ -227,12 +231,11 @@ def _tiled(
     ins: Sequence[Tensor | None],
     outs: Sequence[Tensor],
     cpu: Cpu,
-    position: int,
     call: KernelCall,
     stored: Sequence[str],
 ) -> CompressedCall | None:
-    """Return the call ``position`` of the node's as several of fewer channels; None where there are
-    none.
+    """Return the node's ``call`` as several of the same variant for fewer channels; None where
+    there are none.
     """
     own, weights = OPS[node.op].weights, ins[1] if len(ins) > 1 else None
     if own is None or not own.sums or weights is None or weights.data is None or len(outs) > 1:
@@ -252,15 +255,13 @@ def _tiled(
             _cut(weights, own.channel_axis, part),
             *(None if t is None else _cut(t, 0, part) for t in ins[2:]),
         ]
-        result = replace(out, shape=(*out.shape[:-1], width), channels=None)
+        result = replace(out, shape=(*out.shape[:-1], width))
         found = candidates(node, operands, [result], cpu)
-        made = found[position] if position < len(found) else None
+        made = next((each for each in found if each.variant == call.variant), None)
         if not isinstance(made, KernelCall):
             return None
         calls.append(made)
-    if not all(_differ_in_arrays(calls[0], other) for other in calls) or (
-        calls[0].kernel is not call.kernel
-    ):
+    if not all(_differ_in_arrays(calls[0], other) for other in calls):
         return None
     parts = [each.arrays for each in calls]
     if any(len({part[name].shape for part in parts}) > 1 for name in parts[0]):
@@ -307,7 +308,7 @@ def _cut(tensor: Tensor, axis: int, part: slice) -> Tensor:
     quant = tensor.quant
     if isinstance(quant, Quant) and not quant.per_tensor:
         quant = replace(quant, scale=quant.scale[part], zero_point=quant.zero_point[part])
-    return replace(tensor, shape=data.shape, data=data, quant=quant, channels=None)
+    return replace(tensor, shape=data.shape, data=data, quant=quant)
 
 
 def _differ_in_arrays(one: KernelCall, other: KernelCall) -> bool:

@@ -6,7 +6,7 @@ a folder.
 A kernel states what the compiler must know of it once, in a TOML block beside its code::
 
     /*@kernel
-    name = "hil_conv2d_s8"     # the function, and its parameter struct's tag
+    name = "hil_generic_conv2d_s8"     # the function, and its parameter struct's tag
     requires = []              # features of a core (hilc.target.FEATURES); what needs none is
                                # portable
     inputs = ["int8_t"]        # C element type of each tensor argument, "void" where any will do;
@@ -77,6 +77,7 @@ the input only in the first step that needs it, and keeps it in its scratch for 
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import operator
 import re
@@ -85,7 +86,7 @@ from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -110,6 +111,8 @@ _ARITHMETIC = {
 #: The code of a kernel whose header does not say it.
 _CODE_BYTES = 600
 _LOOP = re.compile(rf"({'|'.join(LOOP_KINDS)}) (.+)")
+#: An element type in the name of a kernel.
+_TYPE = re.compile(r"[fsu]\d+")
 
 #: Value of a field of a parameter struct: a number, a constant array in flash, or a short array of
 #: numbers inside the struct.
@@ -157,6 +160,23 @@ class Kernel:
         if unknown := self.window.keys() - WINDOW_FIELDS.keys():
             raise ValueError(f"kernel {self.name}: a window has no {sorted(unknown)}")
 
+    @cached_property
+    def variant(self) -> str:
+        """The identity of a variant with this kernel: family, operator, element types and form,
+        such as ``dsp.conv2d.s8.column_pairs``; the kernel's own name if it is not of the run time.
+        """
+        if not self.header.startswith(f"{_INCLUDE}/"):
+            return self.name
+        family, *words = self.name.removeprefix("hil_").split("_")
+        typed = [bool(_TYPE.fullmatch(word)) for word in words]
+        begin = typed.index(True) if any(typed) else len(words)
+        end = begin + [*typed[begin:], False].index(False)
+        parts = [
+            family,
+            *("_".join(part) for part in (words[:begin], words[begin:end], words[end:])),
+        ]
+        return ".".join(filter(None, parts))
+
     def scratch_bytes(self, fields: Mapping[str, FieldValue]) -> int:
         """Return the scratch for one layer: the kernel's formula over the layer's parameters."""
         return _value(self.scratch, fields)
@@ -178,6 +198,9 @@ class Kernel:
         return kernel_access(order, self.reads, {**fields, **stated}, types, inputs, outputs)
 
 
+_P = TypeVar("_P", bound="Parameters")
+
+
 class FieldGroup(Record):
     """A record of fields: numbers, arrays, or groups of them."""
 
@@ -185,11 +208,12 @@ class FieldGroup(Record):
     def fields(self) -> Mapping[str, FieldValue]:
         """The values by their names in C, in the order of the struct, groups resolved."""
         found: dict[str, FieldValue] = {}
-        for name, value in tuple(vars(self).items()):
+        for own in fields_of(self):
+            value = getattr(self, own.name)
             if isinstance(value, FieldGroup):
                 found.update(value.fields)
             else:
-                found[name] = value
+                found[own.name] = value
         return found
 
 
@@ -198,6 +222,20 @@ class Parameters(FieldGroup):
 
     #: The kernel's name.
     KERNEL: ClassVar[str]
+
+    @property
+    def form(self) -> str:
+        """Distinguishes variants of one kernel for a layer; empty where there is only one."""
+        form: str = vars(self).get("_form", "")
+        return form
+
+    def as_form(self: _P, *words: str) -> _P:
+        """Return the same parameters, of the variant with this form: ``words`` without the empty
+        ones.
+        """
+        found = copy.copy(self)
+        vars(found)["_form"] = "_".join(filter(None, words))
+        return found
 
     @classmethod
     def kernel(cls) -> Kernel:
@@ -223,6 +261,12 @@ class KernelCall:
     @property
     def kernel(self) -> Kernel:
         return self.parameters.kernel()
+
+    @property
+    def variant(self) -> str:
+        """The identity of the kernel variant: the kernel's, and the form of its parameters."""
+        form = self.parameters.form
+        return f"{self.kernel.variant}.{form}" if form else self.kernel.variant
 
     @property
     def fields(self) -> Mapping[str, FieldValue]:
