@@ -193,7 +193,7 @@ def test_wrong_choices_are_refused() -> None:
     ):
         pass
     with (
-        pytest.raises(InputError, match="no runner 'pyocd'"),
+        pytest.raises(InputError, match="'netduinoplus2' has no flasher"),
         hil.open("netduinoplus2", probe="virtual"),
     ):
         pass
