@@ -48,7 +48,7 @@ V6M = Family("hil_v6m_", "cortex-m0", 5)
 
 WINOGRAD, CONV_PAIRS = "conv2d_s8_winograd_packed", "conv2d_s8_column_pairs"
 PLANE, DEPTHWISE_3X3 = "depthwise_conv2d_s8_plane", "depthwise_conv2d_s8_3x3"
-MATMUL_PAIRS = "matmul_s8_column_pairs"
+MATMUL_PAIRS, MATVEC_PAIRS = "matmul_s8_column_pairs", "matvec_s8_column_pairs"
 
 #: Operator, shapes of input and weights, attributes, how the name of its first kernel for DSP cores
 #: must begin, and of its kernels for Armv7-M, where there are any.
@@ -249,22 +249,22 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "two rows": ("FULLY_CONNECTED", (2, 37), (11, 37), {"activation": "NONE"}, "matvec", "matmul"),
     "a row of eight units": (
-        "FULLY_CONNECTED", (1, 32), (14, 32), {"activation": "RELU"}, "matvec_s8_column_pairs", "matvec",
+        "FULLY_CONNECTED", (1, 32), (14, 32), {"activation": "RELU"}, MATVEC_PAIRS, "matvec",
     ),
     "a row of two units": (
-        "FULLY_CONNECTED", (1, 8), (8, 8), {"activation": "RELU"}, "matvec_s8_column_pairs", "matvec",
+        "FULLY_CONNECTED", (1, 8), (8, 8), {"activation": "RELU"}, MATVEC_PAIRS, "matvec",
     ),
     "a row of units in fours and rest": (
-        "FULLY_CONNECTED", (1, 27), (12, 27), {"activation": "RELU"}, "matvec_s8_column_pairs", "",
+        "FULLY_CONNECTED", (1, 27), (12, 27), {"activation": "RELU"}, MATVEC_PAIRS, "",
     ),
     "a deep row": (
-        "FULLY_CONNECTED", (1, 256), (14, 256), {"activation": "RELU"}, "matvec_s8_column_pairs", "matvec",
+        "FULLY_CONNECTED", (1, 256), (14, 256), {"activation": "RELU"}, MATVEC_PAIRS, "matvec",
     ),
     "a deep row of units in fours and rest, linear": (
         "FULLY_CONNECTED", (1, 299), (9, 299), {"activation": "NONE"}, "matvec", "",
     ),
     "rows of sixteen units, few columns": (
-        "FULLY_CONNECTED", (2, 64), (3, 64), {"activation": "RELU"}, "matvec_s8_column_pairs", "matmul",
+        "FULLY_CONNECTED", (2, 64), (3, 64), {"activation": "RELU"}, MATVEC_PAIRS, "matmul",
     ),
     "four rows": ("FULLY_CONNECTED", (4, 37), (11, 37), {"activation": "RELU"}, "matmul", "matmul"),
     "a row of few": (
