@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from hil.firmware.toolchain import (
     is_older,
     version_in,
 )
+from hil.results.boards import ToolFinding
 from hilc import host, interpreter
 from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
@@ -74,16 +74,17 @@ class Finding:
             return ""
         return f"{self.tool.name} {self.version} is too old: at least {in_words(oldest)} is needed"
 
-    def json(self) -> dict[str, Any]:
-        return {
-            "name": self.tool.name,
-            "found": self.version is not None,
-            "version": self.version,
-            "too_old": self.version is not None and bool(self.problem),
-            "required": self.tool.required,
-            "purpose": self.tool.purpose,
-            "remedy": self.tool.remedy,
-        }
+    def entry(self) -> ToolFinding:
+        """Return the finding as the entry of ``hil doctor`` has it."""
+        return ToolFinding(
+            name=self.tool.name,
+            found=self.version is not None,
+            version=self.version,
+            too_old=self.version is not None and bool(self.problem),
+            required=self.tool.required,
+            purpose=self.tool.purpose,
+            remedy=self.tool.remedy,
+        )
 
 
 def diagnose() -> list[Finding]:
@@ -308,7 +309,7 @@ TOOLS = (
     Tool(
         "ai-edge-litert",
         "the reference `litert-ref`, for models that `tflm` lacks; without it verify uses `hilc`",
-        "pip install ai-edge-litert==1.2.0",
+        "pip install 'hil-harness[litert]'",
         False,
         _package("ai-edge-litert"),
     ),

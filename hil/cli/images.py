@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from hil.access import Connection, Flasher, FlasherSession, check_installed, check_ready
 from hil.access.hardware import reached
@@ -18,6 +17,7 @@ from hil.cli.render import flashed_text, recovery_lines
 from hil.device.deploy import deploy
 from hil.errors import InputError
 from hil.firmware.build import build
+from hil.results.boards import FlashEntry
 
 _ELF_MAGIC = b"\x7fELF"
 
@@ -28,23 +28,20 @@ def flash_image(
     connection: Connection,
     console: Console,
     flasher: str | None = None,
-) -> dict[str, Any]:
-    """Program ``elf`` and check that it runs; return a report in the form of the JSON output.
-
-    ``flasher`` is the name of one of the board's flashers, by default its first.
-    """
+) -> FlashEntry:
+    """Program ``elf`` and check that it runs; return the entry of ``hil flash``."""
     with console.part_done(f"programming {board.name}") as progress:
         done = deploy(board, elf, replace(connection, progress=progress), flasher)
-    return {
-        "board": board.name,
-        "elf": str(elf),
-        "programmed": done.flashed.programmed,
-        "bytes": done.flashed.nbytes,
-        "seconds": round(done.flashed.seconds, 3),
-        "build_id": done.hello.build_id if done.hello else None,
-        "recoveries": [attempt.to_json() for attempt in done.recoveries],
-        "text": "\n".join([flashed_text(done.flashed), *recovery_lines(done.recoveries)]),
-    }
+    return FlashEntry(
+        board=board.name,
+        elf=str(elf),
+        programmed=done.flashed.programmed,
+        bytes=done.flashed.nbytes,
+        seconds=round(done.flashed.seconds, 3),
+        build_id=done.hello.build_id if done.hello else None,
+        recoveries=tuple(done.recoveries),
+        text="\n".join([flashed_text(done.flashed), *recovery_lines(done.recoveries)]),
+    )
 
 
 def image_of(

@@ -66,6 +66,7 @@ def test_every_family_rounds_once(cpu):
     check([one for case in cases for one in checks_of(case, get_cpu(cpu))])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "cpu", sampled(["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55"], keep=["cortex-m4"])
 )

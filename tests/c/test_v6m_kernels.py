@@ -93,6 +93,7 @@ def test_layers_compiled_on_their_own():
     assert check_family(list(layers.values()), specialise=True).keys() == KERNELS
 
 
+@pytest.mark.full
 def test_channels_that_no_input_changes_and_sums_at_their_limits():
     rng = np.random.default_rng(64)
     assert check_family(extreme_layers(rng, 20) + limit_layers(rng))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shlex
 import signal
@@ -15,7 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import answers
 import pytest
+from campaigns import cases
 from descriptions import description_text
 
 from hil import virtual_probe
@@ -55,7 +56,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
     def run_json(line: str) -> Any:
         assert main([*shlex.split(line), "--json"]) == 0, capsys.readouterr().err
-        return json.loads(capsys.readouterr().out)
+        return answers.result(capsys.readouterr().out)
 
     return run_json
 
@@ -93,7 +94,7 @@ def test_images_say_themselves_which_line_they_have(line: str, run: Run) -> None
     assert report["build_id"] == built["build_id"]
 
 
-@pytest.mark.parametrize("command", ["bench", "verify --samples 2"])
+@cases("command", ["bench", "verify --samples 2"], first=1)
 def test_models_run_over_rtt(command: str, run: Run) -> None:
     report = run(f"{command} {DIGITS} --board mps2-an386 --probe virtual --transport rtt")
     assert report["board"] == "mps2-an386"
@@ -161,7 +162,7 @@ def test_what_cannot_be_is_refused(
 # -- debug -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("probe", ["", "--probe virtual"])
+@cases("probe", ["", "--probe virtual"], first=1)
 def test_gdb_debugs_what_the_command_says(probe: str) -> None:
     words = shlex.split(f"debug {DIGITS} --board microbit {probe} --json")
     with subprocess.Popen([*HIL, *words], stdout=subprocess.PIPE, text=True) as process:
@@ -172,7 +173,7 @@ def test_gdb_debugs_what_the_command_says(probe: str) -> None:
                 line = process.stdout.readline()
                 assert line, "it ended before it said anything"
                 text += line
-            report = json.loads(text)
+            report = answers.entry(text)
             steps = ("break main", "continue", "info source", "print $pc == main", "detach")
             words = [word for step in steps for word in ("-ex", step)]
             command = [*shlex.split(report["gdb"]), "-batch", *words]
@@ -314,7 +315,7 @@ def test_probes_without_permission_are_found(tmp_path: Path) -> None:
 
 
 def test_boards_say_where_they_ran(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    boards = {board["name"]: board for board in run("boards")["boards"]}
+    boards = {board["name"]: board for board in run("boards")}
     assert boards["microbit"]["ran_on"] == "QEMU"
     assert boards["frdm-k64f"]["ran_on"] == "never"
     one = run("boards frdm-k64f")
@@ -330,13 +331,14 @@ def test_boards_say_where_they_ran(run: Run, capsys: pytest.CaptureFixture[str])
 MPS2 = "--flasher pyocd:target=cortex_m --cpu cortex-m4 --flash 0:4M --ram 0x20000000:4M"
 
 
-@pytest.mark.parametrize(
+@cases(
     "options",
     [
         f"{MPS2} --clock-hz 25_000_000 --qemu mps2-an386",
         "--flasher pyocd:target=nrf51 --clock-hz 16000000 --qemu microbit",
         "--from mps2-an385 --uart rtt --description mine",
     ],
+    first=1,
 )
 def test_a_new_board_runs_without_a_driver(options: str, run: Run) -> None:
     made = run(f"board new mine {options}")
@@ -486,7 +488,7 @@ def test_a_new_board_is_found_by_its_name(
     (own / "broken.toml").write_text("cpu = 1")
     assert main(["boards", "--json"]) == 0
     shown = capsys.readouterr()
-    assert "my-board" in [entry["name"] for entry in json.loads(shown.out)["boards"]]
+    assert "my-board" in [entry["name"] for entry in answers.entries(shown.out)]
     assert "broken.toml: cpu: 1 is not a string" in shown.err
     # A name that ships means what ships, so another one of that name goes by its path.
     assert main(["board", "new", "microbit", "--from", "microbit"]) == 0

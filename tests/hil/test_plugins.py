@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import answers
 import pytest
 from descriptions import description_text
 from plugin_site import Site
@@ -23,9 +23,6 @@ from hil.cli.reports import ReportFormat, format_named, register_report
 from hil.errors import InputError
 from hil.plugins import plugins
 from hilc.frontends import Reader, register_reader
-
-#: It changes rarely, and takes long.
-pytestmark = pytest.mark.full
 
 TESTS = Path(__file__).resolve().parents[1]
 PARTS = TESTS / "support" / "harness"
@@ -57,7 +54,7 @@ def test_an_own_runner_and_report_serve_the_commands(site: Site) -> None:
     told = site.hil("verify", *own, "--samples", 2)
     assert told.stdout == f"verify {BOARD} digits mismatches=0\n"
     assert site.started == 1
-    per_inference = json.loads(site.hil("bench", DIGITS, "--board", BOARD, "--json").stdout)[
+    per_inference = answers.entry(site.hil("bench", DIGITS, "--board", BOARD, "--json").stdout)[
         "per_inference"
     ]
     head, _, count = site.hil("bench", *own).stdout.rpartition("=")
@@ -66,6 +63,7 @@ def test_an_own_runner_and_report_serve_the_commands(site: Site) -> None:
     assert site.started == 2
 
 
+@pytest.mark.full
 def test_a_report_gets_all_boards_and_their_failures(site: Site) -> None:
     # The second board has the own runner by nobody's word.
     words = ("--board", BOARD, "--board", "native", "--runner", "terminal", "--samples", 1)
@@ -86,11 +84,12 @@ def own_board(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_a_description_may_name_an_own_runner(site: Site, tmp_path: Path) -> None:
     board = own_board(tmp_path)
     site.hil("verify", DIGITS, "--board", board, "--samples", 1)
     assert site.started == 1
-    needs = json.loads(site.hil("doctor", "--board", board, "--json").stdout)["board"]["needs"]
+    needs = answers.entry(site.hil("doctor", "--board", board, "--json").stdout)["board"]["needs"]
     assert {"what": "runner terminal", "found": True, "required": True}.items() <= needs[0].items()
 
 
@@ -143,13 +142,13 @@ def test_own_front_ends_and_operators_serve_the_commands(site: Site, tmp_path: P
 def test_a_plugin_that_cannot_be_imported_is_named(site: Site) -> None:
     (site.folder / "broken.py").write_text("import a_module_that_nobody_has\n")
     site.install("acme-broken", "broken = broken")
-    refused = json.loads(site.hil("boards", "--json", code=2).stdout)["error"]
+    refused = answers.error(site.hil("boards", "--json", code=2).stdout)
     assert refused["message"] == (
         "the plugin 'broken' cannot be loaded: importing broken raised ModuleNotFoundError: "
         f"No module named 'a_module_that_nobody_has' ({site.folder / 'broken.py'}:1)"
     )
     assert "pip uninstall acme-broken" in refused["hint"]
-    found = json.loads(site.hil("doctor", "--json", code=4).stdout)
+    found = answers.entry(site.hil("doctor", "--json", code=4).stdout)
     broken, parts = found["plugins"]
     assert parts == {
         "name": "parts",
@@ -206,7 +205,7 @@ def test_doctor_lists_entry_points_that_cannot_be_read(tmp_path: Path) -> None:
     """pyOCD, which reads those of all distributions, then cannot be imported either."""
     site = Site(tmp_path / "site")
     site.install("acme-rig", "rig")
-    (plugin,) = json.loads(site.hil("doctor", "--json", code=4).stdout)["plugins"]
+    (plugin,) = answers.entry(site.hil("doctor", "--json", code=4).stdout)["plugins"]
     assert (plugin["name"], plugin["version"], plugin["ok"]) == ("acme-rig", "1.2", False)
     assert "pip uninstall acme-rig" in plugin["remedy"]
 
@@ -251,6 +250,7 @@ def test_a_fault_of_a_runner_names_its_plugin(site: Site, source: str, problem: 
     assert "Traceback" not in told
 
 
+@pytest.mark.full
 def test_a_bug_while_a_runner_runs_is_not_the_runners(site: Site) -> None:
     """Its context is left with the exception, which so passes through its frames."""
     (site.folder / "odd.py").write_text(
@@ -275,21 +275,22 @@ def test_an_entry_point_may_name_a_function(tmp_path: Path) -> None:
     assert told.stdout == "nothing\n"
 
 
+@pytest.mark.full
 def test_formats_are_told_apart(site: Site) -> None:
     words = ("bench", DIGITS, "--board", "microbit")
     told = site.hil(*words, "--format", "figure", code=2).stderr
     assert "unknown report format 'figure' (did you mean figures?)" in told
     assert "choose text, json, html or figures" in told
     told = site.hil(*words, "--format", "figures", "--json", code=2).stdout
-    assert "--json and --format figures are both given" in json.loads(told)["error"]["message"]
+    assert "--json and --format figures are both given" in answers.error(told)["message"]
     as_json, as_ever = (
-        json.loads(site.hil(*words, *way).stdout) for way in (("--format", "json"), ("--json",))
+        answers.entry(site.hil(*words, *way).stdout) for way in (("--format", "json"), ("--json",))
     )
     # But for the command line.
     assert as_json.pop("provenance").keys() == as_ever.pop("provenance").keys()
     assert as_json == as_ever
     refused = site.hil(*words, "--runner", "x", "--format", "json", code=2).stdout
-    assert "has no runner 'x'" in json.loads(refused)["error"]["message"]
+    assert "has no runner 'x'" in answers.error(refused)["message"]
 
 
 #: As a plugin without types calls them.

@@ -6,7 +6,6 @@ Renode is not here; ``renode_stand_in.py`` answers as it does, with a real machi
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import answers
 import numpy as np
 import psutil
 import pytest
@@ -185,9 +185,9 @@ def test_verify_and_bench(stand_in: None, capsys: pytest.CaptureFixture[str]) ->
     model = str(DIGITS / "digits.tflite")
     arguments = [model, "--board", BOARD, "--runner", "renode", "--json"]
     assert main(["verify", *arguments, "--samples", "3"]) == 0
-    assert json.loads(capsys.readouterr().out)["match"] is True
+    assert answers.entry(capsys.readouterr().out)["match"] is True
     assert main(["bench", *arguments]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answers.entry(capsys.readouterr().out)
     assert report["counter"] == "instructions"
     assert report["per_inference"] > 10_000
 

@@ -16,6 +16,7 @@ from small_models import SMALL_MODELS
 
 import hilc
 import hilc.host
+from hil.results.verify import Culprit
 from hil.verify import Oracle, Report, verify
 from hil.verify.diagnosis import Evidence, Kind
 from hil.verify.rerun import examine
@@ -48,6 +49,7 @@ def verified(library: ModelLibrary, samples: int = 3) -> Report:
         return verify(model, inputs, oracle, per_layer=True)
 
 
+@pytest.mark.full
 def test_no_layer_of_a_right_model_depends_on_paint() -> None:
     for name, build in SMALL_MODELS.items():
         compiled = hilc.compile(build(), name="net", cpu="host")
@@ -122,7 +124,7 @@ def test_the_layer_that_overwrites_an_input_of_another() -> None:
     assert found is not None
     layers = library.modules[0].layers
     assert (found.layer, found.kind) == (2, Kind.OVERWRITTEN)
-    assert found.culprit == (1, layers[1].name)
+    assert found.culprit == Culprit(1, layers[1].name)
     assert f"its input {layers[0].outputs[0].name!r} had changed" in found.sentence
 
 

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from campaigns import cases
 from small_models import convolutions
 
 import hilc
@@ -56,7 +57,7 @@ def _set(*keys: Any, to: Any) -> Callable[[Any], None]:
 _GROUP = ("programs", 0, "groups", 0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "told"),
     [
         (_set("layers", 0, "kernels", 0, "count", to=-1), "a count is -1, which nothing measures"),
@@ -76,6 +77,7 @@ _GROUP = ("programs", 0, "groups", 0)
         (_set("compiler", to="9.9"), "another version of the compiler: 9.9"),
         (_set("format", to=1), "is not a tuning log of format"),
     ],
+    first=3,
 )
 def test_a_log_that_nobody_measured_is_refused(
     change: Callable[[Any], None], told: str, log: dict[str, Any], tmp_path: Path

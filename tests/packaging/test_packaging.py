@@ -16,6 +16,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import answers
 import pytest
 import tflm
 
@@ -198,7 +199,7 @@ def test_wheel_compiles_builds_and_verifies_in_an_empty_folder(installed: Enviro
     installed.run(installed.hil, "build", DIGITS, "--board", "native", "-o", "firmware")
     assert (installed.empty / "firmware" / "CMakeLists.txt").is_file()
     verify = [installed.hil, "verify", DIGITS, "--board", "native", "--samples", "3", "--json"]
-    report = json.loads(installed.run(*verify, "--allow-fallback"))
+    report = answers.entry(installed.run(*verify, "--allow-fallback"))
     assert report["match"] is True
     assert report["samples"] == 3
     assert report["reference"] == ("tflm" if tflm.EXISTS else "hilc")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hil.access import Connection, is_machine
 from hil.board import Board
 from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
-from hil.cli.console import Console, several
+from hil.cli.console import Console
 from hil.cli.outcomes import keeping, outcome_with, take_model
 from hil.cli.recording import history_of, provenance_of, recorded
 from hil.energy import check_spec, opened_meter
@@ -30,10 +30,9 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     """Measure the inference of each model."""
     history = history_of(args)
     board, reports = measured(args, console)
-    results = [report.to_json() for report in reports]
     code = 0 if all(report.is_correct for report in reports) else 1
-    outcome = replace(outcome_with(args, "bench", board, reports, several(results)), exit_code=code)
-    with recorded(history, "bench", results, console):
+    outcome = replace(outcome_with(args, "bench", board, reports), exit_code=code)
+    with recorded(history, "bench", [report.entry() for report in reports], console):
         console.outcome(outcome)
     return code
 

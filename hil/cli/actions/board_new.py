@@ -11,8 +11,9 @@ from hil.access.chips import chip_flasher, default_chip_flasher
 from hil.board import board_file
 from hil.board.wizard import Answers, Ask, describe
 from hil.cli.console import Console
-from hil.cli.render import board_json, board_text
+from hil.cli.render import board_entry, board_text
 from hil.errors import InputError
+from hil.results.boards import NewBoardEntry
 from hilc.support.outputs import check_file, write_file
 
 _PORT_ROLES = ("soc", "timer", "uart")
@@ -50,11 +51,11 @@ def new_command(args: argparse.Namespace, console: Console) -> int:
     found = board_file(output.stem)
     is_found = found is not None and found.samefile(output)
     where = output.stem if is_found else output.resolve()
-    data = {**board_json(board), "file": str(output), "notes": list(made.notes)}
+    entry = NewBoardEntry(**vars(board_entry(board)), file=str(output), notes=tuple(made.notes))
     text = (
         f"{board_text(board)}\n\nwrote {output}; try it: hil verify MODEL --board {where}{virtual}"
     )
-    console.result(data, text)
+    console.result(entry, text)
     return 0
 
 

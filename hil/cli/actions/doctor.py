@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
 
 from hil.access import flasher_named, flashers
 from hil.access.probes import ProbeInfo, choose_probe, connected_probes, lines_of
@@ -17,6 +16,18 @@ from hil.errors import DeviceError, HilError, InputError
 from hil.firmware.build import check_cache
 from hil.link.ports import lasting_name, serial_ports
 from hil.plugins import Plugin, plugins
+from hil.results.boards import (
+    BoardNeed,
+    CacheState,
+    CheckedBoard,
+    ConnectedProbe,
+    DoctorEntry,
+    ForbiddenProbe,
+    InstalledReference,
+    PluginState,
+    SelfTest,
+    SerialPort,
+)
 from hil.verify.oracle import fallback_allowed, installed_reference
 from hil.virtual_probe import running_boards
 from hilc.references import is_independent
@@ -30,11 +41,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     lacking = [finding for finding in findings if finding.problem]
     found_ports = serial_ports()
     ports = [
-        {
-            "url": port.device,
-            "name": lasting_name(port.device, found_ports),
-            "description": port.description,
-        }
+        SerialPort(port.device, lasting_name(port.device, found_ports), port.description)
         for port in found_ports
     ]
     probes, probe_problem = _probes()
@@ -51,7 +58,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     works = (
         problem is None
         and not is_refused
-        and cache["ok"]
+        and cache.ok
         and not any(finding.tool.required for finding in lacking)
         and all(plugin.problem is None for plugin in found_plugins)
     )
@@ -59,8 +66,8 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     lines = [table(rows, ["tool", "version", "for"]), ""]
     lines += [f"{f.problem}: {f.tool.remedy}" for f in lacking]
     lines += [
-        f"serial port {port['url']}: {port['description']}"
-        + (f" (--port {port['name']})" if port["name"] != port["url"] else "")
+        f"serial port {port.url}: {port.description}"
+        + (f" (--port {port.name})" if port.name != port.url else "")
         for port in ports
     ]
     lines += [f"probe {probe.line}, target {probe.target or 'unknown'}" for probe in probes]
@@ -71,34 +78,31 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     own += ", which verify refuses here without --allow-fallback" if is_refused else ""
     lines.append(f"reference {reference}{own}" + (f": {fallback}" if fallback else ""))
     lines.append(f"self-test: {tested}")
-    lines.append(f"cache {cache['result']}" + (f" ({cache['remedy']})" if cache["remedy"] else ""))
+    lines.append(f"cache {cache.result}" + (f" ({cache.remedy})" if cache.remedy else ""))
     lines.append("emulated boards work" if works else "emulated boards do NOT work")
-    data: dict[str, Any] = {
-        "ok": works,
-        "tools": [finding.json() for finding in findings],
-        "ports": ports,
-        "probes": [asdict(probe) for probe in probes],
-        "forbidden_probes": [{"name": p.name, "node": str(p.node)} for p in forbidden],
-        "reference": {
-            "name": reference,
-            "reference_fallback": asdict(fallback) if fallback else None,
-            "independent": independent,
-        },
-        "self_test": {"ok": problem is None, "result": tested},
-        "cache": cache,
-        "plugins": [_plugin_json(plugin) for plugin in found_plugins],
-    }
+    entry = DoctorEntry(
+        ok=works,
+        tools=tuple(finding.entry() for finding in findings),
+        ports=tuple(ports),
+        probes=tuple(ConnectedProbe(**asdict(probe)) for probe in probes),
+        forbidden_probes=tuple(ForbiddenProbe(p.name, str(p.node)) for p in forbidden),
+        reference=InstalledReference(reference, fallback, independent),
+        self_test=SelfTest(problem is None, tested),
+        cache=cache,
+        plugins=tuple(map(_plugin_entry, found_plugins)),
+    )
     if board is not None:
         needs = _needs(board, probes)
-        works = works and all(need["found"] or not need["required"] for need in needs)
+        works = works and all(need.found or not need.required for need in needs)
         lines += [
-            f"{board.name}: {need['what']}: {need['result']}"
-            + (f" ({need['remedy']})" if need["remedy"] else "")
+            f"{board.name}: {need.what}: {need.result}"
+            + (f" ({need.remedy})" if need.remedy else "")
             for need in needs
         ]
-        data |= {"ok": works, "board": {"name": board.name, "needs": needs}}
-    console.result(data, "\n".join(lines))
-    return 0 if works else DeviceError.exit_code
+        entry = replace(entry, ok=works, board=CheckedBoard(board.name, tuple(needs)))
+    code = 0 if works else DeviceError.exit_code
+    console.result(entry, "\n".join(lines), code)
+    return code
 
 
 def _plugin_line(plugin: Plugin) -> str:
@@ -109,25 +113,25 @@ def _plugin_line(plugin: Plugin) -> str:
     return f"{line} CANNOT be loaded: {plugin.problem_text()} ({plugin.remedy})"
 
 
-def _plugin_json(plugin: Plugin) -> dict[str, Any]:
-    return {
-        "name": plugin.name,
-        "target": plugin.target,
-        "distribution": plugin.distribution,
-        "version": plugin.version,
-        "ok": plugin.problem is None,
-        "problem": plugin.problem_text(),
-        "remedy": plugin.remedy if plugin.problem else "",
-    }
+def _plugin_entry(plugin: Plugin) -> PluginState:
+    return PluginState(
+        name=plugin.name,
+        target=plugin.target,
+        distribution=plugin.distribution,
+        version=plugin.version,
+        ok=plugin.problem is None,
+        problem=plugin.problem_text(),
+        remedy=plugin.remedy if plugin.problem else "",
+    )
 
 
-def _cache() -> dict[str, Any]:
+def _cache() -> CacheState:
     """Return the build cache's folder and whether it is writable."""
     try:
         folder = str(check_cache())
     except HilError as error:
-        return {"ok": False, "folder": None, "result": error.fact, "remedy": error.hint}
-    return {"ok": True, "folder": folder, "result": f"{folder} can be written", "remedy": ""}
+        return CacheState(False, None, error.fact, error.hint)
+    return CacheState(True, folder, f"{folder} can be written", "")
 
 
 def _probes() -> tuple[list[ProbeInfo], str]:
@@ -138,7 +142,7 @@ def _probes() -> tuple[list[ProbeInfo], str]:
         return [], error.fact
 
 
-def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
+def _needs(board: Board, probes: list[ProbeInfo]) -> list[BoardNeed]:
     """Return the needs of the board's runners, the results of the checks, and remedies.
 
     The board is usable if everything is present that its default runner needs.
@@ -161,15 +165,8 @@ def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
                 found, result, remedy = True, find(), ""
             except HilError as error:
                 found, result, remedy = False, error.fact, error.hint
-            needs.append(
-                {
-                    "what": what,
-                    "found": found,
-                    "required": runner == board.default_runner,
-                    "result": result,
-                    "remedy": remedy,
-                }
-            )
+            required = runner == board.default_runner
+            needs.append(BoardNeed(what, found, required, result, remedy))
             if not found:
                 break  # the next checks depend on this one
     return needs

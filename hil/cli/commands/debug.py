@@ -17,6 +17,7 @@ from hil.cli.options import (
     add_probe,
 )
 from hil.cli.parser import Parser
+from hil.results.boards import DebugEntry
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -76,14 +77,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
                 )
             lines.append("Ctrl-C ends the server")
             console.result(
-                {
-                    "board": board.name,
-                    "elf": str(elf),
-                    "gdb_address": server.address,
-                    "gdb": server.command,
-                    "serial": server.url,
-                    "serial_proven": server.is_proven and server.url is not None,
-                },
+                DebugEntry(
+                    board=board.name,
+                    elf=str(elf),
+                    gdb_address=server.address,
+                    gdb=server.command,
+                    serial=server.url,
+                    serial_proven=server.is_proven and server.url is not None,
+                ),
                 "\n".join(lines),
             )
             while True:

@@ -10,6 +10,7 @@ from hil.cli.command import Command
 from hil.cli.completing import boards, completed_by
 from hil.cli.options import BOARD, add_erase_to_unlock, add_flasher, add_port, add_probe
 from hil.cli.parser import Parser
+from hil.results.boards import ErasedRegion, EraseEntry
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -41,13 +42,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     nbytes = sum(size for _, size in regions)
     places = ", ".join(f"{start:#010x} to {start + size - 1:#010x}" for start, size in regions)
     console.result(
-        {
-            "board": board.name,
-            "probe": uid,
-            "bytes": nbytes,
-            "regions": [{"origin": start, "size": size} for start, size in regions],
-            "seconds": round(seconds, 3),
-        },
+        EraseEntry(
+            board=board.name,
+            probe=uid,
+            bytes=nbytes,
+            regions=tuple(ErasedRegion(start, size) for start, size in regions),
+            seconds=round(seconds, 3),
+        ),
         f"{board.name}: erased {nbytes:,} bytes of flash in {seconds:.1f} s: {places}",
     )
     return 0

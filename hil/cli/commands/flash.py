@@ -45,13 +45,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     connection = Connection(args.probe, args.port, erase_to_unlock=args.erase_to_unlock)
     # The board that is found before the build is the one that is programmed after it.
     connection, elf = image_of(args, board, flasher.name, connection, console)
-    data = flash_image(board, elf, connection, console, flasher.name)
-    lines = [f"{board.name}: {data['text']}"]
-    if data["build_id"] is None:
+    entry = flash_image(board, elf, connection, console, flasher.name)
+    lines = [f"{board.name}: {entry.text}"]
+    if entry.build_id is None:
         lines.append(f"{elf} is not a firmware of hil: started, build id not checked")
     else:
-        lines.append(f"runs build {data['build_id']}")
-    console.result(data, "\n".join(lines))
+        lines.append(f"runs build {entry.build_id}")
+    console.result(entry, "\n".join(lines))
     return 0
 
 

@@ -9,6 +9,7 @@ from hil.cli.command import Command
 from hil.cli.completing import boards, completed_by
 from hil.cli.options import BOARD, add_flasher, add_port, add_probe
 from hil.cli.parser import Parser
+from hil.results.boards import ResetEntry
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     with flasher_session(flasher, board, connection, attach=True) as (uid, session):
         state = session.reset()
     console.result(
-        {"board": board.name, "probe": uid, "state": state},
+        ResetEntry(board.name, uid, state),
         f"{board.name}: reset, {state}",
     )
     return 0

@@ -35,6 +35,7 @@ from hil.firmware.project import modules_of, project_files
 from hil.history.gate import gate, parse_limit
 from hil.history.measurement import read_measurements
 from hil.history.store import APPLICATION_ID, History
+from hil.results.codec import encode
 from hil.support.cache import RESULT, sealed
 from hil.verify.datasets import DataSet, array_data, digest_of, load_data, read_index
 from hil.verify.samples import load_array, load_arrays
@@ -275,8 +276,8 @@ def _use_baseline(found: Any, folder: Path) -> None:
     (current,) = read_measurements(_measured(), "now")
     limits = {name: limit for name in ("slower", "energy") if (limit := parse_limit("2%"))}
     for one in found:
-        gate(one, current, limits, allow_other_model=True).to_json()
-        gate(current, one, limits, allow_other_model=True).to_json()
+        encode(gate(one, current, limits, allow_other_model=True).entry())
+        encode(gate(current, one, limits, allow_other_model=True).entry())
 
 
 # Histories ----------------------------------------------------------------------------------------
@@ -356,7 +357,7 @@ def _read_history(path: Path) -> Any:
 
 
 def _use_history(entries: Any, folder: Path) -> None:
-    json.dumps([entry.to_json() for entry in entries])
+    json.dumps([encode(entry.entry()) for entry in entries])
     for entry in entries:
         read_measurements(entry.result, "x")
     History(folder / "history.db").record("bench", _measured())

@@ -177,10 +177,10 @@ def _exhausted(
 ) -> _Result:
     """Run a layer's kernel on other shapes with the parameters of the layer."""
     ins = [
-        None if t is None else replace(t, shape=tuple(shape), channels=None)
+        None if t is None else replace(t, shape=tuple(shape))
         for t, shape in zip(layer.ins, shapes, strict=True)
     ]
-    outs = [replace(layer.outs[0], shape=tuple(out_shape), channels=None)]
+    outs = [replace(layer.outs[0], shape=tuple(out_shape))]
     other = _Layer(layer.node, ins, outs, layer.cpu)
     (same,) = (c for c in other.calls if c.kernel is call.kernel)
     faults = [

@@ -10,13 +10,20 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from hilc.errors import InputError
+from hilc.support.jsondata import key_of
 
 #: Fields that may be negative: values of tensors and their differences, metrics.
 _SIGNED = frozenset({"low", "high", "expected", "got", "value", "min", "max"}) | frozenset(
-    {"nse", "cos", "snr_db"}
+    {"nse", "cos", "snr_db", "expected_real", "got_real", "zero_point", "options"}
+    | {"first", "last", "difference", "percent"}
 )
 #: Fields that are not 0 either: what is divided by them, or what there is nothing without.
 _POSITIVE = frozenset({"samples", "clock_hz"})
+#: Fields that have another range than those of the same name in other classes, and which.
+_AS: Mapping[tuple[str, str], str] = {
+    ("MissedFaults", "samples"): "count",
+    ("Saving", "instructions"): "difference",
+}
 #: The largest value of fields that are shares.
 _SHARES: Mapping[str, float] = {"top1": 1.0, "top5": 1.0}
 
@@ -28,10 +35,12 @@ def check_figures(part: Any, label: str, remedy: str) -> None:
     A class says by its method ``contradictions`` what cannot all be true of its fields.
     """
     for field in fields(part):
-        _check(getattr(part, field.name), field.name, f"{label}: {field.name}", remedy)
+        key = key_of(field.name)
+        name = _AS.get((type(part).__name__, key), key)
+        _check(getattr(part, field.name), name, f"{label}: {key}", remedy)
     if hasattr(part, "contradictions"):
-        for told in part.contradictions():
-            raise InputError(f"{label}: {told}", remedy)
+        for contradiction in part.contradictions():
+            raise InputError(f"{label}: {contradiction}", remedy)
 
 
 def _check(value: Any, name: str, label: str, remedy: str) -> None:
