@@ -308,7 +308,7 @@ RGB_LANES = [*range(9), *range(9, 16), *range(18, 27), 16, 17]
 def test_eight_columns_of_two_pixels(kernel: str) -> None:
     attrs = conv("SAME")
     layer = a_layer("CONV_2D", (1, 6, 16, 3), (8, 3, 3, 3), attrs)
-    p = packed(layer, HELIUM, kernel, **({"lines": 1} if "strips" in kernel else {}))
+    p = packed(layer, HELIUM, kernel, **({"lines": 1} if "gathered" in kernel else {}))
     assert p.fields["eight"] == 1
     elements = RGB_LANES if "rgb" in kernel else list(range(27))
     data, at = p.stream, 0
@@ -888,7 +888,7 @@ def test_packed_columns(kernel: str, triples: int) -> None:
     p = packed(
         replace(layer, ins=(layer.ins[0], replace(w, data=ends), *layer.ins[2:])),
         ARMV7M,
-        f"hil_v7m_{kernel}_packed_s8",
+        f"hil_v7m_{kernel}_s8_packed",
     )
     assert p.fields["part"] == part
     words = iter(int(word) for word in p.fields["weights"])
