@@ -42,6 +42,7 @@ test-full: setup
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python compiler/build_hook.py
 	$(BIN)/mypy
 	$(BIN)/mypy --allow-untyped-defs --allow-incomplete-defs tests
 	$(BIN)/python tools/measure.py reference --check

@@ -1,9 +1,12 @@
-"""Fits the costs in the kernels' headers to counts on emulated boards.
+"""Fits the tables of what kernels cost to counts on emulated boards.
 
     measure.py costs measure [BOARD...]   counts the models' layers and odd ones, one file a board
                                           (--operator NAME: random layers of this alone)
-    measure.py costs errors               shows how far the headers' figures are off these counts
-    measure.py costs fit [KERNEL...]      writes figures that are off least into the headers
+    measure.py costs errors               shows how far the estimates are off these counts, and
+                                          writes it into the tables
+    measure.py costs fit [KERNEL...]      writes the figures that are off least into the tables
+
+The tables are compiler/hilc/target/costs/CORE.toml.
 
 Fitting changes figures only. What a kernel's count depends on is for its author to say.
 """
@@ -34,6 +37,8 @@ from hil.verify.bench import layer_counts
 from hilc.ir import ELEMENT_TYPES, Array, Graph, Node, Quant, Rounding, Tensor
 from hilc.lowering import candidates, cost
 from hilc.lowering.choice import Choice
+from hilc.lowering.cost_tables import FOLDER as COSTS
+from hilc.lowering.cost_tables import CostError, TableRow, shipped_costs, write_costs
 from hilc.lowering.kernels import Kernel, KernelCall, kernels
 from hilc.ops import OPS
 from hilc.source import prepare
@@ -226,7 +231,7 @@ class Count:
 
     @property
     def estimate(self) -> int:
-        """Instructions by the formula in the kernel's header."""
+        """Instructions by the kernel's cost."""
         return kernels()[self.kernel].cost.instructions(self.fields, get_cpu(self.core))
 
     @property
@@ -309,7 +314,7 @@ def count_model(
     }
     counts: list[Count] = []
     for position in range(max(map(len, calls.values()), default=0)):
-        chosen = {n: min(position, len(found) - 1) for n, found in calls.items()}
+        chosen = {n: found[min(position, len(found) - 1)].variant for n, found in calls.items()}
         library = hilc.compile(
             model, name="m", cpu=cpu.name, pools="external", io_in_pool=True,
             optimize="speed", choice=Choice(chosen),
@@ -356,7 +361,7 @@ class Errors:
 
 
 def errors(counts: Iterable[Count]) -> list[Errors]:
-    """By kernel and core, how far the headers' figures are off the counts."""
+    """Return, by kernel and core, how far the estimates are off the counts."""
     groups: dict[tuple[str, str], list[Count]] = {}
     for count in counts:
         if count.kernel in kernels():
@@ -378,6 +383,17 @@ def errors_table(counts: Iterable[Count]) -> str:
     return figures_table(["kernel", "core", "layers", "median error", "worst"], rows)
 
 
+def write_errors(counts: Iterable[Count]) -> None:
+    """Write how far the estimates are off into the tables; kernels without counts keep theirs."""
+    rows = {kernel: dict(own) for kernel, own in shipped_costs().items()}
+    for found in errors(counts):
+        on = rows[found.kernel]
+        if found.core in on:
+            error = CostError(found.layers, round(found.median, 3), round(found.worst, 3))
+            on[found.core] = replace(on[found.core], error=error)
+    write_costs(COSTS, rows)
+
+
 def recorded(folder: Path = FOLDER) -> list[Count]:
     """Return what ``measure`` has counted."""
     paths = sorted(folder.glob("*.json"))
@@ -388,7 +404,8 @@ def recorded(folder: Path = FOLDER) -> list[Count]:
 
 
 def fit(counts: Sequence[Count], only: Sequence[str] = (), cores: Sequence[str] = ()) -> None:
-    """Write into the headers the figures that the counts give, for all cores or some."""
+    """Write the figures that the counts give into the tables, for all cores or some."""
+    rows = {kernel: dict(own) for kernel, own in shipped_costs().items()}
     by_kernel: dict[str, list[Count]] = {}
     for count in counts:
         by_kernel.setdefault(count.kernel, []).append(count)
@@ -406,8 +423,10 @@ def fit(counts: Sequence[Count], only: Sequence[str] = (), cores: Sequence[str] 
                 figures[core] = _fitted(kernel, here)
             else:
                 figures[core] = _figures_beside(kernel, figures[first], here)
+        rows[name] = {core: TableRow(own) for core, own in figures.items()}
         code = round(statistics.median(c.code for c in found if c.core in (first, found[0].core)))
-        _write(kernel, figures, code)
+        _write_code(kernel, code)
+    write_costs(COSTS, rows)
 
 
 def _figures_beside(
@@ -443,7 +462,7 @@ def _total(kernel: Kernel, figures: Mapping[str, float], count: Count) -> float:
 
 def _fitted(kernel: Kernel, counts: Sequence[Count]) -> dict[str, float]:
     """Return the figures, none of them negative, that are off least, relatively."""
-    # What the header has no figure for only helps to count.
+    # A term without a figure is only a part of other terms' formulas.
     names = [n for n in (cost.CALL, *kernel.cost.counts) if n not in _helpers(kernel)]
     rows = [kernel.cost.counted(c.fields) for c in counts]
     columns = [[row[name] for name in names] for row in rows]
@@ -494,21 +513,17 @@ def _least_squares(matrix: Any, goal: Any) -> list[float]:
     return [float(number) for number in numbers]
 
 
-def _write(kernel: Kernel, on: Mapping[str, Mapping[str, float]], code: int) -> None:
-    """Put the figures into the kernel's header."""
+def _write_code(kernel: Kernel, code: int) -> None:
+    """Put the bytes of code into the kernel's header, unless it states them."""
     path = ROOT / "compiler" / "runtime" / "include" / kernel.header
     text = path.read_text(encoding="utf-8")
     start = text.index(f'name = "{kernel.name}"')
     end = text.index("@*/", start)
-    block, _, rest = text[start:end].partition("[cost.on.")
+    block = text[start:end]
     if not re.search(r"^code = ", block, re.M):
-        head, bracket, tail = block.partition("[cost.counts]")
+        head, bracket, tail = block.partition("[cost]")
         block = f"{head}code = {code}\n{bracket}{tail}"
-    tables = (
-        f"[cost.on.{core}]\n" + "".join(f"{name} = {each!r}\n" for name, each in figures.items())
-        for core, figures in on.items()
-    )
-    path.write_text(text[:start] + block + "".join(tables) + text[end:], encoding="utf-8")
+    path.write_text(text[:start] + block + text[end:], encoding="utf-8")
 
 
 def main() -> int:
@@ -548,6 +563,7 @@ def main() -> int:
     if args.word == "fit":
         fit(found, args.kernels, args.core or ())
     else:
+        write_errors(found)
         print(errors_table(found))
     return 0
 

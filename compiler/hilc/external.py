@@ -242,6 +242,11 @@ class ExternalCall:
     macs: int = 0
 
     @property
+    def variant(self) -> str:
+        """The name of the only variant of a layer that an external function computes."""
+        return "external"
+
+    @property
     def scratch_bytes(self) -> int:
         return self.module.scratch_bytes
 

@@ -226,7 +226,9 @@ def _run(words: Sequence[str], console: Console) -> int:
     from hil.cli.command_line import build_parser
 
     try:
-        args, unknown = build_parser(words).parse_known_args(words)
+        parser = build_parser(words)
+        console.command = parser.command_in(words)
+        args, unknown = parser.parse_known_args(words)
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
     args.parser.check_unknown(unknown)
@@ -253,7 +255,9 @@ def _run(words: Sequence[str], console: Console) -> int:
         _choose_format(args, console)
 
     # `hil tvmc compile -v` counts its own -v.
-    with console.listening(args.verbose):
+    from hil.support.scope import one_command
+
+    with console.listening(args.verbose), one_command():
         if getattr(args, "on_boards", None):
             # Commands without boards do not need the compiler that this imports.
             from hil.cli.on_boards import run_on_boards
@@ -272,7 +276,9 @@ def _choose_format(args: Any, console: Console) -> None:
         raise usage_error(f"--json and --format {args.format} are both given", "give one of them")
     from hil.cli.reports import format_named
 
-    console.format = format_named("json" if args.json else args.format or "text")
+    chosen = format_named("json" if args.json else args.format or "text")
+    chosen.check()
+    console.format = chosen
     console.as_json = console.format.name == "json"
 
 
@@ -286,7 +292,9 @@ def show_help(command: Sequence[str], console: Console) -> int:
 
     with redirect_stdout(io.StringIO()) as text:
         code = _run(words, console)
-    console.result({"command": " ".join(["hil", *command]), "help": text.getvalue()}, "")
+    from hil.results.boards import HelpEntry
+
+    console.result(HelpEntry(" ".join(["hil", *command]), text.getvalue()), "")
     return code
 
 
@@ -311,11 +319,11 @@ def _report(error: BaseException, console: Console) -> int:
         # If stdout cannot be written, the message on stderr below has to do.
         from contextlib import suppress
 
-        from hil.cli.console import error_json
+        from hil.results.answer import ErrorInfo
         from hilc.support.outputs import OutputError
 
         with suppress(BrokenPipeError, OutputError):
-            console.result({"error": error_json(known)}, "")
+            console.error_result(ErrorInfo.of(known))
     console.error(known)
     return known.exit_code
 
@@ -359,11 +367,12 @@ def _stopped(signals: _Signals, words: Sequence[str]) -> int:
     text, code = ENDED[signal.Signals(number)], 128 + number
     console = signals.console or Console("--json" in words)
     if console.as_json and not console.has_result:
-        error = {"message": text, "hint": "", "class": "interrupted", "exit_code": code}
         # If stdout cannot be written, or the signal left nothing whole of what writing needs, the
         # exit code has to do.
         with suppress(Exception):
-            console.result({"error": error}, "")
+            from hil.results.answer import ErrorInfo
+
+            console.error_result(ErrorInfo(text, "", "interrupted", code))
     if number != signal.SIGHUP:  # nobody reads it
         print(text, file=sys.stderr)
     return code

@@ -26,6 +26,7 @@ from hil.board import board_names, load_board
 from hil.cli.reports import Outcome
 from hil.errors import Attempt, DeviceError, HilError, InputError, NotRunError
 from hil.lab.selector import parse_selector
+from hil.results.v0 import DEFAULT_GOAL
 from hil.support.process import python_module
 from hilc.support.process import start
 
@@ -52,6 +53,9 @@ class Combination:
     goal: str | None = None
     #: The only model; None for all models in one image.
     model: str | None = None
+    #: Names of the models, and the goal that they are compiled for.
+    models: tuple[str, ...] = ()
+    optimize: str | None = None
 
     def arguments(self, args: argparse.Namespace) -> argparse.Namespace:
         """Return the arguments of the command for this combination alone."""
@@ -90,7 +94,15 @@ class Combination:
 
     def named(self, outcome: Outcome, seconds: float) -> Outcome:
         """Return an outcome with what the combination is, and its time."""
-        return replace(outcome, board=self.name, goal=self.goal, model=self.model, seconds=seconds)
+        return replace(
+            outcome,
+            board=self.name,
+            goal=self.goal,
+            model=self.model,
+            models=self.models,
+            optimize=self.optimize,
+            seconds=seconds,
+        )
 
 
 def combinations(args: argparse.Namespace) -> list[Combination]:
@@ -107,11 +119,26 @@ def combinations(args: argparse.Namespace) -> list[Combination]:
         models = list(_models(args.models))
     several_goals = len(goals) > 1
     return [
-        Combination(board, name, goal if several_goals else None, model)
+        Combination(
+            board,
+            name,
+            goal if several_goals else None,
+            model,
+            models=_names(args, [model] if model is not None else args.models),
+            optimize=goal or getattr(args, "optimize", None) or DEFAULT_GOAL,
+        )
         for model in models
         for board, name in zip(boards, names, strict=True)
         for goal in goals
     ]
+
+
+def _names(args: argparse.Namespace, words: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of models as the command line gives them; else the stems of their files."""
+    if getattr(args, "name", None) and len(words) == 1:
+        return (args.name,)
+    pairs = [word.partition("=") for word in words]
+    return tuple(name if equals else Path(name).stem for name, equals, _ in pairs)
 
 
 def _boards(words: Sequence[str]) -> Iterator[str]:
@@ -349,7 +376,7 @@ def failed_run(outcome: Outcome) -> list[Attempt]:
 
 def _at_once(board: str, args: argparse.Namespace) -> int | None:
     """Return how many combinations a board can run at the same time; None for any number."""
-    from hil.runners import Choice, is_machine, runner_name, runner_named
+    from hil.access import Connection, is_machine, runner_name, runner_named
 
     wanted = parse_selector(board)
     if wanted is not None:
@@ -362,6 +389,6 @@ def _at_once(board: str, args: argparse.Namespace) -> int | None:
             pool.close()
     if args.port is not None:
         return 1
-    described, choice = load_board(board), Choice(args.probe, None)
+    described, choice = load_board(board), Connection(args.probe, None)
     runner = runner_named(runner_name(described, args.runner, choice))
     return 1 if runner.exists_once or not is_machine(described, args.runner, choice) else None

@@ -15,7 +15,9 @@ from hil.errors import InputError
 from hil.firmware.sources import parse_sources
 from hil.history import Entry, History, history_path
 from hil.history.comparison import Comparison
-from hil.history.measurement import Checked, Measurement, goal_of, read_measurements
+from hil.history.measurement import Measurement, measurement_of, read_measurements
+from hil.results.bench import CheckedOutputs
+from hil.results.read import read_entry
 from hil.verify.comparison import NOT_INDEPENDENT
 from hil.verify.provenance import commit_named
 from hilc.support.inputs import check_regular
@@ -81,9 +83,9 @@ def _run(word: str, args: argparse.Namespace, console: Console, is_gate: bool) -
     history = history_of(args)
     one = argparse.Namespace(**{**vars(args), "models": [word]})
     _, reports = measured(one, console, is_gate=is_gate)
-    results = [report.to_json() for report in reports]
-    record(history, "bench", results, console)
-    return [m for result in results for m in read_measurements(result, word)]
+    entries = [report.entry() for report in reports]
+    record(history, "bench", entries, console)
+    return [measurement_of(entry, word) for entry in entries]
 
 
 def _of_number(word: str, args: argparse.Namespace) -> list[Measurement]:
@@ -112,7 +114,7 @@ def _of_commit(word: str, args: argparse.Namespace) -> list[Measurement]:
     history = chosen_history(args)
     commit = commit_named(word, Path.cwd()) or word
     newest = {
-        (entry.model, entry.board, _goal(entry)): entry
+        (entry.model, entry.board, entry.goal): entry
         for entry in history.entries(kind="bench", commit=commit)
     }
     if not newest:
@@ -130,7 +132,7 @@ def newest(history: History, baselines: Sequence[Measurement]) -> list[Measureme
     for baseline in baselines:
         entries = history.entries(kind="bench", model=baseline.model, board=baseline.board)
         goals = {baseline.goal, None}
-        chosen = [e for e in entries if baseline.goal is None or _goal(e) in goals]
+        chosen = [e for e in entries if baseline.goal is None or e.goal in goals]
         if not chosen:
             raise InputError(
                 f"the history {history.path} has no measurement of {baseline.title}",
@@ -148,16 +150,12 @@ def _of_entry(history: History, entry: Entry) -> Measurement:
             "choose one of `hil history --kind bench`",
         )
     where = f"{source} of {history.path.resolve()}"
-    (measurement,) = read_measurements(entry.result, source, stored_at=where)
-    return measurement
+    found = read_entry("bench", entry.result, source, _WRITE_IT)
+    return measurement_of(found, source, stored_at=where)
 
 
 def _source(entry: Entry) -> str:
     return f"entry {entry.id}"
-
-
-def _goal(entry: Entry) -> str | None:
-    return goal_of(entry.result, _source(entry))
 
 
 def count_title(comparison: Comparison) -> str:
@@ -165,7 +163,7 @@ def count_title(comparison: Comparison) -> str:
     return f"{COUNTER_NOTES.get(counter) or shown_text(counter)}, per inference"
 
 
-def outputs_text(checked: Checked | None) -> str:
+def outputs_text(checked: CheckedOutputs | None) -> str:
     """Return what was found of the outputs of what was measured."""
     if checked is None:
         return "outputs not compared"

@@ -72,26 +72,29 @@ def _on_only(args: argparse.Namespace, console: Console, only: Combination) -> i
                 reruns += failed_run(outcome)
                 continue
             if not (isinstance(error, FitError) and getattr(args, "skip_too_large", False)):
-                return _failed(raised, outcome, ended(outcome), console)
-            told = {"board": only.name, "exit_code": 0, "skipped": error.fact}
-            outcome = replace(outcome, exit_code=0, error=None, skipped=error.fact, data=told)
+                code = ended(outcome)
+                outcome = replace(only.named(outcome, 0), reruns=reruns)
+                return _failed(raised, outcome, code, console)
+            outcome = replace(outcome, exit_code=0, error=None, skipped=error.fact)
             _skip(console, only.named(outcome, 0))
             return ended(outcome)
         return ended(replace(console.found or Outcome(_command(args), only.name), exit_code=code))
 
 
 def _failed(raised: BaseException, outcome: Outcome, code: int, console: Console) -> int:
-    """Write the reports of the models before the error; raise it unless one of them differs."""
+    """Write the reports of the models before the error, in JSON with the error; return the exit
+    code, or raise what ended the command where that is no failure of the combination.
+    """
     error = outcome.error
-    if outcome.reports and not isinstance(error, NotRunError):
-        assert error is not None, "see _on_only"
-        assert console.format is not None, "commands on several boards have formats"
-        if not console.has_result:
-            console.result_text(console.format.text([outcome]))
-        if outcome.differs:
-            console.error(error)
-            return code
-    raise raised
+    has_result = bool(outcome.reports) or console.as_json
+    if isinstance(error, NotRunError | InternalError) or not has_result:
+        raise raised
+    assert error is not None, "see _on_only"
+    assert console.format is not None, "commands on several boards have formats"
+    if not console.has_result:
+        console.result_text(console.format.text([replace(outcome, exit_code=code)]))
+    console.error(error)
+    return code
 
 
 def not_run(args: argparse.Namespace, combination: Combination) -> Outcome:

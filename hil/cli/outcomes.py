@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from hil.board import Board
 from hil.cli.console import Console
@@ -22,13 +22,11 @@ def outcome_with(
     command: Literal["verify", "bench"],
     board: Board,
     reports: Sequence[Report | BenchReport],
-    data: Mapping[str, Any],
 ) -> Outcome:
     return Outcome(
         command,
         board.name,
         tuple(reports),
-        data,
         in_detail=args.per_layer,
         limit=getattr(args, "limit", False),
         reruns=getattr(args, "reruns", ()),
@@ -50,8 +48,7 @@ def keeping(
         yield
     except Exception:
         if reports:
-            data = {"models": [report.to_json() for report in reports]}
-            console.found = outcome_with(args, command, board, reports, data)
+            console.found = outcome_with(args, command, board, reports)
         raise
 
 

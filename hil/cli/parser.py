@@ -84,6 +84,17 @@ class Parser(argparse.ArgumentParser):
         """Return the names of the subcommands."""
         return tuple(self._commands.choices) if self._commands else ()
 
+    def command_in(self, words: Sequence[str]) -> str:
+        """Return the command that a command line names, such as ``lab list``; empty for none."""
+        for position, word in enumerate(words):
+            if self._commands and word in self._commands.choices:
+                inner = self._commands.choices[word].command_in(words[position + 1 :])
+                return f"{word} {inner}".rstrip()
+            # Options before a command have no values.
+            if not word.startswith("-"):
+                break
+        return ""
+
     def lacking_command(self) -> Exception:
         """Return the error of a command line that lacks the subcommand."""
         from hilc.support.suggest import listed

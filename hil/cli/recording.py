@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from hil.access import Connection
 from hil.board import Board
 from hil.cli.arguments import compile_options
 from hil.cli.console import Console
@@ -15,8 +16,9 @@ from hil.device.session import runner_label
 from hil.errors import InputError
 from hil.history import History, history_path
 from hil.history.store import Kind
-from hil.runners import Choice
-from hil.verify.provenance import Provenance, provenance
+from hil.results.codec import encode
+from hil.results.parts import Provenance
+from hil.verify.provenance import provenance
 from hil.verify.samples import Sample
 from hilc.artifact.library import ModelLibrary, Module
 
@@ -38,26 +40,24 @@ def history_of(args: argparse.Namespace) -> History | None:
     return history
 
 
-def record(
-    history: History | None, kind: Kind, results: Sequence[Mapping[str, Any]], console: Console
-) -> None:
-    """Add the JSON objects of a command's results to the history, if there is one."""
+def record(history: History | None, kind: Kind, entries: Sequence[Any], console: Console) -> None:
+    """Add a command's entries (:mod:`hil.results`) to the history, if there is one."""
     if history is None:
         return
-    numbers = [history.record(kind, result) for result in results]
+    numbers = [history.record(kind, encode(entry)) for entry in entries]
     noun = "entry" if len(numbers) == 1 else "entries"
     console.log(f"{noun} {', '.join(map(str, numbers))} of the history {history.path}")
 
 
 @contextmanager
 def recorded(
-    history: History | None, kind: Kind, results: Sequence[Mapping[str, Any]], console: Console
+    history: History | None, kind: Kind, entries: Sequence[Any], console: Console
 ) -> Iterator[None]:
     """Show results, then record them: also where the reader of the output has gone away."""
     try:
         yield
     finally:
-        record(history, kind, results, console)
+        record(history, kind, entries, console)
 
 
 def provenance_of(
@@ -77,7 +77,7 @@ def provenance_of(
         module,
         samples,
         runner=runner_label(
-            board, args.runner, Choice(args.probe, args.port, board.is_over_rtt), args.lab
+            board, args.runner, Connection(args.probe, args.port, board.is_over_rtt), args.lab
         ),
         options=compile_options(args, board, for_firmware=True).chosen,
         words=args.words,

@@ -1,25 +1,24 @@
 """Verification and measurement of models on boards: comparison with references, samples, costs.
 
-The module is callable: ``hil.verify(...)`` is its function :func:`verify`. :mod:`hil.bench`,
-:mod:`hil.oracle` and :mod:`hil.samples` have the other public names.
+:mod:`hil`, :mod:`hil.oracle` and :mod:`hil.samples` have the public names; ``hil.verify`` is the
+function :func:`verify`.
 """
 
 from __future__ import annotations
 
-from hil.support.callable_module import make_callable
+from hil.results.evaluate import Mismatch
+from hil.results.parts import Fallback
+from hil.results.verify import Cost, Diagnosis, Element, Fidelity, TensorFidelity
 from hil.verify.comparison import (
     FLOAT_RTOL,
     Difference,
-    Fallback,
     LayerReport,
     Oracle,
     Report,
     TensorReport,
 )
-from hil.verify.cost import Cost
-from hil.verify.diagnosis import Diagnosis, Element, Kind
-from hil.verify.evaluation import Evaluation, MetricReport, Mismatch
-from hil.verify.fidelity import Fidelity, TensorFidelity
+from hil.verify.diagnosis import Kind
+from hil.verify.evaluation import Evaluation, MetricReport
 from hil.verify.jobs import verify
 from hil.verify.metrics import Score
 
@@ -43,5 +42,3 @@ __all__ = [
     "TensorReport",
     "verify",
 ]
-
-make_callable(__name__)

@@ -134,7 +134,7 @@ def _layers_log(
 ) -> Tuning:
     """Return a log of every kernel of every layer."""
     layers = {
-        node.name: (node.op, kernel_names(source, node.name, cpu)) for node in source.graph.nodes
+        node.name: (node.op, variant_names(source, node.name, cpu)) for node in source.graph.nodes
     }
     log = Tuning(
         format=FORMAT,
@@ -148,11 +148,13 @@ def _layers_log(
         programs=(),
     )
     images = max((len(names) for _, names in layers.values()), default=1)
-    counts: dict[str, dict[int, int]] = {name: {} for name in layers}
+    counts: dict[str, dict[str, int]] = {name: {} for name in layers}
     for image in range(images):
         started(f"layers: image {image + 1} of {images}")
         chosen = {
-            name: min(image, len(kernels) - 1) for name, (_, kernels) in layers.items() if kernels
+            name: variants[min(image, len(variants) - 1)]
+            for name, (_, variants) in layers.items()
+            if variants
         }
         library = compile_(Choice(chosen), None)
         (module,) = library.modules
@@ -168,34 +170,36 @@ def _layers_log(
             check(device, library)
         for layer, count in zip(module.layers, profile, strict=True):
             # A layer that the planner added, a copy, has no name of the graph's.
-            if layer.name in counts:
-                counts[layer.name].setdefault(chosen.get(layer.name, 0), count)
+            if layer.name in chosen:
+                counts[layer.name].setdefault(chosen[layer.name], count)
         log = replace(log, counter=counter, layers=_tuned_layers(layers, counts))
         measured(log)
     return log
 
 
 def _tuned_layers(
-    layers: Mapping[str, tuple[str, Sequence[str]]], counts: Mapping[str, Mapping[int, int]]
+    layers: Mapping[str, tuple[str, Sequence[str]]], counts: Mapping[str, Mapping[str, int]]
 ) -> tuple[TunedLayer, ...]:
-    """Return the counts of each layer's kernels, by their positions, as far as they are known."""
+    """Return the counts of each layer's kernel variants, as far as they are known."""
     return tuple(
         TunedLayer(
             name,
             op,
             tuple(
-                Measured(kernel, counts[name][position])
-                for position, kernel in enumerate(kernels)
-                if position in counts[name]
+                Measured(variant, counts[name][variant])
+                for variant in variants
+                if variant in counts[name]
             ),
         )
-        for name, (op, kernels) in layers.items()
+        for name, (op, variants) in layers.items()
     )
 
 
-def kernel_names(source: Source, name: str, cpu: Cpu) -> Sequence[str]:
-    """Return the kernels that can compute a node; none where that is no kernel of ours."""
+def variant_names(source: Source, name: str, cpu: Cpu) -> Sequence[str]:
+    """Return the names of the kernel variants that can compute a node, the one that is expected to
+    be the fastest first; none where an external function computes it.
+    """
     graph = source.graph
     node = next(node for node in graph.nodes if node.name == name)
     calls = candidates(node, graph.ins(node), graph.outs(node), cpu)
-    return [call.kernel.name for call in calls if isinstance(call, KernelCall)]
+    return [call.variant for call in calls if isinstance(call, KernelCall)]

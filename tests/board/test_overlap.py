@@ -106,12 +106,13 @@ def test_outputs_over_inputs(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     any_kernel = layers(rng, 12)
     graph, values = merged([*any_kernel, *images(rng)])
     board = load_board(name)
-    chosen: dict[str, int] = {}
+    chosen: dict[str, str] = {}
     called: dict[str, str] = {}
     for position, node in enumerate(graph.nodes):
         calls = candidates(node, graph.ins(node), graph.outs(node), board.cpu)
-        chosen[node.name] = int(rng.integers(len(calls))) if position < len(any_kernel) else 0
-        told = f"{calls[chosen[node.name]]} {node.attrs}"
+        call = calls[int(rng.integers(len(calls))) if position < len(any_kernel) else 0]
+        chosen[node.name] = call.variant
+        told = f"{call} {node.attrs}"
         called.update(dict.fromkeys(node.outputs, told))
     place = AtTheBorder()
     monkeypatch.setattr(planner, "allocate_pools", place)

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import psutil
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from processes import file_size_limit
 from tflite_builder import ModelBuilder
 from waiting import PATIENCE_S
@@ -85,9 +86,8 @@ def in_summary(path: Path) -> dict[str, str]:
 
 def in_json(text: str) -> dict[str, str]:
     found = {}
-    assert "boards" in json.loads(text), text
-    for board in json.loads(text)["boards"]:
-        label = f"{Path(board['source']).stem} on {board['board']}"
+    for board in answers.entries(text):
+        label = f"{board['model']} on {board['board']}"
         found[label] = board["error"]["message"] if "error" in board else "done"
     return found
 
@@ -290,7 +290,7 @@ def test_an_old_file_does_not_survive(folder: Path) -> None:
     assert sorted(in_junit(folder / "junit.xml")) == sorted(LABELS)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
+@cases("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV], first=1)
 def test_a_process_of_a_combination_that_ends(folder: Path, number: signal.Signals) -> None:
     """The others go on; it is no bug, and its result is said to be missing."""
     process = subprocess.Popen(

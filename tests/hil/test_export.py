@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import answers
 import export_hosts as hosts
 import numpy as np
 import pytest
@@ -146,6 +147,7 @@ def test_samples_are_those_of_the_reference(digits: ModelLibrary, libraries: Pat
 # -- builds ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_cmake_example_runs_on_an_emulated_board(libraries: Path, tmp_path: Path) -> None:
     library = libraries / "cmake"
     toolchain = library / "example" / "toolchain-cortex-m4.cmake"
@@ -154,6 +156,7 @@ def test_the_cmake_example_runs_on_an_emulated_board(libraries: Path, tmp_path: 
     assert said == "digits: Identity: 0 of 10 values are wrong\ndigits: passed\n"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("prefix", ["arm-none-eabi-", pytest.param("", marks=_FULL)])
 def test_the_sketch_and_its_library_compile(libraries: Path, tmp_path: Path, prefix: str) -> None:
     library = libraries / "arduino"
@@ -205,6 +208,7 @@ def test_an_installed_library_is_found(libraries: Path, tmp_path: Path) -> None:
     assert "version: 1.0.0" in said
 
 
+@pytest.mark.full
 def test_a_project_that_joins_its_sources(tmp_path: Path) -> None:
     models = [hilc.compile(DIGITS, name=name) for name in ("one", "other")]
     hil.export(models, "cmake", tmp_path / "library")
@@ -435,7 +439,7 @@ def test_the_command_reports_in_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     words += ["-o", f"{tmp_path}/two", "--library", "Pair", "--library-version", "2.1.0"]
     words += ["--license", "LicenseRef-Mine", "--author", "Ann Example"]
     assert main(words) == 0
-    said = json.loads(capsys.readouterr().out)
+    said = answers.entry(capsys.readouterr().out)
     assert (said["format"], said["library"], said["version"]) == ("zephyr", "Pair", "2.1.0")
     assert [model["model"] for model in said["models"]] == ["a", "b"]
     assert (said["cpu"], said["example_compares"]) == ("host", True)

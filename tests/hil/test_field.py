@@ -17,9 +17,9 @@ from torture.field.resets import reset, undisturbed
 from torture.field.world import JOBS, world
 
 from hil import virtual_probe
+from hil.access.pyocd import flash
 from hil.board import load_board
 from hil.errors import InputError, ProbeError
-from hil.probe import flash
 from hil.virtual_probe.probe import VirtualProbe
 
 #: Frames before the first request of the caller: the device asks what models there are.
@@ -34,6 +34,7 @@ def test_a_restart_while_a_device_is_opened_is_recovered_from(at: int) -> None:
         assert (wrong, is_done) == ("", True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("at", [34])
 def test_a_probe_is_free_after_connecting_has_failed(
     at: int, monkeypatch: pytest.MonkeyPatch

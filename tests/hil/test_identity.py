@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import threading
@@ -12,15 +11,19 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import answers
 import numpy as np
 import pyocd.probe.aggregator
 import pytest
+from campaigns import cases
 from fake_bench import Bench, FakeBoard
 from small_models import convolutions
 
 import hil
 import hilc
 from hil import virtual_probe
+from hil.access import Connection, proof
+from hil.access.pyocd.flash import connected
 from hil.board import Board, load_board
 from hil.board.config import config_path, remembered
 from hil.build import build
@@ -33,8 +36,6 @@ from hil.link.client import Client
 from hil.link.line import Link
 from hil.link.ports import is_lasting, lasting_name, resolve
 from hil.mlperf import open_dut
-from hil.probe.flash import connected
-from hil.runners import Choice, proof
 from hil.virtual_probe.probe import VirtualProbe
 
 pytest_plugins = ["pytester"]
@@ -53,7 +54,7 @@ def hil_json(capsys: pytest.CaptureFixture[str]) -> Hil:
         ended = main([*words, "--json"])
         out, err = capsys.readouterr()
         assert ended == code, out + err
-        return json.loads(out)
+        return answers.result(out)
 
     return run
 
@@ -73,7 +74,7 @@ def pair(rig: Bench) -> tuple[FakeBoard, FakeBoard]:
     return rig.add(serial="0240AAAA0001"), rig.add(serial="0240BBBB0002")
 
 
-@pytest.mark.parametrize("command", ["verify", "flash", "bench"])
+@cases("command", ["verify", "flash", "bench"], first=1)
 def test_another_boards_port_is_refused(
     command: str, pair: tuple[FakeBoard, FakeBoard], hil_json: Hil
 ) -> None:
@@ -121,7 +122,7 @@ def test_two_boards_of_one_type_are_a_choice(
     assert b.serial in error
 
 
-@pytest.mark.parametrize("line", [(), ("--transport", "rtt")])
+@cases("line", [(), ("--transport", "rtt")], first=1)
 def test_two_boards_behind_generic_probes_are_a_choice(
     line: tuple[str, ...], rig: Bench, hil_json: Hil
 ) -> None:
@@ -145,7 +146,7 @@ def test_a_choice_that_cannot_be_stored_is_no_failure(
     assert "not remembered: cannot write /proc/no/config.toml" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("line", [0, 2, 4])
+@cases("line", [0, 2, 4], first=1)
 def test_a_kit_with_three_ports_needs_no_choice(line: int, rig: Bench, hil_json: Hil) -> None:
     kit = rig.add(serial="000683123456", interfaces=(0, 2, 4), line=line)
     assert hil_json(*on("verify", "--probe", kit.serial))["match"]
@@ -168,6 +169,7 @@ def test_a_board_without_its_line_cannot_be_proven(rig: Bench, hil_json: Hil) ->
     assert "no answer" in error
 
 
+@pytest.mark.full
 def test_a_line_that_two_boards_share_is_refused(
     rig: Bench, pair: tuple[FakeBoard, FakeBoard], hil_json: Hil
 ) -> None:
@@ -209,7 +211,7 @@ def another_program(board: FakeBoard, request: Callable[[], bytes]) -> Iterator[
         other.join()
 
 
-@pytest.mark.parametrize("name", [BOARD, "mps2-an500", "mps3-an547"])
+@cases("name", [BOARD, "mps2-an500", "mps3-an547"], first=1)
 def test_a_request_of_another_program_proves_nothing(name: str, rig: Bench, hil_json: Hil) -> None:
     """It stops b, and a answers when b runs on. Two of the cores have a data cache."""
     a, b = rig.add(name, serial="0240AAAA0001"), rig.add(name, serial="0240BBBB0002")
@@ -239,7 +241,7 @@ def test_ports_are_named_by_serial_number_and_interface(rig: Bench) -> None:
         assert resolve(word) == paths[0]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("word", "facts"),
     [
         ("usb:none", ["no serial port usb:none", "  usb:KIT0KIT0:2 ("]),
@@ -247,6 +249,7 @@ def test_ports_are_named_by_serial_number_and_interface(rig: Bench) -> None:
         ("usb:KIT0KIT0", ["names 2 serial ports", "usb:KIT0KIT0:0 (", "SERIAL:INTERFACE"]),
         ("usb:TWIN0TWIN0", ["names 2 serial ports", "/dev/serial/by-path"]),
     ],
+    first=1,
 )
 def test_names_of_no_or_of_several_ports(
     word: str, facts: list[str], rig: Bench, hil_json: Hil
@@ -259,6 +262,7 @@ def test_names_of_no_or_of_several_ports(
         assert [fact for fact in facts if fact not in error] == []
 
 
+@pytest.mark.full
 def test_a_port_alone_is_named_in_the_result(
     pair: tuple[FakeBoard, FakeBoard], hil_json: Hil, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -354,7 +358,7 @@ def refused(rig: Bench, names: list[tuple[str, ...]]) -> list[bool]:
     return found
 
 
-@pytest.mark.parametrize("number", [0, 2, 5])
+@cases("number", [0, 2, 5], first=1)
 def test_a_board_is_locked_by_all_its_names(
     number: int, pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil
 ) -> None:
@@ -367,7 +371,7 @@ def test_a_board_is_locked_by_all_its_names(
         assert refused(rig, names_of(b)[:1]) == [False]
 
 
-@pytest.mark.parametrize("way", ["probe", "port"])
+@cases("way", ["probe", "port"], first=1)
 def test_a_port_that_returns_is_locked(
     way: str, pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil
 ) -> None:
@@ -398,7 +402,7 @@ def renumbered(a: FakeBoard, b: FakeBoard) -> None:
     a.plug()
 
 
-@pytest.mark.parametrize("way", ["probe", "port"])
+@cases("way", ["probe", "port"], first=1)
 def test_a_board_that_returns_under_another_name_is_found(
     way: str, pair: tuple[FakeBoard, FakeBoard], hil_json: Hil
 ) -> None:
@@ -416,7 +420,7 @@ def test_a_board_that_returns_under_another_name_is_found(
     assert len(b.ports[0].written) == sent, "nothing was sent to the other board"
 
 
-@pytest.mark.parametrize("way", ["probe", "port"])
+@cases("way", ["probe", "port"], first=1)
 def test_a_board_that_returns_late_is_awaited(
     way: str, pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil
 ) -> None:
@@ -440,6 +444,7 @@ def test_a_board_that_returns_late_is_awaited(
     assert not b.ports[0].written
 
 
+@pytest.mark.full
 def test_a_board_that_does_not_return_is_an_error(
     pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil
 ) -> None:
@@ -455,6 +460,7 @@ def test_a_board_that_does_not_return_is_an_error(
     a.plug()
 
 
+@pytest.mark.full
 def test_recovery_takes_no_other_board(rig: Bench, hil_json: Hil) -> None:
     """Another one is there while the board is away, and the only one that a choice could find."""
     a, b = rig.add(serial="0240AAAA0001"), rig.add(serial="0240BBBB0002", reports=False)
@@ -481,13 +487,14 @@ def test_a_longer_id_is_not_the_chosen_probe(rig: Bench, hil_json: Hil) -> None:
     a.plug()
 
 
+@pytest.mark.full
 def test_programming_again_takes_no_other_board(rig: Bench, hil_json: Hil) -> None:
     a, b = rig.add(serial="0240AAAA0001"), rig.add(serial="0240BBBB0002", reports=False)
     command = rig.power_command(a, after_s=300.0)
     config_path().write_text(f'[boards.{BOARD}.power]\ncycle = "{command}"\nreturn_s = 0.5\n')
     a.ports[0].wired_to = None
     answer = hil_json(*on("flash"), code=4)
-    assert {step["unit"] for step in answer["error"]["recoveries"]} == {a.serial}
+    assert {step["unit"] for step in answer["recoveries"]} == {a.serial}
     assert not b.ports[0].written
     a.plug()
 
@@ -517,7 +524,7 @@ def test_consent_to_erase_is_for_one_attempt(
         consents.append(options.get("erase_to_unlock", False))
         return connected(board, uid, **options)
 
-    monkeypatch.setattr("hil.probe.flash.connected", recorded)
+    monkeypatch.setattr("hil.access.pyocd.flash.connected", recorded)
     hil_json(*on("flash", "--erase-to-unlock"), code=4)
     assert consents == [True, False]
 
@@ -546,16 +553,17 @@ def test_a_board_server_refuses_another_boards_port(
     assert b.ports[0].written
 
 
+@pytest.mark.full
 def test_a_firmware_of_mlperf_is_proven(pair: tuple[FakeBoard, FakeBoard], tmp_path: Path) -> None:
     a, b = pair
     library = hilc.compile(convolutions(), cpu="cortex-m4", name="net", pools="external")
     mlperf = Mlperf(BENCHMARKS["kws01"], name="dut")
     firmware = build([library], load_board(BOARD), mlperf=mlperf)
     for board in pair:
-        with open_dut(firmware, choice=Choice(board.serial)) as dut:
+        with open_dut(firmware, choice=Connection(board.serial)) as dut:
             assert dut.name == "dut"
             dut.load(bytes(192))
-    crossed = Choice(b.serial, a.ports[0].path)
+    crossed = Connection(b.serial, a.ports[0].path)
     with pytest.raises(LinkError, match="another board"), open_dut(firmware, choice=crossed):
         pass
     a.ports[0].delay_s = 0.3
@@ -567,6 +575,7 @@ def test_a_firmware_of_mlperf_is_proven(pair: tuple[FakeBoard, FakeBoard], tmp_p
         pass
 
 
+@pytest.mark.full
 def test_pytest_refuses_crossed_pairs(
     pytester: pytest.Pytester, rig: Bench, pair: tuple[FakeBoard, FakeBoard], hil_json: Hil
 ) -> None:
@@ -599,6 +608,7 @@ def test_a_console_shows_the_probed_board(pair: tuple[FakeBoard, FakeBoard], hil
     assert "another board" in error_of(hil_json(*crossed, code=4))
 
 
+@pytest.mark.full
 def test_a_debugger_does_not_claim_the_line(pair: tuple[FakeBoard, FakeBoard], rig: Bench) -> None:
     a, _ = pair
     command = [*rig.hil, "debug", str(DIGITS), "--board", BOARD, "--probe", a.serial, "--json"]
@@ -606,7 +616,7 @@ def test_a_debugger_does_not_claim_the_line(pair: tuple[FakeBoard, FakeBoard], r
         try:
             assert process.stdout is not None
             lines = iter(process.stdout.readline, "}\n")
-            answer = json.loads("".join(lines) + "}")
+            answer = answers.entry("".join(lines) + "}")
             process.send_signal(signal.SIGINT)
             process.wait(60)
         finally:

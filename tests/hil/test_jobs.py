@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import json
 import pickle
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from campaigns import sampled
@@ -52,7 +52,7 @@ def command(*words: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "hil", *words, "--json"], capture_output=True, text=True
     )
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = answers.entry(done.stdout)
     if "provenance" in found:
         assert found["provenance"].pop("command").startswith(f"hil {words[0]}")
         assert len(found["provenance"].pop("run")) == 32
@@ -82,13 +82,14 @@ def test_a_call_is_told_as_it_was_made(model: Path) -> None:
     found = hil.evaluate(dense(), data, labels, board="native", name="d", at_most={"f1": 1.0},
                          metric=["f1"], journal=model.with_suffix(".journal"))  # fmt: skip
     assert found.provenance is not None
-    assert found.provenance.inputs_sha256
+    assert found.provenance.inputs.sha256
     assert found.provenance.command == (
         "hil.evaluate(<bytes>, <int8[2, 8]>, labels=<int64[2]>, board='native', metric=['f1'], "
         "at_most={'f1': 1.0}, name='d')"
     )
 
 
+@pytest.mark.full
 def test_a_file_on_a_board(model: Path) -> None:
     report: Report = hil.verify(str(model), 3, board=BOARD, per_layer=True)
     assert report.match
@@ -126,7 +127,7 @@ def test_every_kind_of_model() -> None:
         with pytest.raises(InputError, match="ram is given for a model that runs"):
             hil.verify(device["net"], ram=4096)
         with pytest.raises(InputError, match="unknown option 'smaples'"):
-            hil.verify(device["net"], smaples=4)
+            hil.verify(device["net"], smaples=4)  # type: ignore[call-arg]
     with hilc.host.load(library) as here:
         oracle = reference_of(library, library.modules[0])
         assert hil.verify(here, 2, oracle).board == "this process"
@@ -147,6 +148,7 @@ def test_a_graph_has_no_reference_but_outputs_can_be_expected() -> None:
         report.check()
 
 
+@pytest.mark.full
 def test_floats_become_the_inputs_integers(model: Path, tmp_path: Path) -> None:
     """0.125 / 0.05 - 3 is a half: away from zero, as QUANTIZE rounds."""
     floats = np.array([[0.125, -0.125, 1e9, -np.inf, 0, 0.05, 0.07, -0.3]], np.float32)
@@ -235,6 +237,7 @@ def test_a_process_counts_nothing(model: Path) -> None:
         hil.bench(model, board="native")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "code",
     sampled(
@@ -247,7 +250,7 @@ def test_a_process_counts_nothing(model: Path) -> None:
     ),
 )
 def test_the_order_of_imports_does_not_matter(code: str) -> None:
-    code += "; print(callable(hil.verify), callable(hil.bench), hil.verify.Report.__name__)"
+    code += "; print(callable(hil.verify), callable(hil.bench), hil.Report.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "True", "Report"]
 

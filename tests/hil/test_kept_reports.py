@@ -5,18 +5,19 @@ the command replaces it.
 from __future__ import annotations
 
 import importlib
-import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
+from campaigns import cases
 from fake_bench import Bench
 from wrong_outputs import DIGITS, with_flipped_weight
 
-from hil import runners
+from hil import access
 from hil.cli import main
 from hil.device import session
 from hil.errors import LinkError
@@ -54,7 +55,7 @@ def words(command: str, wrong: str, *more: str) -> list[str]:
     return [command, wrong, f"right={DIGITS}", "--board", BOARD, *more]
 
 
-@pytest.mark.parametrize("command", ["verify", "bench"])
+@cases("command", ["verify", "bench"], first=1)
 @pytest.mark.parametrize("retries", ["0", "1"])
 def test_a_difference_before_a_failure(
     command: str,
@@ -81,9 +82,9 @@ def test_a_difference_before_a_failure(
 
 def test_json(wrong: str, calls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words("verify", wrong, "--json")) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert [model["match"] for model in found["models"]] == [False]
-    assert found["error"]["message"] == "the link failed"
+    wrong_one, failed = answers.entries(capsys.readouterr().out)
+    assert (wrong_one["model"], wrong_one["match"]) == ("digits", False)
+    assert failed["error"]["message"] == "the link failed"
 
 
 def test_a_matrix(
@@ -93,11 +94,10 @@ def test_a_matrix(
     more = ["--board", "mps3-an547", "--json", "--retries", "2"]
     assert main(words("verify", wrong, *more)) == 1
     assert calls == ["digits", "right", "digits", "right"]
-    first, second = json.loads(capsys.readouterr().out)["boards"]
-    assert (first["exit_code"], second["exit_code"]) == (1, 1)
-    assert first["error"]["class"] == "link"
-    assert [model["match"] for model in first["models"]] == [False]
-    assert [model["match"] for model in second["models"]] == [False, True]
+    wrong_one, failed, *others = answers.entries(capsys.readouterr().out)
+    assert wrong_one["match"] is False
+    assert failed["error"]["class"] == "link"
+    assert [model["match"] for model in others] == [False, True]
 
 
 def test_good_reports_before_a_failure(
@@ -115,7 +115,7 @@ def test_good_reports_before_a_failure(
     assert capsys.readouterr().out.count("one on mps2-an386: match") == 1
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@cases("jobs", ["1", "2"], first=1)
 def test_a_dead_board_is_tried_once(
     rig: Bench,
     tmp_path: Path,
@@ -130,7 +130,7 @@ def test_a_dead_board_is_tried_once(
     dead = rig.add()
     dead.die()
     starts: list[str | None] = []
-    start = runners.start
+    start = access.start
 
     def counted(board: Any, firmware: Any, runner: Any, choice: Any) -> Any:
         starts.append(choice.probe)
@@ -142,7 +142,7 @@ def test_a_dead_board_is_tried_once(
     command = ["verify", str(DIGITS), "--board", BOARD, "--probe", dead.serial, *goals]
     with rig.installed():
         assert main([*command, "--junit", str(junit), "--jobs", jobs, "--json"]) == 4
-    errors = [one["error"]["message"] for one in json.loads(capsys.readouterr().out)["boards"]]
+    errors = [one["error"]["message"] for one in answers.entries(capsys.readouterr().out)]
     aside = [" was set aside, since it failed before: " in error for error in errors]
     assert aside == [False, True, True]
     assert len(list(ElementTree.parse(junit).iter("error"))) == 3

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from campaigns import cases
 from locked_chip import LockedChip, locked_board
 
 from hil import virtual_probe
+from hil.access.pyocd import flash
+from hil.access.pyocd.locks import memory_lock
 from hil.cli import main
 from hil.firmware.image import Segment
-from hil.probe import flash
-from hil.probe.locks import memory_lock
 from hil.support.qemu import Memory
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
@@ -57,9 +58,10 @@ def bench(
         yield Bench(board.path, virtual.uid, Path(virtual.sockets), chip)
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
     ["reset", "erase", f"flash {DIGITS}", f"verify {DIGITS}", f"run {DIGITS}", f"debug {DIGITS}"],
+    first=2,
 )
 def test_a_locked_chip_is_named_and_kept(
     line: str, bench: Bench, capsys: pytest.CaptureFixture[str]
@@ -73,7 +75,7 @@ def test_a_locked_chip_is_named_and_kept(
     assert bench.content() == _CONTENT
 
 
-@pytest.mark.parametrize("line", ["erase", f"flash {DIGITS}"])
+@cases("line", ["erase", f"flash {DIGITS}"], first=1)
 def test_a_chip_is_unlocked_on_request(
     line: str, bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

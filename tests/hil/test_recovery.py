@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 import psutil
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from descriptions import description_text
 from lossy_proxy import proxy
 from rpc_board import running_board
@@ -33,6 +33,8 @@ from waiting import is_under_way, until
 
 import hil
 from hil import virtual_probe
+from hil.access import Flashed
+from hil.access.pyocd import flash
 from hil.board import load_board
 from hil.board.config import remember, remembered
 from hil.build import build
@@ -52,8 +54,6 @@ from hil.firmware.image import read_image
 from hil.link import protocol
 from hil.link.fault import FaultError
 from hil.link.line import Link
-from hil.probe import flash
-from hil.probe.flash import Flashed
 from hil.samples import RandomSamples
 from hil.verify import Oracle, verify
 from hilc.artifact.library import ModelLibrary
@@ -367,7 +367,7 @@ def test_failure_amid_a_job(
             assert device.repeated(job) == observed(), "the board works on"
 
 
-@pytest.mark.parametrize("model", PORTABLE)
+@cases("model", PORTABLE, first=1)
 def test_what_happens_again_after_a_restart_is_raised(model: str, table: list[str]) -> None:
     start = time.monotonic()
     with spoiled(CORTEX_M, model, tuple(SPOILS)) as (device, _):
@@ -461,7 +461,7 @@ _HALF = """
 import os, signal, sys
 from pathlib import Path
 from hil.firmware.image import read_image
-from hil.probe import flash
+from hil.access.pyocd import flash
 from hil.board import load_board
 board = load_board("microbit")
 seen = [0.0]
@@ -504,8 +504,8 @@ def test_flash_that_does_not_take(tmp_path: Path, table: list[str]) -> None:
     text = description_text("lm3s6965evb")
     path = tmp_path / "lm3s6965evb.toml"
     path.write_text(
-        text.replace('runners = ["qemu"]', 'runners = ["pyocd", "qemu"]')
-        + '\n[pyocd]\ntarget = "cortex_m"\n'
+        text.replace("[[runner]]", '[[runner]]\nname = "pyocd"\n\n[[runner]]', 1)
+        + '\n[flasher]\nname = "pyocd"\ntarget = "cortex_m"\n'
     )
     error = refused(
         table, "flash that does not take", opened_once(board=str(path), probe="virtual")
@@ -543,7 +543,7 @@ int32_t dive(int32_t depth) {
 """
 
 
-@pytest.mark.parametrize("name", [CORTEX_M, "microbit", "mps3-an547"])
+@cases("name", [CORTEX_M, "microbit", "mps3-an547"], first=1)
 def test_a_fault_names_function_line_callers_and_stack(name: str) -> None:
     board = load_board(name)
     touch = tiny_library(FAULT_BODY, name="touch", cpu=board.cpu.name, globals_=FAULT_GLOBALS)

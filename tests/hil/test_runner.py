@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from campaigns import cases
 from processes import children
 from waiting import PATIENCE_S
 
 import hilc
+from hil.access import native, qemu, start
 from hil.board import load_board
 from hil.build import Firmware, build
 from hil.errors import DeviceError, InputError, LinkError
@@ -31,7 +33,6 @@ from hil.link.client import Client
 from hil.link.line import Link
 from hil.link.protocol import Tensors
 from hil.link.tensors import TensorRef
-from hil.runners import native, qemu, start
 from hil.support import process
 from hil.support.process import ChildProcess
 
@@ -77,7 +78,7 @@ def test_nothing_is_left_behind(board: str) -> None:
     assert not psutil.pid_exists(pid)
 
 
-@pytest.mark.parametrize("board", RUNNERS.values(), ids=RUNNERS)
+@cases("board", RUNNERS.values(), ids=RUNNERS, first=1)
 def test_a_killed_process_is_noticed_amid_a_run(board: str) -> None:
     with client_of(firmware_of(board)) as (client, pid):
         first_input(client)
@@ -87,7 +88,7 @@ def test_a_killed_process_is_noticed_amid_a_run(board: str) -> None:
     assert not psutil.pid_exists(pid)
 
 
-@pytest.mark.parametrize("board", RUNNERS.values(), ids=RUNNERS)
+@cases("board", RUNNERS.values(), ids=RUNNERS, first=1)
 def test_the_process_ends_with_a_killed_parent(board: str) -> None:
     firmware_of(board)  # built before, so that the child only starts it
     script = (
@@ -124,6 +125,7 @@ def test_the_process_survives_the_thread_that_started_it() -> None:
             assert client.echo(b"still here") == b"still here"
 
 
+@pytest.mark.full
 def test_ten_boards_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     firmware = firmware_of("mps2-an386")
     outputs: dict[int, bytes] = {}
@@ -262,7 +264,7 @@ def test_unknown_runner(tmp_path: Path) -> None:
 def test_board_without_qemu(tmp_path: Path) -> None:
     board = replace(load_board("mps2-an386"), qemu=None)
     with (
-        pytest.raises(InputError, match="has no .qemu. table"),
+        pytest.raises(InputError, match="has no runner 'qemu'"),
         qemu.start(board, fake_firmware(tmp_path)),
     ):
         pass
@@ -291,7 +293,7 @@ def test_native_firmware_that_does_not_start(
     before = children()
     with (
         pytest.raises(DeviceError, match=message),
-        native.start(load_board("native"), firmware),
+        native.start(firmware),
     ):
         pass
     assert children() == before

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import answers
 import pytest
 from small_models import convolutions
 
@@ -96,14 +97,14 @@ def test_every_kernel_of_every_layer_is_counted(measured: tuple[Path, Path]):
     tuning = load_tuning(measured[1])
     assert (tuning.board, tuning.cpu, tuning.counter) == (BOARD, CPU, "instructions")
     layers = {layer.op: layer.kernels for layer in tuning.layers}
-    names = [kernel.kernel for kernel in layers["CONV_2D"]]
+    names = [kernel.variant for kernel in layers["CONV_2D"]]
     assert len(names) > 1
-    assert "hil_conv2d_s8" in names
+    assert "generic.conv2d.s8" in names
     for kernels in layers.values():
         assert all(kernel.count > 0 for kernel in kernels)
     # The portable kernel is the slowest of a core that has better ones.
-    counts = {kernel.kernel: kernel.count for kernel in layers["CONV_2D"]}
-    assert counts["hil_conv2d_s8"] > min(counts.values())
+    counts = {kernel.variant: kernel.count for kernel in layers["CONV_2D"]}
+    assert counts["generic.conv2d.s8"] > min(counts.values())
 
 
 def test_the_compiler_takes_what_was_measured_as_the_fastest(
@@ -121,7 +122,9 @@ def test_the_compiler_takes_what_was_measured_as_the_fastest(
     tuned = hilc.compile(model, tuning=last_wins, **common)  # type: ignore[call-overload]
     assert tuned.reports["net"].tuned
     last = {
-        layer["name"]: len(layer["kernels"]) - 1 for layer in plain["layers"] if layer["kernels"]
+        layer["name"]: layer["kernels"][-1]["variant"]
+        for layer in plain["layers"]
+        if layer["kernels"]
     }
     expected = hilc.compile(model, choice=Choice(last), **common)  # type: ignore[call-overload]
     source = "codegen/host/src/net_lib1.c"
@@ -174,7 +177,7 @@ def test_whole_programs_are_measured_for_every_goal(
         out = str(tmp_path / f"{goal}.tar")
         command = ["compile", *words, "--board", BOARD, "--pools", "external", "-o", out]
         assert main(command) == 0
-        choice = json.loads(capsys.readouterr().out)["choice"]
+        choice = answers.entry(capsys.readouterr().out)["choice"]
         if goal in ("balanced", "speed"):
             # Of the firmware, with inputs and outputs in the workspace; a library has them outside.
             assert choice["measured"] is True
@@ -183,7 +186,7 @@ def test_whole_programs_are_measured_for_every_goal(
             best = [min(own)] if goal == "speed" else own
             assert choice["chosen"]["instructions"] in best
         assert main(["bench", *words, "--board", BOARD]) == 0
-        counted = json.loads(capsys.readouterr().out)["per_inference"]
+        counted = answers.entry(capsys.readouterr().out)["per_inference"]
         shared = "balanced" if goal == "ram" else goal
         assert counted in [p.count for p in tuning.programs if p.sharing == shared]
 
@@ -264,7 +267,7 @@ def test_compile_reports_its_choice(
     capsys.readouterr()
     words = ["compile", str(model), "--cpu", CPU, "-o", str(tmp_path / "out.tar")]
     assert main([*words, "--tuning", str(log), "--json"]) == 0
-    choice = json.loads(capsys.readouterr().out)["choice"]
+    choice = answers.entry(capsys.readouterr().out)["choice"]
     assert choice["tuned"] is True
     assert choice["chosen"]["workspace_bytes"] > 0 < choice["chosen"]["instructions"]
     assert main([*words, "--ram", "16"]) == 2
@@ -287,6 +290,6 @@ def test_a_risc_v_board_is_measured_and_its_log_believed(tmp_path: Path):
     tuning = load_tuning(log)
     assert (tuning.cpu, tuning.counter) == ("rv32imac", "instructions")
     (measured, *_) = [layer.kernels for layer in tuning.layers if layer.op == "CONV_2D"]
-    assert {"hil_conv2d_s8", "hil_compact_conv2d_s8"} < {kernel.kernel for kernel in measured}
+    assert {"generic.conv2d.s8", "compact.conv2d.s8"} < {kernel.variant for kernel in measured}
     assert all(kernel.count > 0 for kernel in measured)
     assert hilc.compile(model, cpu="rv32imac", tuning=log).reports["net"].tuned

@@ -15,7 +15,7 @@ from small_models import convolutions
 import hilc
 from hil.errors import InputError
 from hil.verify import tune as module
-from hil.verify.tune import kernel_names, tune
+from hil.verify.tune import tune, variant_names
 from hilc.lowering.choice import Choice, Group
 from hilc.schedule.tuning import Measured, TunedGroup, TunedProgram, Tuning
 from hilc.source import Source, prepare
@@ -35,7 +35,7 @@ def names() -> list[str]:
 
 def count_of(choice: Choice, name: str) -> int:
     """Return what a layer costs: something else with each kernel."""
-    return 1000 * (1 + names().index(name)) + choice.kernels.get(name, 0)
+    return 1000 * (1 + names().index(name)) + sum(choice.kernels.get(name, "").encode())
 
 
 @dataclass
@@ -103,7 +103,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
 
 
 def kernels() -> dict[str, list[str]]:
-    return {name: list(kernel_names(source(), name, CPU)) for name in names()}
+    return {name: list(variant_names(source(), name, CPU)) for name in names()}
 
 
 def test_each_kernel_of_each_layer_is_counted_once(rig: Rig) -> None:
@@ -118,17 +118,17 @@ def test_each_kernel_of_each_layer_is_counted_once(rig: Rig) -> None:
         assert goal is None
         assert choice.groups == ()
         assert choice.kernels == {
-            name: min(image, len(found) - 1) for name, found in kernels().items() if found
+            name: found[min(image, len(found) - 1)] for name, found in kernels().items() if found
         }
     assert [layer.name for layer in log.layers] == names()
     for layer in log.layers:
         assert layer.kernels == tuple(
-            Measured(kernel, count_of(Choice({layer.name: position}), layer.name))
-            for position, kernel in enumerate(kernels()[layer.name])
+            Measured(variant, count_of(Choice({layer.name: variant}), layer.name))
+            for variant in kernels()[layer.name]
         )
     assert log.programs == ()
     assert replace(log, layers=()) == Tuning(
-        2, "net", source().digest, CPU.name, hilc.__version__, "some board", "instructions", (), ()
+        3, "net", source().digest, CPU.name, hilc.__version__, "some board", "instructions", (), ()
     )
 
 
@@ -156,7 +156,7 @@ class Found:
 
 def choices(count: int) -> list[Choice]:
     name = next(name for name, found in kernels().items() if len(found) > 1)
-    return [Choice({name: at}) for at in range(count)]
+    return [Choice({name: f"variant_{n}"}) for n in range(count)]
 
 
 def test_what_is_proposed_is_measured_until_it_is_known_then_what_lies_beside_it(rig: Rig) -> None:
@@ -221,5 +221,6 @@ def test_a_program_tells_what_its_groups_cost(rig: Rig) -> None:
 
 def test_kernels_of_a_layer_are_those_of_the_core() -> None:
     found = kernels()
-    assert any("hil_conv2d_s8" in own for own in found.values())
-    assert all(name.startswith("hil_") for own in found.values() for name in own)
+    assert any("generic.conv2d.s8" in own for own in found.values())
+    families = {name.split(".")[0] for own in found.values() for name in own}
+    assert families == {"generic", "compact", "dsp"}

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from elftools.elf.elffile import ELFFile
 from pyocd.core import exceptions
 from pyocd.core.session import Session
@@ -25,11 +25,11 @@ import hil
 import hilc
 import hilc.host
 from hil import virtual_probe
+from hil.access.pyocd import flash
 from hil.board import load_board
 from hil.build import build
 from hil.errors import DeviceError, FlashError, InputError, ProbeError
 from hil.firmware.image import read_image, symbol_address
-from hil.probe import flash
 from hil.support.cache import cache_folder
 from hil.virtual_probe.dap import AccessPort, TransferFault
 from hil.virtual_probe.machine import start as virtual_probe_start
@@ -173,7 +173,7 @@ def test_flash_that_does_not_take_the_image_is_told() -> None:
         flash.program(session, image)
 
 
-@pytest.mark.parametrize("transport", ["uart", "rtt"])
+@cases("transport", ["uart", "rtt"], first=1)
 def test_the_firmware_answers_over_both_lines(transport: Literal["uart", "rtt"]) -> None:
     with hil.open(
         "mps2-an386", tiny_library(DOUBLE), probe="virtual", transport=transport
@@ -277,7 +277,7 @@ def test_the_access_port_wraps_and_remembers_errors() -> None:
     assert port.read_ap(0xC) == 0, "there is one access port"
 
 
-@pytest.mark.parametrize("transport", ["uart", "rtt"])
+@cases("transport", ["uart", "rtt"], first=1)
 @pytest.mark.parametrize("bulk", sampled([None, False, True], keep=[None]))
 def test_tensors_by_every_way_are_the_same(
     transport: Literal["uart", "rtt"], bulk: bool | None

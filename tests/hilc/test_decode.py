@@ -207,6 +207,7 @@ def test_damaged_encodings_are_refused(model: bytes, error: type[HilError], fact
         load_model(model)
 
 
+@pytest.mark.full
 def test_no_damage_ends_without_an_answer(tmp_path: Path) -> None:
     """Streams and tables changed and cut off: decoded to an array of the stated shape, or refused;
     never an endless loop, another exception, or memory that the file does not account for.

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from noise_campaign import DIGITS
 from small_models import SMALL_MODELS
 
 import hilc
 from hil.cli.plan_report import plan_text
-from hil.page.plan_json import plan_from_json, plan_json
+from hil.page.plan_json import plan_json, plan_of
+from hil.results.codec import decode
+from hil.results.plan import PlanEntry
 from hilc.errors import InputError
 from hilc.frontends import load_model
 from hilc.lowering.choice import Choice, Group
@@ -62,9 +65,9 @@ def test_text_and_json(name: str) -> None:
     told = explain(program_of(name))
     text, data = plan_text(told), plan_json(told)
     assert f"{told.workspace_bytes:,} bytes of workspace" in text
-    assert len(data["tenants"]) == len(told.slots)
+    assert len(data["slots"]) == len(told.slots)
     assert data["next_saving"] is None
-    assert plan_from_json(data, "the plan") == told
+    assert plan_of(decode(PlanEntry, data, "the plan")) == told
     assert "no program with less memory" in text
 
 
@@ -94,7 +97,7 @@ def test_the_next_saving_is_a_program_that_can_be_had() -> None:
     assert f"--ram {smaller}" in plan_text(told)
 
 
-@pytest.mark.parametrize("options", [{"optimize": "size"}, {"flash": 12_000}, {"flash": 16_000}])
+@cases("options", [{"optimize": "size"}, {"flash": 12_000}, {"flash": 16_000}], first=1)
 def test_the_next_saving_keeps_the_goal_and_the_limit_of_flash(options: dict[str, Any]) -> None:
     graph = load_model(DIGITS / "digits.tflite")
     given: dict[str, Any] = {"cpu": "cortex-m4", "pools": "external", "io_in_pool": True, **options}
@@ -117,7 +120,7 @@ def test_a_tensor_is_named_as_bench_names_its_layer() -> None:
     text = plan_text(replace(told, slots=slots))
     assert "\nfunctional_1/activation_2/Relu " in text
     assert "conv2d_4" not in text
-    assert plan_json(replace(told, slots=slots))["tenants"][0]["name"] == fused
+    assert plan_json(replace(told, slots=slots))["slots"][0]["name"] == fused
 
 
 def test_a_long_group_is_told_by_its_first_and_its_last_operator() -> None:

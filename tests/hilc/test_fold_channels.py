@@ -12,7 +12,7 @@ from typing import Any
 import models
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from random_graphs import GraphBuilder, random_graph
 from tflite_builder import ModelBuilder
 
@@ -26,7 +26,7 @@ from hilc.errors import InputError
 from hilc.frontends import load_model
 from hilc.interpreter import run_all
 from hilc.ir import Array, Graph, Quant, Tensor
-from hilc.lowering.choice import FIRST
+from hilc.lowering.choice import DEFAULT_CHOICE
 from hilc.ops.verify import verify as verify_graph
 from hilc.transforms import run_passes
 from hilc.transforms.fold_channels import FoldedGraph, fold_channels, folded_away
@@ -548,10 +548,10 @@ def verified(graph: Graph, library: ModelLibrary) -> Any:
         return verify(model, samples, oracle, board="host", per_layer=True)
 
 
-@pytest.mark.parametrize("optimize", ["balanced", "size"])
+@cases("optimize", ["balanced", "size"], first=1)
 def test_each_layer_is_compared_with_what_it_holds(optimize: str) -> None:
     graph = net()
-    library = hilc.compile(graph, optimize=optimize, choice=FIRST)
+    library = hilc.compile(graph, optimize=optimize, choice=DEFAULT_CHOICE)
     (module,) = library.modules
     assert [layer.outputs[0].channels for layer in module.layers] == [(0, 2, 3, 5)] * 2 + [None]
     # At each of 16 places 27 weights for each of two channels, then 9, then 2 of the last layer.
@@ -560,7 +560,9 @@ def test_each_layer_is_compared_with_what_it_holds(optimize: str) -> None:
     report = verified(graph, library)
     assert report.match
     assert [len(layer.outputs) for layer in report.layers] == [1, 1, 1]
-    whole = hilc.compile(graph, optimize=optimize, choice=FIRST, fold_constant_channels=False)
+    whole = hilc.compile(
+        graph, optimize=optimize, choice=DEFAULT_CHOICE, fold_constant_channels=False
+    )
     assert all(layer.outputs[0].channels is None for layer in whole.modules[0].layers)
     assert whole.modules[0].folded.macs == 0
     assert verified(graph, whole).match
@@ -570,7 +572,7 @@ def test_each_layer_is_compared_with_what_it_holds(optimize: str) -> None:
 
 def test_a_layer_that_names_other_channels_is_found_out() -> None:
     graph = net()
-    library = hilc.compile(graph, choice=FIRST)
+    library = hilc.compile(graph, choice=DEFAULT_CHOICE)
     (module,) = library.modules
     first = module.layers[0]
     wrong = replace(first.outputs[0], channels=(0, 2, 3, 4))
@@ -596,7 +598,7 @@ def test_a_layer_that_names_other_channels_is_found_out() -> None:
     ],
 )
 def test_archives_with_wrong_channels_are_refused(channels: Sequence[int], says: str) -> None:
-    (module,) = hilc.compile(net(), choice=FIRST).modules
+    (module,) = hilc.compile(net(), choice=DEFAULT_CHOICE).modules
     first = module.layers[0]
     outputs = (replace(first.outputs[0], channels=tuple(channels)),)
     bad = replace(module, layers=(replace(first, outputs=outputs), *module.layers[1:]))

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from campaigns import cases
 from small_models import convolutions
 
 import hilc
@@ -26,9 +27,12 @@ CPU = "cortex-m4"
 def log() -> dict[str, Any]:
     """A log of a model, as JSON has it."""
     source = prepare(convolutions(), "net", get_cpu(CPU))
-    layer = TunedLayer("c", "CONV_2D", (Measured("hil_conv2d_s8", 100), Measured("b", 90)))
+    layer = TunedLayer("c", "CONV_2D", (Measured("hil_generic_conv2d_s8", 100), Measured("b", 90)))
     group = TunedGroup(Group(("padded", "c"), 1), 150)
-    programs = [TunedProgram(goal, {"d": 1}, (group,), 512, 180) for goal in ("balanced", "speed")]
+    programs = [
+        TunedProgram(goal, {"d": "generic.matmul.s8"}, (group,), 512, 180)
+        for goal in ("balanced", "speed")
+    ]
     written = Tuning(
         FORMAT, "net", source.digest, CPU, __version__, "b", "cycles", (layer,), tuple(programs)
     )
@@ -53,7 +57,7 @@ def _set(*keys: Any, to: Any) -> Callable[[Any], None]:
 _GROUP = ("programs", 0, "groups", 0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "told"),
     [
         (_set("layers", 0, "kernels", 0, "count", to=-1), "a count is -1, which nothing measures"),
@@ -67,12 +71,13 @@ _GROUP = ("programs", 0, "groups", 0)
         (_set(*_GROUP, "count", to=1 << 60), "which nothing measures"),
         (_set(*_GROUP, "group", "nodes", to=[]), "a group has no layers"),
         (_set(*_GROUP, "group", "rows", to=0), "a group of 0 rows"),
-        (_set(*_GROUP, "group", "kernels", to=[0]), "not one kernel a layer"),
+        (_set(*_GROUP, "group", "kernels", to=["x"]), "not one kernel a layer"),
         (_set("cpu", to="cortex-m55"), "made for another core: cortex-m55, not cortex-m4"),
         (_set("digest", to="0" * 64), "made for another model"),
         (_set("compiler", to="9.9"), "another version of the compiler: 9.9"),
         (_set("format", to=1), "is not a tuning log of format"),
     ],
+    first=3,
 )
 def test_a_log_that_nobody_measured_is_refused(
     change: Callable[[Any], None], told: str, log: dict[str, Any], tmp_path: Path
@@ -103,7 +108,7 @@ def test_a_log_of_other_layers_compiles_all_the_same(log: dict[str, Any], tmp_pa
         changed = json.loads(json.dumps(log))
         changed["layers"][0]["name"] = dice.choice(names)
         for program in changed["programs"]:
-            program["kernels"] = {dice.choice(names): dice.choice([-1, 0, 99])}
+            program["kernels"] = {dice.choice(names): dice.choice(["", "x", "generic.conv2d.s8"])}
             group = program["groups"][0]["group"]
             group["nodes"] = dice.choices(names, k=dice.choice([1, 2, 3]))
             group["rows"] = dice.choice([1, 2, 1 << 40])

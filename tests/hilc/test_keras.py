@@ -229,6 +229,7 @@ def _accepted(files: Iterable[KerasFile]) -> list[KerasFile]:
     return [file for file in files if not rows_of(file)]
 
 
+@pytest.mark.full
 def test_open_batches_are_fixed_and_said_so() -> None:
     for file in _accepted(keras_files.files()):
         read = read_model(file.data)

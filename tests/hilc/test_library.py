@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from random_graphs import GraphBuilder
 from small_models import convolutions
 
@@ -79,7 +80,7 @@ _VARIANTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("options", _VARIANTS, ids=lambda o: "-".join(o) or "default")
+@cases("options", _VARIANTS, ids=lambda o: "-".join(o) or "default", first=2)
 def test_every_kind_is_saved_and_loaded(options: dict[str, Any], tmp_path: Path) -> None:
     # Not the cached one: a list of pools cannot be a key.
     library = _library.__wrapped__(**options)

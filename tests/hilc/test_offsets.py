@@ -88,7 +88,7 @@ def a_segment(step: int, kernel: int, cost: int, memory: int, passage: Passage) 
         cost=cost,
         parts={},
         flash=0,
-        kernel=kernel,
+        kernel=str(kernel),
         group=None,
         names=(f"n{step}",),
         in_place=False,
@@ -122,7 +122,7 @@ def fitting(
     for path in product(*options):
         offsets = set(places(cases[0][0][0], limit))
         for segment in path:
-            offsets = every_output(cases[segment.first][segment.kernel], offsets, limit)
+            offsets = every_output(cases[segment.first][int(segment.kernel)], offsets, limit)
         if offsets:
             yield path
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from campaigns import cases
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -108,7 +109,7 @@ class Forest:
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
 
-@pytest.mark.parametrize("mode", MODES)
+@cases("mode", MODES, first=2)
 def test_each_comparison(mode: str) -> None:
     forest = Forest(MODES.index(mode), 3, [mode], 2)
     x = forest.rows()
@@ -192,7 +193,7 @@ def test_what_is_no_tree_is_refused() -> None:
 # Support vectors ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+@cases("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"], first=1)
 @pytest.mark.parametrize("one_class", [0, 1])
 def test_support_vector_regression(kernel: str, one_class: int) -> None:
     rng = np.random.default_rng(5)

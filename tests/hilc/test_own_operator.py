@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from tflite_builder import ModelBuilder
 
 import hil
@@ -92,7 +93,7 @@ def test_it_is_imported_folded_and_fused() -> None:
     assert folded.tensors[own.outputs[0]].shape == (1, SIDE, SIDE, CHANNELS - 2)
 
 
-@pytest.mark.parametrize("goal", ["speed", "ram"])
+@cases("goal", ["speed", "ram"], first=1)
 def test_it_runs_in_this_process_and_on_a_board(goal: str) -> None:
     data = _model()
     rng = np.random.default_rng(1)
@@ -133,8 +134,9 @@ def test_it_is_in_the_table_of_the_documents() -> None:
 )
 def test_old_fields_are_refused_by_name(old: str, new: str) -> None:
     own = _OPS["NEGATE"]
+    given: Any = {old: None}
     with pytest.raises(InputError, match=old) as caught:
-        replace(own, **{old: None})  # type: ignore[arg-type]
+        replace(own, **given)
     assert new in str(caught.value.hint)
     assert getattr(own, new, "") != ""
 

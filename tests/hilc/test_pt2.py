@@ -200,6 +200,7 @@ def test_files_are_refused_by_what_is_wrong(data: Callable[[], bytes], words: st
     assert caught.value.hint
 
 
+@pytest.mark.full
 def test_damaged_files_end_in_an_error_of_ours() -> None:
     """Bytes and JSON values at random; nothing else may come out, and nothing may hang."""
     draw = random.Random(7)

@@ -78,6 +78,7 @@ def test_a_network_on_integers_is_the_reference_on_floats(dtype):
         assert differing(model, graph, random_input(rng, model)) == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", sampled(["int16", "uint16"], keep=["uint16"]))
 def test_a_network_of_16_bits_is_within_a_step_of_the_reference(dtype):
     """Float sums have 24 bits: beside a tie of 16 bits the reference is not exact."""

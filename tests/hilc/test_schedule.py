@@ -69,7 +69,7 @@ def segment(
         cost=cost,
         parts={(first, last, kernel): round(flash)},
         flash=flash,
-        kernel=kernel,
+        kernel=f"v{kernel}",
         group=group,
         names=names,
         in_place=in_place,
@@ -216,7 +216,7 @@ def test_sizes_are_rounded_to_parts_of_the_limit() -> None:
     sizes = enumerate([(30, 14), (20, 44), (10, 54), (5, 56)])
     options = [[segment(0, 0, cost, flash=size, kernel=at) for at, (cost, size) in sizes]]
     found = [path[0].kernel for path in _cheapest_of_each_size(options, 40, policy)]
-    assert found == [2, 1, 0]
+    assert found == ["v2", "v1", "v0"]
     assert list(_cheapest_of_each_size([[segment(0, 0, 1, flash=9)]], -5, policy)) == []
 
 
@@ -283,7 +283,7 @@ def test_kernels_that_cannot_work_in_place_are_left_out_where_there_are_others()
         found = partitioner.cheapest(100, FASTEST, in_place=in_place)
         assert found is not None
         kernels[in_place] = [one.kernel for one in found.segments]
-    assert kernels == {False: [0, 0], True: [1, 0]}
+    assert kernels == {False: ["v0", "v0"], True: ["v1", "v0"]}
     assert partitioner.cheapest(99, FASTEST) is None
 
 
@@ -316,14 +316,14 @@ def test_a_fed_input_always_has_a_limit() -> None:
     assert found.cost == 9
 
 
-def test_a_choice_names_what_is_not_the_first_kernel() -> None:
+def test_a_choice_names_the_variant_of_each_single_layer() -> None:
     group = Group(("n2", "n3"), 2)
     segments = (
         segment(0, 0, 1),
         segment(1, 1, 1, kernel=2),
         segment(2, 3, 1, group=group),
     )
-    assert Partition(segments, 3, 100, 0).choice == Choice({"n1": 2}, (group,))
+    assert Partition(segments, 3, 100, 0).choice == Choice({"n0": "v0", "n1": "v2"}, (group,))
 
 
 def test_weights_are_decoded_in_memory_that_others_need_too(
@@ -373,7 +373,7 @@ class Tried:
         """Return the groups that are found; ``tried`` has those that were looked at."""
         made: Any = object.__new__(FusedGroups)
         made._policy = self.policy
-        made._nodes = [SimpleNamespace(name=f"n{step}") for step in range(self.layers)]
+        made._nodes = [SimpleNamespace(name=f"n{step}", op="ADD") for step in range(self.layers)]
         made._estimator = SimpleNamespace(least_memory_bound=self.bound, bounds_groups=True)
         made._known_spans = {}
         made._images = np.arange(self.layers, 0, -1)  # all of them give images
@@ -435,14 +435,14 @@ def test_the_first_kernels_of_a_group_are_those_that_are_permitted() -> None:
             found[kernel].calls[0].kernel.unfolds = True  # type: ignore[misc]
         return found
 
+    made._nodes = [SimpleNamespace(op="CONV_2D")]
     lean = Objective(unfolds=False)
     for layers, first in (
         ([kernels(), kernels()], ()),
-        ([kernels(0), kernels()], (1, 0)),
-        ([kernels(), kernels(0, 1)], (0, 2)),
+        ([kernels(0), kernels()], ("v1", "v0")),
+        ([kernels(), kernels(0, 1)], ("v0", "v2")),
         ([kernels(1), kernels(2)], ()),
-        # Kernel 0 is dominated by others: it is what a group takes by itself.
-        ([kernels(1)[1:], kernels(0)], (0, 1)),
+        ([kernels(1)[1:], kernels(0)], ("v2", "v1")),
     ):
         made._singles = layers
         assert made._first_kernels(0, 1, lean) == first
@@ -476,7 +476,7 @@ def some_groups(
     made: Any = object.__new__(FusedGroups)
     made._policy = POLICY
     # There is a layer after them.
-    made._nodes = [SimpleNamespace(name=f"n{step}") for step in range(layers + 1)]
+    made._nodes = [SimpleNamespace(name=f"n{step}", op="ADD") for step in range(layers + 1)]
     shapes = [(1, height, 9, 4)] * (layers - 1) + [
         (1, 1, 1, 4) if layers > 1 else (1, height, 2, 2)
     ]
@@ -526,10 +526,10 @@ def test_flash_heavy_kernels_are_tried_where_they_save_enough() -> None:
         [segment(1, 1, 100, flash=10), segment(1, 1, 99, flash=40, heavy=True, kernel=4)],
     ]
     groups._singles = layers
-    for worth, kernels in ((0.0, (3, 4)), (0.5, (3, 0)), (1.0, ())):
+    for worth, kernels in ((0.0, ("v3", "v4")), (0.5, ("v3", "v0")), (1.0, ())):
         assert groups._flash_heavy_kernels(0, 1, Objective(worth, flash_heavy=True)) == kernels
     found = groups._group_segments(0, 1, 100, Objective(0.5, flash_heavy=True))
-    assert [s.group.kernels for s in found] == [(), (3, 0)]
+    assert [s.group.kernels for s in found] == [(), ("v3", "v0")]
     assert [s.group.kernels for s in groups._group_segments(0, 1, 100, Objective(0.5))] == [()]
     assert groups._flash_heavy_kernels(1, 1, Objective(0.5, flash_heavy=True)) == ()
 
@@ -539,13 +539,14 @@ def test_a_group_takes_the_cheapest_kernels_that_leave_it_within_the_limit() -> 
     asked = []
 
     def tried(group: Group) -> Segment:
-        return made(group, 220 - 30 * sum(group.kernels))
+        return made(group, 220 - 30 * sum(map(int, group.kernels)))
 
-    def kernels_within(group: Group, scratch: int, live: int) -> tuple[int, ...] | None:
+    def kernels_within(group: Group, scratch: int, live: int) -> tuple[str, ...] | None:
         asked.append((scratch, live))
         choices = itertools.product(range(3), repeat=2)
         within = (kernels for kernels in choices if 200 - 30 * sum(kernels) <= scratch)
-        return min(within, key=sum, default=None)
+        found = min(within, key=sum, default=None)
+        return None if found is None else tuple(map(str, found))
 
     groups = some_groups(tried)
     groups._steps = {f"n{step}": step for step in range(2)}
@@ -554,7 +555,12 @@ def test_a_group_takes_the_cheapest_kernels_that_leave_it_within_the_limit() -> 
     groups._lowering = SimpleNamespace(
         kernels_within=kernels_within, least_cost_within=lambda group, *rooms: least
     )
-    for limit, kernels in ((220, (0, 0)), (199, (0, 1)), (190, (0, 1)), (205, (0, 1))):
+    for limit, kernels in (
+        (220, ("0", "0")),
+        (199, ("0", "1")),
+        (190, ("0", "1")),
+        (205, ("0", "1")),
+    ):
         *before, found = groups._smaller(Group(("n0", "n1"), 1), limit, None)
         assert set(before) == {least}
         assert (found.group.kernels, found.memory_bound <= limit) == (kernels, True), limit
@@ -562,7 +568,7 @@ def test_a_group_takes_the_cheapest_kernels_that_leave_it_within_the_limit() -> 
     assert asked[-2:] == [(205, 1), (190, -14)]
     # More where these would be the same, and no more than has to be.
     *before, found = groups._smaller(Group(("n0", "n1"), 1), 218, None)
-    assert (before, found.group.kernels) == ([least, least], (0, 1))
+    assert (before, found.group.kernels) == ([least, least], ("0", "1"))
     assert asked[-1] == (199, -18)
     assert set(groups._smaller(Group(("n0", "n1"), 1), 99, None)) <= {least}
     groups._policy = replace(POLICY, kernel_exchanges=1)
@@ -572,7 +578,7 @@ def test_a_group_takes_the_cheapest_kernels_that_leave_it_within_the_limit() -> 
 def outlined(outlines: Callable[[Group], Any], names: Sequence[str], nodes: Sequence[str]) -> Any:
     """Return groups of the computed layers ``names`` of a graph of ``nodes``."""
     groups: Any = object.__new__(FusedGroups)
-    groups._nodes = [SimpleNamespace(name=name) for name in names]
+    groups._nodes = [SimpleNamespace(name=name, op="ADD") for name in names]
     groups._positions = {name: at for at, name in enumerate(nodes)}
     groups._steps = {name: at for at, name in enumerate(names)}
     groups._lowering = SimpleNamespace(outlines=outlines, group=outlines)
@@ -1235,19 +1241,19 @@ def test_code_for_bands_is_what_the_kernel_says_or_half_more() -> None:
     assert [estimator._band_bytes(kernel) for kernel in kernels] == [70, 0, 150]
 
 
-def test_measured_counts_are_those_of_the_same_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_counts_are_those_of_the_same_variant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KernelCall, "instructions", lambda self, cpu: 1000)
-    monkeypatch.setattr(KernelCall, "kernel", SimpleNamespace(name="fast"))
+    monkeypatch.setattr(KernelCall, "variant", "dsp.add.s8")
     call: Any = object.__new__(KernelCall)
     tuning: Any = SimpleNamespace(
-        counts={"n0": [SimpleNamespace(kernel=name, count=7) for name in ("slow", "fast")]},
+        counts={"n0": {"generic.add.s8": 8, "dsp.add.s8": 7}, "n1": {"generic.add.s8": 8}},
         groups={},
         counter="instructions",
     )
-    node: Any = SimpleNamespace(name="n0")
+    nodes: list[Any] = [SimpleNamespace(name=f"n{number}") for number in range(3)]
     costs = _Costs(get_cpu("cortex-m4"), tuning)
-    assert [costs.of(node, position, call) for position in range(3)] == [1000, 7, 1000]
-    assert _Costs(get_cpu("cortex-m4"), None).of(node, 1, call) == 1000
+    assert [costs.of(node, call) for node in nodes] == [7, 1000, 1000]
+    assert _Costs(get_cpu("cortex-m4"), None).of(nodes[0], call) == 1000
 
 
 def test_the_cost_of_a_segment_has_its_flash_at_a_price() -> None:
@@ -1342,7 +1348,7 @@ def test_flash_heavy_kernels_of_other_layers_are_no_part_of_a_group() -> None:
     groups._singles = [*usual[:2], [*usual[2], heavy]]
     objective = Objective(0.0, flash_heavy=True)
     assert groups._flash_heavy_kernels(0, 1, objective) == ()
-    assert groups._flash_heavy_kernels(1, 2, objective) == (0, 3)
+    assert groups._flash_heavy_kernels(1, 2, objective) == ("v0", "v3")
 
 
 def test_why_rows_cannot_be_fed_is_what_the_shortest_group_lacks(
@@ -1688,7 +1694,9 @@ def test_bounds_of_steps_end_where_no_group_is_within_the_limit() -> None:
     smaller: list[Any] = []
     groups._smaller = lambda group, limit, prices: iter(smaller)
     steps = [
-        groups_module._Step([Group(("n0", "n1"), rows)], Group(("n0", "n1"), rows, kernels=(1, 1)))
+        groups_module._Step(
+            [Group(("n0", "n1"), rows)], Group(("n0", "n1"), rows, kernels=("1", "1"))
+        )
         for rows in (1, 2, 4)
     ]
     objective = Objective(2.0)
@@ -1761,7 +1769,7 @@ def test_bounds_come_before_a_group_that_is_laid_out() -> None:
     assert kinds == ["LeastCost", "Segment", "LeastCost", "Segment"]
     assert [one.group and one.group.kernels for one in found if isinstance(one, Segment)] == [
         (),
-        (1, 1),
+        ("v1", "v1"),
     ]
     large = some_groups(lambda group: made(group, 101 if group.kernels else 100), height=1)
     large._singles = heavy
@@ -1893,4 +1901,4 @@ def test_of_equal_paths_that_fit_together_few_are_kept() -> None:
         )
         assert (found is not None) == is_found, wanted
         if found is not None:
-            assert [one.kernel for one in found if isinstance(one, Segment)] == [wanted] * 2
+            assert [one.kernel for one in found if isinstance(one, Segment)] == [f"v{wanted}"] * 2

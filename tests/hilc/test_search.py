@@ -14,7 +14,7 @@ from typing import Any
 import models
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from random_graphs import GraphBuilder, random_graph
 from small_models import convolutions
 from tflite_builder import ModelBuilder
@@ -177,7 +177,7 @@ def test_no_kernel_is_tried_that_another_one_beats_in_all():
             )
 
 
-@pytest.mark.parametrize("objective", [FASTEST, Objective(20.0), Objective(1e6), UNFOLDED])
+@cases("objective", [FASTEST, Objective(20.0), Objective(1e6), UNFOLDED], first=1)
 @pytest.mark.parametrize(
     "cpu", sampled(["cortex-m0", "cortex-m4", "cortex-m55"], keep=["cortex-m4"])
 )
@@ -259,10 +259,11 @@ def test_what_does_not_fit_is_refused_with_what_would():
         goals().within(smallest - 1, None)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("optimize", "off"),
     # Where layers share code, what each of them takes is only known once all are chosen.
     [("speed", 0.02), ("balanced", 0.15), ("size", 0.2)],
+    first=1,
 )
 def test_kernels_are_the_cheapest_that_keep_a_limit_of_flash(optimize: str, off: float):
     partitioner = Partitioner(planner(), None, optimize, POLICY)
@@ -306,6 +307,7 @@ def test_both_limits_are_kept():
     assert found.instructions >= goals().within(None, flash).instructions
 
 
+@pytest.mark.full
 def test_more_flash_is_neither_refused_nor_slower_beside_a_limit_of_memory() -> None:
     """Partitions whose segments were exchanged, for offsets, once exceeded the flash."""
     digits = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
@@ -442,7 +444,7 @@ def test_kernels_for_speed_alone_serve_no_other_goal():
     assert within.instructions <= 0.95 * found.usual.instructions
 
 
-@pytest.mark.parametrize("worth", [0.0, 1.0, POLICY.workspace_worth, 100.0])
+@cases("worth", [0.0, 1.0, POLICY.workspace_worth, 100.0], first=1)
 def test_balanced_has_the_least_sum_of_instructions_and_workspace(worth: float):
     """Each relative to the fastest program, workspace by its worth; found by looking at all."""
     # So that there is much to choose from.
@@ -493,7 +495,7 @@ def test_groups_take_flash_heavy_kernels_where_that_keeps_the_promise():
         if isinstance(step.call, FusedCall)
         for stage in step.call.stages
     }
-    assert "hil_dsp_winograd_3x3_s8" in names
+    assert "hil_dsp_conv2d_s8_winograd" in names
 
 
 def test_the_policy_decides_what_a_goal_takes():
@@ -517,7 +519,7 @@ def test_the_same_model_gives_the_same_program():
     assert first.files == second.files
 
 
-@pytest.mark.parametrize("goal", ["balanced", "speed", "size", "ram"])
+@cases("goal", ["balanced", "speed", "size", "ram"], first=1)
 @pytest.mark.parametrize("model", [images, convolutions])
 def test_every_goal_computes_the_same(model, goal: str):
     data = model()
@@ -540,8 +542,9 @@ def test_every_goal_computes_the_same(model, goal: str):
 def test_a_choice_that_is_given_is_taken():
     library = compiled(choice=Choice())
     assert not library.reports
-    with pytest.raises(InputError, match="kernel 99 of"):
-        compiled(choice=Choice({"p0": 99}))
+    with pytest.raises(InputError, match="has no kernel variant 'dsp.none'") as caught:
+        compiled(choice=Choice({"p0": "dsp.none"}))
+    assert "generic." in caught.value.hint
 
 
 def test_layers_share_code_where_a_limit_of_flash_wants_it():

@@ -238,7 +238,7 @@ def test_a_fused_group_takes_its_stages_and_its_entries() -> None:
     assert segment.flash == sum(map(array_bytes, stages)) + code + entries
     assert segment.parts[group] == entries > 0
     assert segment.cost == round(call.cost(CPU))
-    assert (segment.first, segment.last, segment.kernel) == (0, 1, 0)
+    assert (segment.first, segment.last, segment.kernel) == (0, 1, "")
     assert (segment.group, segment.names, segment.calls) == (group, group.nodes, tuple(stages))
     program = images().plan(Choice({}, (group,)))
     assert align(segment.memory_bound) == program.workspace_bytes

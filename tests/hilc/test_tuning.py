@@ -36,7 +36,7 @@ from hilc.source import Source, prepare
 from hilc.target import get_cpu
 
 CPU = get_cpu("cortex-m4")
-GROUP = Group(("a", "b"), 2, "backward", (1, 0))
+GROUP = Group(("a", "b"), 2, "backward", ("fast", "slow"))
 
 
 @cache
@@ -65,12 +65,12 @@ def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
         TunedLayer("a", "CONV_2D", (Measured("slow", 9), Measured("fast", 3))),
         TunedLayer("b", "RESHAPE", ()),
     )
-    programs = (program(kernels={"a": 1}), program("size", groups=(GROUP,)))
+    programs = (program(kernels={"a": "fast"}), program("size", groups=(GROUP,)))
     written = log(layers=layers, programs=programs)
     path = tmp_path / "log.json"
     path.write_bytes(written.to_json())
     assert load_tuning(path) == load_tuning(str(path)) == written
-    assert written.counts == {"a": layers[0].kernels, "b": ()}
+    assert written.counts == {"a": {"slow": 9, "fast": 3}, "b": {}}
     assert written.groups == {GROUP: 50}
 
 
@@ -79,10 +79,14 @@ def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
     [
         (None, "cannot be read: No such file"),
         ("{", "is not JSON"),
-        ("[]", "is not a tuning log of format 2: its format is None"),
-        ("{}", "is not a tuning log of format 2: its format is None"),
-        ('{"format": 3}', "is not a tuning log of format 2: its format is 3"),
-        ('{"format": 2}', "expected are the keys"),
+        ("[]", "is not a tuning log of format 3: its format is None"),
+        ("{}", "is not a tuning log of format 3: its format is None"),
+        ('{"format": 4}', "is not a tuning log of format 3: its format is 4"),
+        ('{"format": 3}', "expected are the keys"),
+        (
+            '{"format": 2}',
+            "of format 2, which states kernels by position; format 3 states the names",
+        ),
     ],
 )
 def test_what_is_no_log_is_refused(tmp_path: Path, text: str | None, told: str) -> None:
@@ -129,17 +133,17 @@ def test_a_log_of_something_else_is_refused(fields: dict[str, str], told: str) -
 
 
 def test_programs_are_those_whose_code_is_shared_alike() -> None:
-    programs = tuple(program(sharing, kernels={"a": 1}) for sharing in ("speed", "balanced"))
+    programs = tuple(program(sharing, kernels={"a": "fast"}) for sharing in ("speed", "balanced"))
     tuning = log(programs=programs)
     assert [sharing_of(goal) for goal in ("speed", "balanced", "ram", "size")] == [
         *("speed", "balanced", "balanced", "size")
     ]
     for goal, expected in (("speed", 0), ("balanced", 1), ("ram", 1)):
         assert list(tuning.shared_as(goal)) == [programs[expected]]
-        assert tuning.program(goal, Choice({"a": 1})) is programs[expected]
-        assert tuning.program(goal, Choice({"a": 2})) is None
+        assert tuning.program(goal, Choice({"a": "fast"})) is programs[expected]
+        assert tuning.program(goal, Choice({"a": "slow"})) is None
     assert list(tuning.shared_as("size")) == []
-    assert program(groups=(GROUP,), kernels={"c": 1}).choice == Choice({"c": 1}, (GROUP,))
+    assert program(groups=(GROUP,), kernels={"c": "fast"}).choice == Choice({"c": "fast"}, (GROUP,))
 
 
 @cache
@@ -208,7 +212,7 @@ def test_programs_of_another_sharing_or_of_kernels_that_are_gone_are_left_out() 
     fastest, fused = untuned()
     assert partitioner(log(programs=(measured_as(fastest, 5, "size"),))).measured == []
     name = fastest.segments[0].names[0]
-    lost = replace(measured_as(fastest, 5), kernels={name: 99})
+    lost = replace(measured_as(fastest, 5), kernels={name: "gone"})
     # A group that cannot be fused: of layers that are not in the graph, or do not follow.
     names = [segment.names[0] for segment in fastest.segments]
     apart = replace(measured_as(fastest, 5), groups=(TunedGroup(Group((names[0], names[2])), 7),))
@@ -224,9 +228,9 @@ def test_a_kernel_is_taken_where_it_was_measured_to_be_faster() -> None:
     plain = partitioner(None)
     step = next(step for step, own in enumerate(plain.singles) if len(own) > 1)
     node = plain.estimator.nodes[step]
-    names = [call.kernel.name for call in planner().lowering.calls(node)]  # type: ignore[union-attr]
-    for wanted in range(len(names)):
-        counts = [5 if at == wanted else 10**6 for at in range(len(names))]
+    names = [call.variant for call in planner().lowering.calls(node)]
+    for wanted in names:
+        counts = [5 if name == wanted else 10**6 for name in names]
         kernels = tuple(map(Measured, names, counts))
         tuned = partitioner(log(layers=(TunedLayer(node.name, node.op, kernels),)))
         best = min(tuned.singles[step], key=lambda segment: segment.cost)
@@ -237,13 +241,14 @@ def test_a_kernel_is_taken_where_it_was_measured_to_be_faster() -> None:
 
 
 def costs(counter: str, measured: dict[str, list[Measured]]) -> _Costs:
-    tuning: Any = SimpleNamespace(counts=measured, groups={GROUP: 77}, counter=counter)
+    counts = {name: {m.variant: m.count for m in found} for name, found in measured.items()}
+    tuning: Any = SimpleNamespace(counts=counts, groups={GROUP: 77}, counter=counter)
     return _Costs(CPU, tuning)
 
 
 def kernel(name: str, instructions: int) -> Any:
     class Call(KernelCall):
-        kernel = SimpleNamespace(name=name)  # type: ignore[assignment]
+        variant = name
 
         def instructions(self, cpu: object) -> int:
             return instructions
@@ -264,7 +269,7 @@ def test_what_a_log_of_cycles_lacks_is_estimated_in_cycles() -> None:
         "a": [Measured("k", 200), Measured("l", 300)],
         "b": [Measured("k", 900)],
         "c": [Measured("k", 1)],
-        "d": [Measured("other", 4), Measured("other", 4)],
+        "d": [Measured("other", 4)],
     }
     group: Any = SimpleNamespace(group=Group(("x",)), cost=lambda cpu: 10)
     known: Any = SimpleNamespace(group=GROUP, cost=lambda cpu: 10)
@@ -272,14 +277,14 @@ def test_what_a_log_of_cycles_lacks_is_estimated_in_cycles() -> None:
     for counter, scale in (("cycles", 2.5), ("instructions", 1.0)):
         found = costs(counter, counts)
         found.calibrate(nodes, calls)
-        assert found.of(nodes[0], 1, calls[0][1]) == 300
-        assert found.of(nodes[3], 0, calls[3][0]) == 100 * scale
-        assert found.of(nodes[3], 1, calls[3][1]) == 50 * scale
+        assert found.of(nodes[0], calls[0][1]) == 300
+        assert found.of(nodes[3], calls[3][0]) == 100 * scale
+        assert found.of(nodes[3], calls[3][1]) == 50 * scale
         assert found.of_group(group) == 10 * scale
         assert found.of_group(known) == 77
     nothing = costs("cycles", {})
     nothing.calibrate(nodes, calls)
-    assert nothing.of(nodes[0], 0, calls[0][0]) == 100
+    assert nothing.of(nodes[0], calls[0][0]) == 100
 
 
 def test_external_functions_are_never_measured() -> None:
@@ -287,7 +292,7 @@ def test_external_functions_are_never_measured() -> None:
     object.__setattr__(call, "module", SimpleNamespace(instructions=31))
     node: Any = SimpleNamespace(name="a")
     found = costs("instructions", {"a": [Measured("k", 200)]})
-    assert found.of(node, 0, call) == 31
+    assert found.of(node, call) == 31
 
 
 # -- values that no measurement gives --------------------------------------------------------------
@@ -315,6 +320,8 @@ def test_counts_and_groups_of_a_log_are_possible_ones(tmp_path: Path) -> None:
 
     assert "it has no layers" in told(layers=())
     assert "a layer is there twice" in told(layers=2 * layer(1))
+    twice = (TunedLayer("a", "ADD", (Measured("k", 1), Measured("k", 2))),)
+    assert "'a' has a kernel variant twice" in told(layers=twice)
     assert "counter" in told(counter="bananas")
     for count in (0, TOO_LARGE - 1):
         assert told(layers=layer(count), programs=grouped(count)) == ""
@@ -333,7 +340,7 @@ def test_counts_and_groups_of_a_log_are_possible_ones(tmp_path: Path) -> None:
     for rows in (1, TOO_LARGE - 1):
         assert told(programs=grouped(rows=rows)) == ""
     assert "a group has no layers" in told(programs=grouped(nodes=(), kernels=()))
-    for kernels in ((1,), (1, 2, 3)):
+    for kernels in (("a",), ("a", "b", "c")):
         assert "a group has not one kernel a layer" in told(programs=grouped(kernels=kernels))
     assert told(programs=grouped(kernels=())) == ""
 

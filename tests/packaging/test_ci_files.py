@@ -6,7 +6,6 @@ What a runner does besides (checking out, installing Python, collecting artifact
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 import shutil
@@ -19,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import answers
 import pytest
 import yaml
 from environments import FROM_LOCK, programs
@@ -104,8 +104,8 @@ def test_the_action_runs_the_matrix(tmp_path: Path, program: Path) -> None:
     assert set(outputs) == set(ACTION["outputs"])
     cases = ElementTree.parse(tmp_path / outputs["junit"]).iter("testcase")
     assert len(list(cases)) == 2
-    results = json.loads((tmp_path / outputs["results"]).read_text())
-    assert [board["match"] for board in results["boards"]] == [True] * 2
+    results = answers.entries((tmp_path / outputs["results"]).read_text())
+    assert [board["match"] for board in results] == [True] * 2
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text().count("| match |") == 4
     assert (tmp_path / "out put" / "summary.md").read_text().count("| match |") == 2
 
@@ -136,8 +136,8 @@ def test_the_template_runs_the_matrix(tmp_path: Path, program: Path) -> None:
     (script,) = job["script"]
     done = run(script, tmp_path, SH, job["variables"], program)
     assert done.returncode == 0, done.stderr
-    results = json.loads((tmp_path / "hil-results/results.json").read_text())
-    assert [board["optimize"] for board in results["boards"]] == ["ram", "size"]
+    results = answers.entries((tmp_path / "hil-results/results.json").read_text())
+    assert [board["goal"] for board in results] == ["ram", "size"]
     assert (tmp_path / job["artifacts"]["reports"]["junit"]).is_file()
 
 
@@ -152,8 +152,9 @@ def test_every_input_is_used() -> None:
 def test_the_nightly_workflow_calls_the_action() -> None:
     """With inputs that it has; the results are kept whatever happened."""
     jobs = yaml.safe_load(NIGHTLY.read_text())["jobs"]
-    assert set(jobs) == {"emulated", "lab"}
-    for job in jobs.values():
+    assert set(jobs) == {"tests", "emulated", "lab"}
+    assert jobs["tests"]["steps"][-1] == {"run": "make test test-full check"}
+    for job in (jobs["emulated"], jobs["lab"]):
         (call,) = [step for step in job["steps"] if step["uses"] == "./"]
         assert set(call["with"]) <= set(ACTION["inputs"])
         keep: dict[str, Any] = job["steps"][-1]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import cases
 from fake_bench import Bench
 from plugin_suite import FIVE, dense_model, pairs, properties, run, run_on_bench
 from waiting import until
@@ -25,8 +26,7 @@ RIG = """
     sys.path.insert(0, {tests!r})
     from pathlib import Path
     from fake_bench import installed
-    from hil.runners import Runner, pyocd, qemu, register_runner
-    from hil.runners.registry import Need
+    from hil.access import Runner, qemu, register_runner, runner_named
 
     _bench = installed(Path({folder!r}))
     _bench.__enter__()
@@ -34,14 +34,22 @@ RIG = """
     @contextlib.contextmanager
     def start(board, image, choice):
         begin = time.monotonic()
-        with pyocd.start(board, image.elf, choice) as running:
+        with runner_named("pyocd").start(board, image, choice) as running:
             yield running
         with open("uses", "a") as file:
             file.write(json.dumps([choice.probe, choice.port, begin, time.monotonic()]) + "\\n")
 
-    register_runner(
-        Runner("bench", start, serves=lambda board: board.qemu is not None, uses_probe=True)
-    )
+    class Bench(Runner):
+        name = "bench"
+        uses_probe = True
+
+        def serves(self, board):
+            return board.qemu is not None
+
+        def start(self, board, image, connection):
+            return start(board, image, connection)
+
+    register_runner(Bench())
 
     @contextlib.contextmanager
     def start_only(board, image, choice):
@@ -51,10 +59,27 @@ RIG = """
         with open("uses", "a") as file:
             file.write(json.dumps([None, None, begin, time.monotonic()]) + "\\n")
 
-    register_runner(
-        Runner("only", start_only, serves=lambda board: board.qemu is not None, exists_once=True)
-    )
-    register_runner(Runner("plain", start, serves=lambda board: board.name == "mps2-an386"))
+    class Only(Runner):
+        name = "only"
+        exists_once = True
+
+        def serves(self, board):
+            return board.qemu is not None
+
+        def start(self, board, image, connection):
+            return start_only(board, image, connection)
+
+    class Plain(Runner):
+        name = "plain"
+
+        def serves(self, board):
+            return board.name == "mps2-an386"
+
+        def start(self, board, image, connection):
+            return start(board, image, connection)
+
+    register_runner(Only())
+    register_runner(Plain())
 """
 
 
@@ -87,6 +112,7 @@ def test_a_plugins_runner_has_a_pool(suite: pytest.Pytester, rig: Bench) -> None
         assert all(end <= begin for (_, end), (begin, _) in zip(times, times[1:], strict=False))
 
 
+@pytest.mark.full
 def test_a_board_that_exists_once_has_one_user(suite: pytest.Pytester) -> None:
     """Its runner uses no probe; two workers wait for each other."""
     run_on_bench(suite, "--hil-runner=only", "-n2").assert_outcomes(passed=5)
@@ -94,7 +120,7 @@ def test_a_board_that_exists_once_has_one_user(suite: pytest.Pytester) -> None:
     assert all(end <= begin for (_, end), (begin, _) in zip(times, times[1:], strict=False))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "message"),
     [
         (
@@ -109,6 +135,7 @@ def test_a_board_that_exists_once_has_one_user(suite: pytest.Pytester) -> None:
         (["--hil-probe=A1", "--hil-probe=B", "--hil-port=x"], "*2 probes and 1 ports are given*"),
         (["--hil-runner=renod"], "*has no runner 'renod'*"),
     ],
+    first=2,
 )
 def test_what_a_runner_cannot_use_is_refused(
     suite: pytest.Pytester, options: list[str], message: str
@@ -143,7 +170,7 @@ HOLDER = """
 """
 
 
-@pytest.mark.parametrize("given", [["--hil-runner=bench"], []])
+@cases("given", [["--hil-runner=bench"], []], first=1)
 def test_a_command_does_not_take_a_board_in_use(
     suite: pytest.Pytester, rig: Bench, capsys: pytest.CaptureFixture[str], given: list[str]
 ) -> None:
@@ -170,6 +197,7 @@ def test_a_command_does_not_take_a_board_in_use(
     assert main([*command, f"--probe={board.serial}", f"--port={board.by_id()}"]) == 0
 
 
+@pytest.mark.full
 def test_a_board_in_use_by_a_command_is_waited_for(suite: pytest.Pytester, rig: Bench) -> None:
     board = rig.add()
     words = [*rig.hil, "verify", str(DIGITS), "--board=mps2-an386", "--samples=20"]

@@ -187,6 +187,7 @@ def _module(
             _info(program, channels, state.name, state.name, field)
             for state, field in zip(program.graph.states, names.states, strict=True)
         ),
+        goal=options.optimize,
         reference=_reference(prepared.original),
         fixed_sizes=annotations.fixed_sizes,
         float_layers=annotations.float_layers,

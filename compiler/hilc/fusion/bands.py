@@ -272,10 +272,13 @@ class Geometry:
         ]
         return [(stage, self.nodes[stage]) for stage in needing]
 
-    def kernels(self, kernels: Sequence[int]) -> list[int | None]:
-        """Return the kernels of the stages, by those of the layers; None for the usual one."""
+    def kernels(self, kernels: Sequence[str]) -> list[str | None]:
+        """Return the kernel variants of the stages, by those of the layers; None for the cheapest
+        by estimate.
+        """
         return [
-            None if stage.joins or not kernels else kernels[stage.layer] for stage in self.stages
+            None if stage.joins or not kernels else kernels[stage.layer] or None
+            for stage in self.stages
         ]
 
     def variants(self) -> Iterator[Variant]:

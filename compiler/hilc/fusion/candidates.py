@@ -98,7 +98,7 @@ class Lowering:
 
     def kernels_within(
         self, group: Group, scratch_bytes: int, live_bytes: int
-    ) -> tuple[int, ...] | None:
+    ) -> tuple[str, ...] | None:
         """Return the cheapest kernels with which an outline of ``group``, which can be fused, has
         at most these figures, ``live_bytes`` without its ``outside_bytes``; None if there are none.
         """

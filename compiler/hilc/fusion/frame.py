@@ -60,9 +60,9 @@ class Prices:
 
 @dataclass(frozen=True)
 class _Way:
-    """A kernel that computes a stage, and its instructions for all bands."""
+    """A kernel variant that computes a stage, and its instructions for all bands."""
 
-    position: int
+    variant: str
     scratch_bytes: int
     cost: float
     #: Its call for the first band.
@@ -212,7 +212,7 @@ class Frame:
     def _way(self, stage: int, kernel: Kernel, scratch_bytes: int) -> _Way:
         times, each = self._times[stage], kernel.instructions
         cost = sum([n * (each[band] + CALL_COST) for band, n in times.items()])
-        return _Way(kernel.position, scratch_bytes, cost, kernel.calls.first)
+        return _Way(kernel.variant, scratch_bytes, cost, kernel.calls.first)
 
     def _rooms(self, scratch_bytes: int, live_bytes: int) -> list[int]:
         """Return, for each stage, the most scratch of a kernel with which an :class:`Outline` has
@@ -226,7 +226,7 @@ class Frame:
             for room in [min(scratch_bytes - used, live_bytes - live)]
         ]
 
-    def kernels_within(self, scratch_bytes: int, live_bytes: int) -> tuple[int, ...] | None:
+    def kernels_within(self, scratch_bytes: int, live_bytes: int) -> tuple[str, ...] | None:
         """Return, for each layer, the cheapest kernel, not flash-heavy, with which an
         :class:`Outline` has at most these figures, ``live_bytes`` without
         :attr:`Outline.outside_bytes`; None if a stage has none.
@@ -241,17 +241,17 @@ class Frame:
                 room = rooms[stage_index]
                 for way in self._ways[stage_index]:
                     if way.scratch_bytes <= room:
-                        cheapest.append(way.position)
+                        cheapest.append(way.variant)
                         break
                 else:
                     return None
             return tuple(cheapest)
-        found: dict[int, list[int]] = {}
+        found: dict[int, list[str]] = {}
         for stage, room, ways in zip(stages, rooms, self._ways, strict=True):
-            fitting = [way.position for way in ways if way.scratch_bytes <= room]
+            fitting = [way.variant for way in ways if way.scratch_bytes <= room]
             if not stage.joins and stage.layer in found:
                 # One kernel computes all slices of a layer.
-                fitting = [position for position in found[stage.layer] if position in fitting]
+                fitting = [variant for variant in found[stage.layer] if variant in fitting]
             if not fitting:
                 return None
             if not stage.joins:
@@ -281,7 +281,7 @@ class Frame:
             priced += least.priced[count - 1]
         return LeastCost(total, priced)
 
-    def cost(self, kernels: Sequence[int], prices: Prices) -> LeastCost | None:
+    def cost(self, kernels: Sequence[str], prices: Prices) -> LeastCost | None:
         """Return lower bounds for a call with these kernels; None if a stage has no such kernel."""
         wanted = self.schedule.geometry.kernels(kernels)
         total, priced = 0.0, prices.entry * self.count

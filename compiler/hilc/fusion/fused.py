@@ -65,7 +65,7 @@ class GroupCalls:
 
     def kernels_within(
         self, group: Group, scratch_bytes: int, live_bytes: int
-    ) -> tuple[int, ...] | None:
+    ) -> tuple[str, ...] | None:
         """Return the cheapest kernels with which the group's outline has at most these figures
         (:meth:`Frame.kernels_within`); None if there are none.
         """

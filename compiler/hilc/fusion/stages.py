@@ -59,11 +59,11 @@ class StageCalls:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that computes all bands of a node: its position among the node's candidates, its
-    calls, and the estimated instructions of each.
+    """A kernel variant that computes all bands of a node: its name, its calls, and the estimated
+    instructions of each.
     """
 
-    position: int
+    variant: str
     calls: StageCalls
     instructions: Mapping[tuple[int, ...], int]
 
@@ -83,7 +83,9 @@ class Stages:
 
     def __init__(self, cpu: Cpu) -> None:
         self._cpu = cpu
-        self._candidates: dict[tuple[str, tuple[str, ...], tuple[int, ...]], list[KernelCall]] = {}
+        self._variants: dict[
+            tuple[str, tuple[str, ...], tuple[int, ...]], dict[str, KernelCall]
+        ] = {}
         self._kernels: dict[tuple[object, ...], list[Kernel]] = {}
         self._band_nodes: dict[tuple[str, tuple[str, ...], bool, tuple[int, ...]], BandNode] = {}
         self._overlaps: dict[tuple[int, int], tuple[KernelCall, Overlap]] = {}
@@ -97,16 +99,16 @@ class Stages:
             self._band_nodes[key] = node.reduced(band)
         return self._band_nodes[key]
 
-    def _of_band(self, node: Node, band: Band, band_node: BandNode) -> list[KernelCall]:
-        """Return the kernels that compute a band of ``node``, the fastest first."""
+    def _of_band(self, node: Node, band: Band, band_node: BandNode) -> dict[str, KernelCall]:
+        """Return the kernel variants that compute a band of ``node``, the fastest first."""
         key = (node.name, node.inputs, band.key)
-        if key not in self._candidates:
+        if key not in self._variants:
             calls = candidates(band_node.node, band_node.ins, band_node.outs, self._cpu)
-            self._candidates[key] = [call for call in calls if isinstance(call, KernelCall)]
-        return self._candidates[key]
+            self._variants[key] = {c.variant: c for c in calls if isinstance(c, KernelCall)}
+        return self._variants[key]
 
     def kernel(
-        self, node: RowNode, bands: Mapping[tuple[int, ...], Band], wanted: int | None
+        self, node: RowNode, bands: Mapping[tuple[int, ...], Band], wanted: str | None
     ) -> Kernel:
         """Return a kernel that computes all ``bands`` of ``node``: the ``wanted`` one or the
         cheapest that is not flash-heavy.
@@ -115,9 +117,11 @@ class Stages:
         if wanted is None:
             usual = (*[kernel for kernel in found if not kernel.flash_heavy][:1], *found[:1])
         else:
-            usual = tuple([kernel for kernel in found if kernel.position == wanted])
+            usual = tuple([kernel for kernel in found if kernel.variant == wanted])
         if not usual:
-            which = "no kernel that computes" if wanted is None else f"no kernel {wanted} for"
+            which = "no kernel that computes"
+            if wanted is not None:
+                which = f"no kernel variant {wanted!r} for"
             raise NotFusible(f"{node.node.name!r} has {which} all of its row bands")
         return usual[0]
 
@@ -126,7 +130,8 @@ class Stages:
         key = (node.node.name, node.node.inputs, node.accumulates, *bands)
         if key not in self._kernels:
             found = self._find_kernels(node, bands)
-            self._kernels[key] = sorted(found, key=lambda kernel: (kernel.cost, kernel.position))
+            # Of the same cost, the one that is expected to be the fastest is first.
+            self._kernels[key] = sorted(found, key=lambda kernel: kernel.cost)
         return self._kernels[key]
 
     def _find_kernels(
@@ -139,24 +144,24 @@ class Stages:
                 key: make(node.node, node.ins, (node.out,), b.count, b.above == 1, b.below == 1)
                 for key, b in bands.items()
             }
-            yield self._kernel(0, calls, band_nodes)
+            yield self._kernel(calls, band_nodes)
             return
-        candidates = {
+        variants = {
             key: self._of_band(node.node, band, band_nodes[key]) for key, band in bands.items()
         }
-        for position in range(min(map(len, candidates.values()))):
-            calls = {key: found[position] for key, found in candidates.items()}
-            if _one_kernel(list(calls.values())):
-                yield self._kernel(position, calls, band_nodes)
+        for name in next(iter(variants.values())):
+            calls = {key: found[name] for key, found in variants.items() if name in found}
+            if len(calls) == len(bands) and _one_kernel(list(calls.values())):
+                yield self._kernel(calls, band_nodes)
 
     def _kernel(
         self,
-        position: int,
         calls: Mapping[tuple[int, ...], KernelCall],
         band_nodes: Mapping[tuple[int, ...], BandNode],
     ) -> Kernel:
         instructions = {key: self._instructions(call) for key, call in calls.items()}
-        return Kernel(position, StageCalls.of(calls, band_nodes), instructions)
+        stage = StageCalls.of(calls, band_nodes)
+        return Kernel(stage.first.variant, stage, instructions)
 
     def _instructions(self, call: KernelCall) -> int:
         """Return the estimated instructions of a call."""

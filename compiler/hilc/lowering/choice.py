@@ -26,9 +26,9 @@ class Group:
     rows: int = 1
     #: Whether bands are computed from the first row to the last, or from the last to the first.
     direction: Literal["forward", "backward"] = "forward"
-    #: For each node the position of its kernel among those that ``emit`` gives for a band of it;
-    #: empty for the one of each that takes the fewest instructions by estimate.
-    kernels: tuple[int, ...] = ()
+    #: For each node the name of its kernel variant, or nothing for the one that takes the fewest
+    #: instructions by estimate; empty for that of each.
+    kernels: tuple[str, ...] = ()
     #: Channels of an expansion in front of a depthwise layer that are computed at a time, again for
     #: each of its rows (:mod:`hilc.fusion.slices`); 0 to keep the rows of all channels.
     sliced: int = 0
@@ -38,17 +38,18 @@ class Group:
 class Choice:
     """The kernels and groups of a program."""
 
-    #: By a node's name, the position of its kernel among those that ``emit`` gives (0 where it is
-    #: not named). Nodes of a group are not named.
-    kernels: Mapping[str, int] = field(default_factory=dict)
+    #: By a node's name, the name of its kernel variant, such as
+    #: ``dsp.conv2d.s8.column_pairs.3_rows``; the variant that is expected to be the fastest where
+    #: the node is not named. Nodes of a group are not named.
+    kernels: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[Group, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernels", MappingProxyType(dict(self.kernels)))
 
 
-#: Every layer's first kernel, no groups.
-FIRST = Choice()
+#: Of every layer the variant that is expected to be the fastest, no groups.
+DEFAULT_CHOICE = Choice()
 
 
 @dataclass(frozen=True)

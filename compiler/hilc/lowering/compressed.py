@@ -18,6 +18,7 @@ from hilc.ir import Array, Node, Quant, Tensor
 from hilc.lowering.access import Access
 from hilc.lowering.compression import TABLE_BYTES, Compressed, compressed
 from hilc.lowering.cost import Cost
+from hilc.lowering.cost_tables import shipped_costs
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.registry import candidates
 from hilc.ops import OPS
@@ -43,16 +44,10 @@ _TILE_BYTES = 2560
 #: Channels that kernels take at a time; tiles have a multiple of them.
 _BLOCKS = (8, 4, 2)
 
-#: Instructions of decoding, fitted to counts under QEMU of a layer with five distributions of
-#: weights, with compressed weights and without: the counts are within 4 % of these.
+#: Instructions of decoding. Its figures are fitted by hand, to counts under QEMU of a layer with
+#: five distributions of weights, with compressed weights and without: the counts are within 4 %.
 _COST = Cost(
-    on={
-        "cortex-m4": {"symbol": 130, "literal": 21.5, "repeat": 64, "repeated": 0.8},
-        "cortex-m3": {"symbol": 130, "literal": 19.5, "repeat": 63, "repeated": 0.8},
-        "cortex-m55": {"symbol": 136, "literal": 19.2, "repeat": 65, "repeated": 0.6},
-        "cortex-m0": {"symbol": 210, "literal": 28, "repeat": 79, "repeated": 0.9},
-        "rv32imac": {"symbol": 149, "literal": 23.9, "repeat": 15, "repeated": 4.3},
-    },
+    on={core: row.figures for core, row in shipped_costs()["hil_decode"].items()},
     counts={
         "symbol": "symbols",
         "literal": "literals",
@@ -84,6 +79,11 @@ class CompressedCall(KernelCall):
     #: in their place after it.
     rows: int = 1
     width: int = 0
+
+    @property
+    def variant(self) -> str:
+        """The identity of the variant that is decoded, and whether that is done in tiles."""
+        return f"{super().variant}.compressed{'_tiles' if self.tiles > 1 else ''}"
 
     @property
     def _code(self) -> Compressed:
@@ -193,9 +193,8 @@ def compressed_calls(
             continue
         yield whole
         if tiled and whole.tile_bytes > _TILE_BYTES:
-            position = next(index for index, each in enumerate(calls) if each is call)
-            if (cut := _tiled(node, ins, outs, cpu, position, call, whole.stored)) is not None:
-                yield cut
+            cut = _tiled(node, ins, outs, cpu, call, whole.stored)
+            yield from () if cut is None else (cut,)
 
 
 def _nbytes(call: KernelCall) -> int:
@@ -232,12 +231,11 @@ def _tiled(
     ins: Sequence[Tensor | None],
     outs: Sequence[Tensor],
     cpu: Cpu,
-    position: int,
     call: KernelCall,
     stored: Sequence[str],
 ) -> CompressedCall | None:
-    """Return the call ``position`` of the node's as several of fewer channels; None where there are
-    none.
+    """Return the node's ``call`` as several of the same variant for fewer channels; None where
+    there are none.
     """
     own, weights = OPS[node.op].weights, ins[1] if len(ins) > 1 else None
     if own is None or not own.sums or weights is None or weights.data is None or len(outs) > 1:
@@ -259,13 +257,11 @@ def _tiled(
         ]
         result = replace(out, shape=(*out.shape[:-1], width))
         found = candidates(node, operands, [result], cpu)
-        made = found[position] if position < len(found) else None
+        made = next((each for each in found if each.variant == call.variant), None)
         if not isinstance(made, KernelCall):
             return None
         calls.append(made)
-    if not all(_differ_in_arrays(calls[0], other) for other in calls) or (
-        calls[0].kernel is not call.kernel
-    ):
+    if not all(_differ_in_arrays(calls[0], other) for other in calls):
         return None
     parts = [each.arrays for each in calls]
     if any(len({part[name].shape for part in parts}) > 1 for name in parts[0]):

@@ -6,7 +6,7 @@ have::
     @lowers("ADD", "SUB", dtypes={"int8"}, requires={"mve"})
     def sums(layer):
         ...
-        yield KernelCall(HilSumS8Mve(size=layer.out.size, ...), (0, 1))
+        yield KernelCall(HilMveSumS8(size=layer.out.size, ...), (0, 1))
 
 It returns or yields a call for each way that it has, the one that is expected to be the fastest
 first, and none where it cannot serve the layer. :func:`candidates` asks the builders that fit a
@@ -16,7 +16,7 @@ the least flash (:class:`Rank`); among equals in the order in which they were re
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -161,7 +161,14 @@ def candidates(
     """
     layer = Layer(node, ins, outs, cpu)
     fitting = (entry for entry in _ENTRIES[node.op] if entry.fits(layer))
-    return tuple(call for entry in fitting for call in _listed(entry.build(layer)))
+    calls = tuple(call for entry in fitting for call in _listed(entry.build(layer)))
+    twice = [name for name, count in Counter(call.variant for call in calls).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"{node.op} {node.name!r} has several kernel variants with the name {twice[0]}: "
+            f"give their parameters forms (Parameters.as_form)"
+        )
+    return calls
 
 
 def _listed(made: Call | Iterable[Call]) -> Iterable[Call]:

@@ -25,7 +25,7 @@ from hilc.fusion.call import FusedCall
 from hilc.fusion.candidates import Call, Lowering
 from hilc.ir import Graph, Node
 from hilc.lowering.access import ForbiddenInterval
-from hilc.lowering.choice import FIRST, Choice
+from hilc.lowering.choice import DEFAULT_CHOICE, Choice
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.allocate import (
     ALIGNMENT,
@@ -108,7 +108,7 @@ class Planner:
         self.pins = _renamed_pins(pins, self._given, graph)
         self.lowering = Lowering(graph, cpu)
 
-    def plan(self, choice: Choice = FIRST) -> Program:
+    def plan(self, choice: Choice = DEFAULT_CHOICE) -> Program:
         """Return the program for a choice of kernels and fused groups.
 
         Raise :class:`~hilc.errors.InputError` if it does not fit into the pools.
@@ -225,12 +225,14 @@ class Planner:
 
     def _chosen_call(self, node: Node, choice: Choice) -> KernelCall | ExternalCall:
         candidates = self.lowering.calls(node)
-        position = choice.kernels.get(node.name, 0)
-        if not 0 <= position < len(candidates):
-            raise InputError(
-                f"kernel {position} of {node.name!r} does not exist: it has {len(candidates)}",
-            )
-        return candidates[position]
+        wanted = choice.kernels.get(node.name, candidates[0].variant)
+        for call in candidates:
+            if call.variant == wanted:
+                return call
+        raise InputError(
+            f"{node.name!r} has no kernel variant {wanted!r}",
+            f"choose one of: {', '.join(call.variant for call in candidates)}",
+        )
 
 
 def plan(
@@ -242,7 +244,7 @@ def plan(
     pins: Mapping[str, Pin] = NO_PINS,
     memory: Sequence[PoolSpec] = (PoolSpec(),),
     scratch_in_pool: bool = True,
-    choice: Choice = FIRST,
+    choice: Choice = DEFAULT_CHOICE,
 ) -> Program:
     """Return the program that computes ``graph`` on ``cpu``; the arguments are those of
     :class:`Planner`.

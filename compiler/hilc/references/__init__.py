@@ -45,6 +45,7 @@ from hilc.references.file import ModelFile, variables
 from hilc.references.onnx_reference import OnnxReference
 from hilc.references.tflite_runtime import TfliteRuntime
 from hilc.references.tflm import Arena, TflmModel, tflm_arena_bytes
+from hilc.support.optional import install_hint
 from hilc.transforms.fuse_quantized import fuse_quantized, is_quantized
 
 __all__ = [
@@ -244,7 +245,7 @@ def _litert_ref_package() -> tuple[str, str]:
     for package, version in wanted.items():
         if installed[package] == version:
             return package, version
-    remedy = "pip install 'ai-edge-litert==1.2.0'"
+    remedy = install_hint("ai_edge_litert")
     if sys.version_info >= _LITERT_REF_UNTIL:
         remedy = _too_new(_LITERT_REF_UNTIL)
     raise _unavailable(

@@ -78,9 +78,7 @@ class Sketch:
 
 @dataclass(frozen=True)
 class Segment(Sketch):
-    """Layers ``first`` to ``last`` computed by one call, with the position of the kernel or the
-    group.
-    """
+    """Layers ``first`` to ``last`` computed by one call: of a kernel variant, or of a group."""
 
     first: int
     last: int
@@ -90,7 +88,8 @@ class Segment(Sketch):
     #: that other layers may share counts only in part.
     parts: Mapping[object, int]
     flash: float
-    kernel: int
+    #: Name of the kernel variant of a single layer; empty for a group.
+    kernel: str
     group: Group | None
     names: tuple[str, ...]
     #: Whether its output can have the same buffer as its first input, if that is not read later.
@@ -170,10 +169,9 @@ class Estimator:
     def singles(self, step: int) -> list[Segment]:
         """Return the segments of one layer, one for each kernel that is not dominated."""
         node, calls = self.nodes[step], self._calls[step]
-        costs = [self._costs.of(node, position, call) for position, call in enumerate(calls)]
         reads = reads_of(node, calls[0])
         segments: list[Segment] = []
-        for position, call in enumerate(calls):
+        for call in calls:
             used = (call,) if isinstance(call, KernelCall) else ()
             memory = self._memory(step, step, call, reads, node.outputs)
             memory_bound = memory.bound
@@ -186,10 +184,10 @@ class Estimator:
                 calls=used,
                 first=step,
                 last=step,
-                cost=costs[position],
+                cost=self._costs.of(node, call),
                 parts=parts,
                 flash=sum(size / self._sharers.get(key, 1) for key, size in parts.items()),
-                kernel=position,
+                kernel=call.variant,
                 group=None,
                 names=(node.name,),
                 in_place=memory.in_place,
@@ -222,7 +220,7 @@ class Estimator:
             cost=self._costs.of_group(call),
             parts=parts,
             flash=sum(parts.values()),
-            kernel=0,
+            kernel="",
             group=group,
             names=group.nodes,
             in_place=memory.in_place,
@@ -421,8 +419,8 @@ class _Costs:
         ratios = [
             count / max(1, _instructions(call, self._cpu))
             for node, own in zip(nodes, calls, strict=True)
-            for position, call in enumerate(own)
-            if (count := self._count(node, position, call)) is not None
+            for call in own
+            if (count := self._count(node, call)) is not None
         ]
         self._scale = median(ratios) if ratios else 1.0
 
@@ -431,24 +429,17 @@ class _Costs:
         """Whether the cost of every group is the estimate, in instructions."""
         return not self._groups and not self._is_scaled
 
-    def of(self, node: Node, position: int, call: _Call) -> int:
-        measured = self._count(node, position, call)
+    def of(self, node: Node, call: _Call) -> int:
+        measured = self._count(node, call)
         return self._scaled(_instructions(call, self._cpu)) if measured is None else measured
 
     def of_group(self, call: FusedCall) -> int:
         measured = self._groups.get(call.group)
         return self._scaled(call.cost(self._cpu)) if measured is None else measured
 
-    def _count(self, node: Node, position: int, call: _Call) -> int | None:
-        """Return the count of a layer's kernel in the log; None if it was not measured."""
-        measured = self._measured.get(node.name, ())
-        if (
-            isinstance(call, KernelCall)
-            and position < len(measured)
-            and measured[position].kernel == call.kernel.name
-        ):
-            return measured[position].count
-        return None
+    def _count(self, node: Node, call: _Call) -> int | None:
+        """Return the count of a layer's variant in the log; None if it was not measured."""
+        return self._measured.get(node.name, {}).get(call.variant)
 
     def _scaled(self, instructions: int) -> int:
         return round(self._scale * instructions)

@@ -266,7 +266,7 @@ class FusedGroups:
         """Yield groups of these layers that take at most ``limit`` bytes, with increasing rows at a
         time; before a group is laid out, a lower bound of the costs of all that follow.
         """
-        flash_heavy: tuple[int, ...] = ()
+        flash_heavy: tuple[str, ...] = ()
         if objective.flash_heavy:
             flash_heavy = self._flash_heavy_kernels(first, last, objective)
         names = tuple(node.name for node in self._nodes[first : last + 1])
@@ -347,28 +347,40 @@ class FusedGroups:
             for one in found
         ], goes_on
 
-    def _first_kernels(self, first: int, last: int, objective: Objective) -> tuple[int, ...]:
+    def _first_kernels(self, first: int, last: int, objective: Objective) -> tuple[str, ...]:
         """Return the first permitted kernel of each layer; empty where that is the first of all."""
-        kernels = tuple(
-            min(s.kernel for s in segments if objective.permits(s))
-            if segments[0].kernel == 0 and not objective.permits(segments[0])
-            else 0
-            for segments in self._singles[first : last + 1]
-        )
-        return kernels if any(kernels) else ()
+        singles = self._singles[first : last + 1]
+        permitted = [next(filter(objective.permits, segments)) for segments in singles]
+        if all(one is segments[0] for one, segments in zip(permitted, singles, strict=True)):
+            return ()
+        return self._kernels_of_group(permitted)
 
-    def _flash_heavy_kernels(self, first: int, last: int, objective: Objective) -> tuple[int, ...]:
+    def _kernels_of_group(self, segments: Sequence[Segment]) -> tuple[str, ...]:
+        """Return the kernel variants of a group of the layers of these segments: those of the
+        segments, but for a last layer that averages whole images, which has a kernel for rows.
+        """
+        kernels = [segment.kernel for segment in segments]
+        node = self._nodes[segments[-1].last]
+        whole_height = OPS[node.op].whole_height
+        if len(segments) > 1 and whole_height is not None:
+            accumulates = whole_height(node, self._graph.ins(node)) is not None
+            kernels[-1] = "" if accumulates else kernels[-1]
+        return tuple(kernels)
+
+    def _flash_heavy_kernels(self, first: int, last: int, objective: Objective) -> tuple[str, ...]:
         """Return the kernels of a group with flash-heavy ones where they save enough; empty if
         nowhere.
         """
-        kernels: list[int] = []
+        kernels: list[Segment] = []
+        is_heavy = False
         for segments in self._singles[first : last + 1]:
             usual = min((s for s in segments if not s.flash_heavy), key=segment_cost)
             worth = objective.flash_worth
             heavy = (s for s in segments if s.flash_heavy and objective.permits(s))
             better = [s for s in heavy if s.cost_at(worth) < usual.cost_at(worth)]
-            kernels.append(min(better, key=segment_cost).kernel if better else 0)
-        return tuple(kernels) if any(kernels) else ()
+            is_heavy |= bool(better)
+            kernels.append(min(better or segments[:1], key=segment_cost))
+        return self._kernels_of_group(kernels) if is_heavy else ()
 
     def _smaller(self, group: Group, limit: int, prices: Prices) -> Iterator[Segment | LeastCost]:
         """Yield the group with the cheapest kernels that leave it within the limit; before a group
@@ -376,7 +388,7 @@ class FusedGroups:
         """
         first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
         scratch, live = self._estimator.group_rooms(first, last, limit)
-        tried: tuple[int, ...] | None = None
+        tried: tuple[str, ...] | None = None
         excess = limit
         for _ in range(self._policy.kernel_exchanges):
             kernels = self._lowering.kernels_within(group, scratch, live)
@@ -403,7 +415,7 @@ class FusedGroups:
             scratch, live = scratch - excess, live - excess
 
     def _least_exchange(
-        self, group: Group, kernels: tuple[int, ...], scratch: int, live: int
+        self, group: Group, kernels: tuple[str, ...], scratch: int, live: int
     ) -> int:
         """Return by how many bytes less of both figures the group has other kernels, or none."""
 

@@ -48,11 +48,7 @@ class Partition:
     @property
     def choice(self) -> Choice:
         """Kernels and fused groups of the partition."""
-        kernels = {
-            segment.names[0]: segment.kernel
-            for segment in self.segments
-            if segment.group is None and segment.kernel
-        }
+        kernels = {s.names[0]: s.kernel for s in self.segments if s.group is None}
         return Choice(kernels, tuple(s.group for s in self.segments if s.group is not None))
 
 
@@ -197,7 +193,8 @@ class Partitioner:
             if name in groups:
                 segment = self._groups.segment(groups[name])
             else:
-                kernel = choice.kernels.get(name, 0)
+                # The variant that is expected to be the fastest is first, and never dominated.
+                kernel = choice.kernels.get(name, self.singles[step][0].kernel)
                 segment = next((s for s in self.singles[step] if s.kernel == kernel), None)
             if segment is None:
                 return None
@@ -206,7 +203,7 @@ class Partitioner:
         return found
 
 
-def _key(segments: Sequence[Segment]) -> tuple[tuple[int, int, Group | None], ...]:
+def _key(segments: Sequence[Segment]) -> tuple[tuple[int, str, Group | None], ...]:
     """Return what tells the programs of a graph apart."""
     return tuple((segment.first, segment.kernel, segment.group) for segment in segments)
 

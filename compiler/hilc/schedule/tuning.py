@@ -19,7 +19,9 @@ from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import Cpu
 
 #: Version of the log's format.
-FORMAT = 2
+FORMAT = 3
+#: The format that named kernels by their positions.
+_FORMAT_OF_POSITIONS = 2
 #: Goals whose code is shared among layers as that of another.
 _SHARED_ALIKE = {"ram": "balanced"}
 #: Above each count and size.
@@ -29,16 +31,16 @@ _REMEDY = "give a log that `hil tune` wrote"
 
 @dataclass(frozen=True)
 class Measured:
-    """A kernel that can compute a layer; ``count`` is its measured cost."""
+    """A kernel variant that can compute a layer; ``count`` is its measured cost."""
 
-    kernel: str
+    variant: str
     count: int
 
 
 @dataclass(frozen=True)
 class TunedLayer:
-    """A layer with its measured kernels in the order of candidates; empty where only one call is
-    possible.
+    """A layer with its measured kernel variants, the one that is expected to be the fastest
+    first.
     """
 
     name: str
@@ -60,8 +62,8 @@ class TunedProgram:
 
     #: The goal whose sharing of code it was built with.
     sharing: str
-    #: Kernels of single layers, as in :class:`hilc.lowering.choice.Choice`.
-    kernels: Mapping[str, int]
+    #: Kernel variants of single layers, as in :class:`hilc.lowering.choice.Choice`.
+    kernels: Mapping[str, str]
     groups: tuple[TunedGroup, ...]
     workspace_bytes: int
     #: Measured cost of an inference.
@@ -98,9 +100,12 @@ class Tuning:
         return json_bytes(asdict(self))
 
     @property
-    def counts(self) -> Mapping[str, tuple[Measured, ...]]:
-        """Measured kernels, by the layer's name."""
-        return {layer.name: layer.kernels for layer in self.layers}
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """Measured costs, by the layer's name and the variant's."""
+        return {
+            layer.name: {measured.variant: measured.count for measured in layer.kernels}
+            for layer in self.layers
+        }
 
     @property
     def groups(self) -> Mapping[Group, int]:
@@ -147,6 +152,12 @@ def load_tuning(path: str | Path) -> Tuning:
             f"the tuning log {path} cannot be read: {error.strerror}", _REMEDY
         ) from None
     value = parse_json(data, str(path), _REMEDY)
+    if isinstance(value, dict) and value.get("format") == _FORMAT_OF_POSITIONS:
+        raise InputError(
+            f"{path} is a tuning log of format {_FORMAT_OF_POSITIONS}, which states kernels by "
+            f"position; format {FORMAT} states the names of kernel variants",
+            "measure again with `hil tune`",
+        )
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         found = value.get("format") if isinstance(value, dict) else None
         raise InputError(
@@ -172,6 +183,9 @@ def _check(log: Tuning, label: str) -> None:
     names = [layer.name for layer in log.layers]
     require(bool(names), "it has no layers")
     require(len(set(names)) == len(names), "a layer is there twice")
+    for layer in log.layers:
+        variants = [measured.variant for measured in layer.kernels]
+        require(len(set(variants)) == len(variants), f"{layer.name!r} has a kernel variant twice")
     for program in log.programs:
         counts += [program.count, *(tuned.count for tuned in program.groups)]
         require(0 <= program.workspace_bytes < _LARGEST, "a program has no such workspace")

@@ -6,14 +6,14 @@ import argparse
 from contextlib import ExitStack
 from dataclasses import replace
 
+from hil.access import Connection, is_machine
 from hil.board import Board
-from hil.cli.arguments import allowed_fallback, compiled_for, opened, reachable_board
-from hil.cli.console import Console, several
+from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
+from hil.cli.console import Console
 from hil.cli.outcomes import keeping, outcome_with, take_model
 from hil.cli.recording import history_of, provenance_of, recorded
 from hil.energy import check_spec, opened_meter
 from hil.errors import InputError
-from hil.runners import Choice, is_machine
 from hil.verify import Oracle
 from hil.verify.bench import BenchReport, check_countable
 from hil.verify.cycles import check_estimable, estimate_cycles
@@ -30,10 +30,9 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     """Measure the inference of each model."""
     history = history_of(args)
     board, reports = measured(args, console)
-    results = [report.to_json() for report in reports]
     code = 0 if all(report.is_correct for report in reports) else 1
-    outcome = replace(outcome_with(args, "bench", board, reports, several(results)), exit_code=code)
-    with recorded(history, "bench", results, console):
+    outcome = replace(outcome_with(args, "bench", board, reports), exit_code=code)
+    with recorded(history, "bench", [report.entry() for report in reports], console):
         console.outcome(outcome)
     return code
 
@@ -43,7 +42,7 @@ def measured(
 ) -> tuple[Board, list[BenchReport]]:
     """Return the board that the arguments name and the measurements of their models on it."""
     model = take_model(args)
-    board = reachable_board(args)
+    board = checked_board(args)
     check_countable(board)
     if args.cycles:
         check_estimable(board)
@@ -126,4 +125,4 @@ def _is_emulated(args: argparse.Namespace, board: Board) -> bool:
     is_attached = args.port is not None and args.runner is None and args.probe is None
     if args.lab is not None or is_attached:
         return False
-    return is_machine(board, args.runner, Choice(args.probe, args.port, board.is_over_rtt))
+    return is_machine(board, args.runner, Connection(args.probe, args.port, board.is_over_rtt))

@@ -7,11 +7,13 @@ import os
 import sys
 from pathlib import Path
 
+from hil.access.chips import chip_flasher, default_chip_flasher
 from hil.board import board_file
 from hil.board.wizard import Answers, Ask, describe
 from hil.cli.console import Console
-from hil.cli.render import board_json, board_text
+from hil.cli.render import board_entry, board_text
 from hil.errors import InputError
+from hil.results.boards import NewBoardEntry
 from hilc.support.outputs import check_file, write_file
 
 _PORT_ROLES = ("soc", "timer", "uart")
@@ -25,7 +27,7 @@ def new_command(args: argparse.Namespace, console: Console) -> int:
         raise InputError(f"{output} exists", "replace it with --force, or choose another with -o")
     answers = Answers(
         base=args.base,
-        pyocd_target=args.pyocd_target,
+        flasher=chip_flasher(args.flasher) if args.flasher else None,
         description=args.description,
         cpu=args.cpu,
         clock_hz=args.clock_hz,
@@ -33,11 +35,12 @@ def new_command(args: argparse.Namespace, console: Console) -> int:
         ram=tuple(args.ram or ()),
         ports={role: word for role in _PORT_ROLES if (word := getattr(args, role))},
         qemu=args.qemu,
+        default_flasher=default_chip_flasher(),
     )
     # A caller that wants JSON is a program: do not ask it questions.
     can_ask = sys.stdin.isatty() and not args.json
     ask: Ask = _ask_user if can_ask else _ask_nobody
-    if can_ask and answers.base is None and answers.pyocd_target is None:
+    if can_ask and answers.base is None and answers.flasher is None:
         answers = _first_answer(answers)
     made = describe(output.stem, answers, ask)
     write_file(output, made.text)
@@ -48,19 +51,20 @@ def new_command(args: argparse.Namespace, console: Console) -> int:
     found = board_file(output.stem)
     is_found = found is not None and found.samefile(output)
     where = output.stem if is_found else output.resolve()
-    data = {**board_json(board), "file": str(output), "notes": list(made.notes)}
+    entry = NewBoardEntry(**vars(board_entry(board)), file=str(output), notes=tuple(made.notes))
     text = (
         f"{board_text(board)}\n\nwrote {output}; try it: hil verify MODEL --board {where}{virtual}"
     )
-    console.result(data, text)
+    console.result(entry, text)
     return 0
 
 
 def _first_answer(answers: Answers) -> Answers:
     from dataclasses import replace
 
-    target = _ask_user("--pyocd-target", "pyOCD's name of the chip, or nothing", "")
-    return replace(answers, pyocd_target=target or None)
+    question = "flasher of the board and its chip, NAME:KEY=VALUE, or nothing"
+    word = _ask_user("--flasher", question, "")
+    return replace(answers, flasher=chip_flasher(word) if word else None)
 
 
 def _ask_user(option: str, question: str, default: str) -> str:

@@ -13,10 +13,11 @@ def compare_command(args: argparse.Namespace, console: Console) -> int:
     """Show two measurements layer by layer."""
     sides = [measurements_of(word, args, console) for word in (args.a, args.b)]
     comparisons = [compare(before, after) for before, after in paired(*sides)]
-    data = {"comparisons": [comparison.to_json() for comparison in comparisons]}
-    console.result(data, "\n\n".join(_comparison_text(comparison) for comparison in comparisons))
     checks = [m.checked for side in sides for m in side]
-    return 0 if all(check is None or check.match for check in checks) else 1
+    code = 0 if all(check is None or check.match for check in checks) else 1
+    text = "\n\n".join(_comparison_text(comparison) for comparison in comparisons)
+    console.result([comparison.entry() for comparison in comparisons], text, code)
+    return code
 
 
 def _comparison_text(comparison: Comparison) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import replace
 
 from hil.board import load_board
 from hil.cli.actions.compile_cache import Answer
@@ -18,10 +17,12 @@ from hil.cli.render import (
     folded_lines,
     quantized_lines,
 )
+from hil.results.build import CompressedLayer
+from hil.results.codec import encode
+from hil.results.compile import CompileEntry, ExternalLayer, WorkspacePool
 from hilc.artifact.library import Module, merge
 from hilc.codegen.control_flow import GENERATOR
 from hilc.errors import InputError
-from hilc.lowering.choice import ChoiceReport
 
 
 def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:
@@ -31,20 +32,25 @@ def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:
     library = merge(compiled(args, options, console))
     if args.board or args.cpu:
         _check_core(library.modules, options.cpu)
+    kept_by = None if args.flash is None else "estimate"
     models = [
-        module_json(module)
-        | _choice_json(library.reports.get(module.name))
-        | ({} if args.flash is None else {"flash_limit_kept_by": "estimate"})
+        replace(
+            module_entry(module),
+            choice=library.reports.get(module.name),
+            flash_limit_kept_by=kept_by,
+        )
         for module in library.modules
     ]
     text = table(
         [
             [
-                model["model"],
-                model["cpu"],
-                model["workspace_bytes"],
-                f"{model['io_bytes']:,} {'in it' if model['io_in_workspace'] else 'beside it'}",
-                *(model[column] for column in ("constants_bytes", "layers", "macs")),
+                model.model,
+                model.cpu,
+                model.workspace_bytes,
+                f"{model.io_bytes:,} {'in it' if model.io_in_workspace else 'beside it'}",
+                model.constants_bytes,
+                model.layers,
+                model.macs,
             ]
             for model in models
         ],
@@ -80,7 +86,7 @@ def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:
         lines += [f"{module.name}: {line}" for line in fixed_lines(module.fixed_sizes)]
         quantized = quantized_lines(module.float_layers, module.rounded_biases)
         lines += [f"{module.name}: {line}" for line in quantized]
-    return Answer(models, lines, library.files)
+    return Answer([encode(model) for model in models], lines, library.files)
 
 
 def _rows_of(module: Module) -> str:
@@ -105,44 +111,40 @@ def _check_core(modules: Sequence[Module], cpu: str) -> None:
             )
 
 
-def _choice_json(report: ChoiceReport | None) -> dict[str, Any]:
-    """Return the compiler's choice; nothing for a model that was compiled before."""
-    return {} if report is None else {"choice": asdict(report)}
-
-
-def module_json(module: Module) -> dict[str, Any]:
-    return {
-        "model": module.name,
-        "cpu": module.cpu,
-        "codegen": module.codegen,
-        "api": module.api,
-        "interface": module.interface,
-        "workspace_bytes": module.workspace_bytes,
-        "state_bytes": module.state_bytes,
-        "pools": [
-            {"name": pool.name, "bytes": pool.nbytes, "region": pool.region}
-            for pool in module.workspace_pools
-        ],
-        "io_bytes": module.io_bytes,
-        "io_in_workspace": module.io_in_pool,
-        "fed_rows": module.fed_rows,
-        "constants_bytes": module.constants_bytes,
-        "layers": len(module.layers),
-        "macs": sum(layer.macs for layer in module.layers),
-        "folded_channels": module.folded.channels,
-        "folded_macs": module.folded.macs,
-        "compressed": module.compressed_json(),
-        "fixed_sizes": [asdict(fixed) for fixed in module.fixed_sizes],
-        "float_layers": [asdict(layer) for layer in module.float_layers],
-        "rounded_biases": [asdict(bias) for bias in module.rounded_biases],
-        "externals": [
-            {
-                "layer": external.layer,
-                "function": external.function,
-                "generator": external.generator,
-                "device": external.device or None,
-                "program": external.program or None,
-            }
+def module_entry(module: Module) -> CompileEntry:
+    """Return the entry of ``hil compile`` for a module of a library."""
+    return CompileEntry(
+        model=module.name,
+        cpu=module.cpu,
+        codegen=module.codegen,
+        api=module.api,
+        interface=module.interface,
+        goal=module.goal,
+        workspace_bytes=module.workspace_bytes,
+        state_bytes=module.state_bytes,
+        pools=tuple(
+            WorkspacePool(pool.name, pool.nbytes, pool.region) for pool in module.workspace_pools
+        ),
+        io_bytes=module.io_bytes,
+        io_in_workspace=module.io_in_pool,
+        fed_rows=module.fed_rows,
+        constants_bytes=module.constants_bytes,
+        layers=len(module.layers),
+        macs=sum(layer.macs for layer in module.layers),
+        folded_channels=module.folded.channels,
+        folded_macs=module.folded.macs,
+        compressed=tuple(CompressedLayer(**layer) for layer in module.compressed_json()),
+        fixed_sizes=module.fixed_sizes,
+        float_layers=module.float_layers,
+        rounded_biases=module.rounded_biases,
+        externals=tuple(
+            ExternalLayer(
+                layer=external.layer,
+                function=external.function,
+                generator=external.generator,
+                device=external.device or None,
+                program=external.program or None,
+            )
             for external in module.externals
-        ],
-    }
+        ),
+    )

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
 
+from hil.access import flasher_named, flashers
+from hil.access.probes import ProbeInfo, choose_probe, connected_probes, lines_of
 from hil.board import Board, load_board
-from hil.board.pyocd_targets import check_target
 from hil.cli.console import Console, table
 from hil.cli.doctor import Finding, Tool, diagnose, missing_for_runner, self_test
 from hil.errors import DeviceError, HilError, InputError
 from hil.firmware.build import check_cache
 from hil.link.ports import lasting_name, serial_ports
 from hil.plugins import Plugin, plugins
-from hil.probe.probes import ProbeInfo, choose_probe, connected_probes, lines_of
-from hil.probe.usb import REMEDY as USB_REMEDY
-from hil.probe.usb import forbidden_probes
+from hil.results.boards import (
+    BoardNeed,
+    CacheState,
+    CheckedBoard,
+    ConnectedProbe,
+    DoctorEntry,
+    ForbiddenProbe,
+    InstalledReference,
+    PluginState,
+    SelfTest,
+    SerialPort,
+)
 from hil.verify.oracle import fallback_allowed, installed_reference
 from hil.virtual_probe import running_boards
 from hilc.references import is_independent
@@ -27,19 +36,16 @@ from hilc.references import is_independent
 def doctor_command(args: argparse.Namespace, console: Console) -> int:
     """Report installed tools, connected hardware, and remedies for missing ones."""
     board = load_board(args.board) if args.board else None
+    found_plugins = plugins()  # before what they register is asked for
     findings = diagnose()
     lacking = [finding for finding in findings if finding.problem]
     found_ports = serial_ports()
     ports = [
-        {
-            "url": port.device,
-            "name": lasting_name(port.device, found_ports),
-            "description": port.description,
-        }
+        SerialPort(port.device, lasting_name(port.device, found_ports), port.description)
         for port in found_ports
     ]
     probes, probe_problem = _probes()
-    forbidden = forbidden_probes()
+    forbidden = [probe for flasher in flashers().values() for probe in flasher.forbidden()]
     problem = None
     try:
         tested = self_test()
@@ -47,13 +53,12 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
         problem = tested = error.fact
     reference, fallback = installed_reference()
     cache = _cache()
-    found_plugins = plugins()
     independent = is_independent(reference)
     is_refused = fallback is not None and not independent and not fallback_allowed()
     works = (
         problem is None
         and not is_refused
-        and cache["ok"]
+        and cache.ok
         and not any(finding.tool.required for finding in lacking)
         and all(plugin.problem is None for plugin in found_plugins)
     )
@@ -61,46 +66,43 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     lines = [table(rows, ["tool", "version", "for"]), ""]
     lines += [f"{f.problem}: {f.tool.remedy}" for f in lacking]
     lines += [
-        f"serial port {port['url']}: {port['description']}"
-        + (f" (--port {port['name']})" if port["name"] != port["url"] else "")
+        f"serial port {port.url}: {port.description}"
+        + (f" (--port {port.name})" if port.name != port.url else "")
         for port in ports
     ]
     lines += [f"probe {probe.line}, target {probe.target or 'unknown'}" for probe in probes]
     lines += [f"probes: {probe_problem}"] if probe_problem else []
-    lines += [f"no permission for {p.name} at {p.node}: {USB_REMEDY}" for p in forbidden]
+    lines += [f"no permission for {p.name} at {p.node}: {p.remedy}" for p in forbidden]
     lines += [_plugin_line(plugin) for plugin in found_plugins]
     own = "" if independent else " (not independent)"
     own += ", which verify refuses here without --allow-fallback" if is_refused else ""
     lines.append(f"reference {reference}{own}" + (f": {fallback}" if fallback else ""))
     lines.append(f"self-test: {tested}")
-    lines.append(f"cache {cache['result']}" + (f" ({cache['remedy']})" if cache["remedy"] else ""))
+    lines.append(f"cache {cache.result}" + (f" ({cache.remedy})" if cache.remedy else ""))
     lines.append("emulated boards work" if works else "emulated boards do NOT work")
-    data: dict[str, Any] = {
-        "ok": works,
-        "tools": [finding.json() for finding in findings],
-        "ports": ports,
-        "probes": [asdict(probe) for probe in probes],
-        "forbidden_probes": [{"name": p.name, "node": str(p.node)} for p in forbidden],
-        "reference": {
-            "name": reference,
-            "reference_fallback": asdict(fallback) if fallback else None,
-            "independent": independent,
-        },
-        "self_test": {"ok": problem is None, "result": tested},
-        "cache": cache,
-        "plugins": [_plugin_json(plugin) for plugin in found_plugins],
-    }
+    entry = DoctorEntry(
+        ok=works,
+        tools=tuple(finding.entry() for finding in findings),
+        ports=tuple(ports),
+        probes=tuple(ConnectedProbe(**asdict(probe)) for probe in probes),
+        forbidden_probes=tuple(ForbiddenProbe(p.name, str(p.node)) for p in forbidden),
+        reference=InstalledReference(reference, fallback, independent),
+        self_test=SelfTest(problem is None, tested),
+        cache=cache,
+        plugins=tuple(map(_plugin_entry, found_plugins)),
+    )
     if board is not None:
         needs = _needs(board, probes)
-        works = works and all(need["found"] or not need["required"] for need in needs)
+        works = works and all(need.found or not need.required for need in needs)
         lines += [
-            f"{board.name}: {need['what']}: {need['result']}"
-            + (f" ({need['remedy']})" if need["remedy"] else "")
+            f"{board.name}: {need.what}: {need.result}"
+            + (f" ({need.remedy})" if need.remedy else "")
             for need in needs
         ]
-        data |= {"ok": works, "board": {"name": board.name, "needs": needs}}
-    console.result(data, "\n".join(lines))
-    return 0 if works else DeviceError.exit_code
+        entry = replace(entry, ok=works, board=CheckedBoard(board.name, tuple(needs)))
+    code = 0 if works else DeviceError.exit_code
+    console.result(entry, "\n".join(lines), code)
+    return code
 
 
 def _plugin_line(plugin: Plugin) -> str:
@@ -108,28 +110,28 @@ def _plugin_line(plugin: Plugin) -> str:
     line = f"plugin {plugin.name}: {plugin.target}{of}"
     if plugin.problem is None:
         return line
-    return f"{line} CANNOT be loaded: {plugin.told_problem()} ({plugin.remedy})"
+    return f"{line} CANNOT be loaded: {plugin.problem_text()} ({plugin.remedy})"
 
 
-def _plugin_json(plugin: Plugin) -> dict[str, Any]:
-    return {
-        "name": plugin.name,
-        "target": plugin.target,
-        "distribution": plugin.distribution,
-        "version": plugin.version,
-        "ok": plugin.problem is None,
-        "problem": plugin.told_problem(),
-        "remedy": plugin.remedy if plugin.problem else "",
-    }
+def _plugin_entry(plugin: Plugin) -> PluginState:
+    return PluginState(
+        name=plugin.name,
+        target=plugin.target,
+        distribution=plugin.distribution,
+        version=plugin.version,
+        ok=plugin.problem is None,
+        problem=plugin.problem_text(),
+        remedy=plugin.remedy if plugin.problem else "",
+    )
 
 
-def _cache() -> dict[str, Any]:
+def _cache() -> CacheState:
     """Return the build cache's folder and whether it is writable."""
     try:
         folder = str(check_cache())
     except HilError as error:
-        return {"ok": False, "folder": None, "result": error.fact, "remedy": error.hint}
-    return {"ok": True, "folder": folder, "result": f"{folder} can be written", "remedy": ""}
+        return CacheState(False, None, error.fact, error.hint)
+    return CacheState(True, folder, f"{folder} can be written", "")
 
 
 def _probes() -> tuple[list[ProbeInfo], str]:
@@ -140,7 +142,7 @@ def _probes() -> tuple[list[ProbeInfo], str]:
         return [], error.fact
 
 
-def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
+def _needs(board: Board, probes: list[ProbeInfo]) -> list[BoardNeed]:
     """Return the needs of the board's runners, the results of the checks, and remedies.
 
     The board is usable if everything is present that its default runner needs.
@@ -148,28 +150,23 @@ def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
     needs = []
     for runner in board.runners:
         finds: list[tuple[str, Callable[[], str]]] = [(f"runner {runner}", lambda: "ready")]
-        if runner == "pyocd":
-            finds = [
-                ("pyOCD target", partial(_pyocd_target, board)),
-                ("probe", partial(_probe, board, probes)),
-                ("serial line", partial(_serial_line, board, probes)),
-            ]
-        elif (tool := missing_for_runner(board, runner)) is not None:
+        if (tool := missing_for_runner(board, runner)) is not None:
             finds = [(f"runner {runner}", partial(_missing, tool))]
+        elif runner in board.flashers:
+            flasher = flasher_named(runner)
+            finds = [(f"flasher {runner}", partial(flasher.check, board))]
+            if flasher.uses_probe:
+                finds += [
+                    ("probe", partial(_probe, board, probes)),
+                    ("serial line", partial(_serial_line, board, probes)),
+                ]
         for what, find in finds:
             try:
                 found, result, remedy = True, find(), ""
             except HilError as error:
                 found, result, remedy = False, error.fact, error.hint
-            needs.append(
-                {
-                    "what": what,
-                    "found": found,
-                    "required": runner == board.default_runner,
-                    "result": result,
-                    "remedy": remedy,
-                }
-            )
+            required = runner == board.default_runner
+            needs.append(BoardNeed(what, found, required, result, remedy))
             if not found:
                 break  # the next checks depend on this one
     return needs
@@ -177,12 +174,6 @@ def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
 
 def _missing(tool: Tool) -> str:
     raise InputError(Finding(tool, tool.find()).problem, tool.remedy)
-
-
-def _pyocd_target(board: Board) -> str:
-    check_target(board)
-    assert board.pyocd is not None, "a board with the runner pyocd has its table"
-    return f"{board.pyocd.target} is supported"
 
 
 def _probe(board: Board, probes: list[ProbeInfo]) -> str:

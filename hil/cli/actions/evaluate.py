@@ -12,13 +12,14 @@ from math import prod
 from pathlib import Path
 
 import hil
-from hil.cli.arguments import allowed_fallback, compiled_for, opened, reachable_board
-from hil.cli.console import Console, shown_name, table
+from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
+from hil.cli.console import Console, answer_text, shown_name, table
 from hil.cli.outcomes import take_model
 from hil.cli.recording import history_of, provenance_of, record
 from hil.cli.render import recovery_lines
 from hil.device import Device
 from hil.firmware.project import modules_of
+from hil.results.answer import Answer
 from hil.support.cache import cache_folder, writable_folder
 from hil.verify.comparison import NOT_INDEPENDENT
 from hil.verify.datasets import DataSet, Scaling, load_data
@@ -45,7 +46,7 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
     limits = [_limits(words, metrics) for words in (args.min_limits, args.max_limits)]
     source = take_model(args)
     history = history_of(args)
-    board = reachable_board(args)
+    board = checked_board(args)
     libraries = compiled_for(args, board, console)
     modules = modules_of(libraries)
     if len(modules) != 1:
@@ -81,16 +82,17 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
         )
         made_from = provenance_of(args, board, device, library, module, given)
     report = replace(report, provenance=made_from)
-    result = report.to_json()
+    entry = report.entry()
+    code = 0 if entry.is_good else 1
     # First, since the journal is gone: a full disk must not take the result as well.
     # Also where the reader of the output goes away.
     try:
-        console.result(result, evaluation_text(report))
+        console.result(entry, evaluation_text(report), code)
     finally:
         if args.output:
-            write_file(args.output, json.dumps(result, indent=2) + "\n")
-        record(history, "evaluate", [result], console)
-    return 0 if report.is_met and report.match else 1
+            write_file(args.output, answer_text(Answer("evaluate", code, [entry])) + "\n")
+        record(history, "evaluate", [entry], console)
+    return code
 
 
 def load_data_set(args: argparse.Namespace, module: Module, has_values: bool) -> DataSet:

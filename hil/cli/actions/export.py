@@ -6,12 +6,13 @@ import argparse
 import time
 
 from hil.board import load_board
-from hil.cli.actions.compile import module_json
+from hil.cli.actions.compile import module_entry
 from hil.cli.arguments import compile_options, compiled
 from hil.cli.console import Console, table
 from hil.export.formats.arduino import PLACEHOLDER
 from hil.export.job import checked, write
 from hil.export.package import About
+from hil.results.compile import ExportEntry
 from hilc.target import load_cpu
 
 
@@ -33,17 +34,17 @@ def export_command(args: argparse.Namespace, console: Console) -> int:
     libraries = compiled(args, options, console)
     done = write(chosen, libraries, args.output, core, board, about, force=args.force)
     seconds = round(time.monotonic() - start, 3)
-    data = {
-        "format": done.format,
-        "library": done.name,
-        "version": done.version,
-        "cpu": done.cpu.name,
-        "models": [module_json(module) for module in done.modules],
-        "example_compares": done.has_reference,
-        "output": args.output,
-        "files": list(done.files),
-        "seconds": seconds,
-    }
+    entry = ExportEntry(
+        format=done.format,
+        library=done.name,
+        version=done.version,
+        cpu=done.cpu.name,
+        models=tuple(module_entry(module) for module in done.modules),
+        example_compares=done.has_reference,
+        output=args.output,
+        files=tuple(done.files),
+        seconds=seconds,
+    )
     is_for_any = core is None and done.cpu.is_host
     rows = [
         [m.name, "any" if is_for_any else m.cpu, m.workspace_bytes, m.constants_bytes]
@@ -63,5 +64,5 @@ def export_command(args: argparse.Namespace, console: Console) -> int:
         f"{args.output}: {done.format} library {done.name} {done.version}, {len(done.files)} files "
         f"in {seconds} s; its README.md says how to use it"
     )
-    console.result(data, "\n".join(lines))
+    console.result(entry, "\n".join(lines))
     return 0

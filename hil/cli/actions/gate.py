@@ -40,10 +40,10 @@ def gate_command(args: argparse.Namespace, console: Console) -> int:
         allow_fallback=args.allow_fallback,
         allow_missing=args.allow_missing or _names_one(args.current, current),
     )
-    passed = all(verdict.passed for verdict in verdicts)
-    data = {"passed": passed, "gates": [verdict.to_json() for verdict in verdicts]}
-    console.result(data, "\n".join(_verdict_text(verdict, limits) for verdict in verdicts))
-    return 0 if passed else 1
+    code = 0 if all(verdict.passed for verdict in verdicts) else 1
+    text = "\n".join(_verdict_text(verdict, limits) for verdict in verdicts)
+    console.result([verdict.entry() for verdict in verdicts], text, code)
+    return code
 
 
 def _names_one(word: str | None, current: Sequence[Measurement]) -> bool:

@@ -10,7 +10,6 @@ from typing import Any
 from hil.cli.console import Console, table
 from hil.errors import InputError
 from hil.history import Entry, History, history_path
-from hil.history.measurement import goal_of
 from hil.verify.provenance import commit_named
 
 _COMMIT_DIGITS = 10
@@ -25,8 +24,7 @@ def history_command(args: argparse.Namespace, console: Console) -> int:
     entries = history.entries(
         kind=args.kind, model=args.of_model, board=args.of_board, commit=commit, last=args.last
     )
-    data = {"history": str(history.path), "entries": [entry.to_json() for entry in entries]}
-    console.result(data, _history_text(entries))
+    console.result([entry.entry() for entry in entries], _history_text(entries))
     return 0
 
 
@@ -62,7 +60,7 @@ def _change_text(entry: Entry, before: dict[_Kind, int]) -> str:
     count, counter = entry.result.get("per_inference"), str(entry.result.get("counter"))
     if entry.kind != "bench" or not isinstance(count, int):
         return ""
-    of = (entry.model, entry.board, goal_of(entry.result, f"entry {entry.id}"), counter)
+    of = (entry.model, entry.board, entry.goal, counter)
     last = before.get(of)
     before[of] = count
     if not last:

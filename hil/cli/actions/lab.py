@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
-from typing import Any
 
 from hil.cli.console import Console, table
 from hil.errors import InputError
 from hil.lab.overview import PlaceState, overview
-from hil.lab.place import Keeper, coordinator_address
+from hil.lab.place import Keeper
 from hil.lab.selector import Selector, parse_selector
+from hil.results.lab import PlaceEntry, ReapEntry, ServedPlaceEntry
 
 _LOOK_S = 1.0
 
@@ -21,7 +21,7 @@ def list_command(args: argparse.Namespace, console: Console) -> int:
     wanted = chosen_places(args)
     with contextlib.closing(Keeper()) as keeper:
         places = overview(keeper, wanted, ask_boards=False)
-    data = [place_json(place) for place in places]
+    entries = [place_entry(place) for place in places]
     rows = [
         (
             place.place,
@@ -32,7 +32,7 @@ def list_command(args: argparse.Namespace, console: Console) -> int:
         for place in places
     ]
     text = table(rows, ("place", "board", "tags", "state")) if rows else "no places"
-    console.result({"coordinator": coordinator_address(), "places": data}, text)
+    console.result(entries, text)
     return 0
 
 
@@ -44,10 +44,16 @@ def chosen_places(args: argparse.Namespace) -> Selector | None:
     return wanted
 
 
-def place_json(place: PlaceState) -> dict[str, Any]:
-    """Return what the coordinator says of a place as a JSON object."""
-    names = ("place", "board", "tags", "user", "reserved", "online")
-    return {name: getattr(place, name) for name in names}
+def place_entry(place: PlaceState) -> PlaceEntry:
+    """Return the entry of ``hil lab list`` for a place."""
+    return PlaceEntry(
+        place=place.place,
+        board=place.board,
+        tags=place.tags,
+        user=place.user,
+        reserved=place.reserved,
+        online=place.online,
+    )
 
 
 def serve_command(args: argparse.Namespace, console: Console) -> int:
@@ -56,15 +62,12 @@ def serve_command(args: argparse.Namespace, console: Console) -> int:
     from hil.lab.serve import served
 
     with served(args.boards, coordinator=args.coordinator, host=args.host) as lab:
-        data = {
-            "coordinator": lab.address,
-            "places": {
-                place: {"line": server.line_port, "control": server.control_port}
-                for place, server in lab.boards.items()
-            },
-        }
+        entries = [
+            ServedPlaceEntry(lab.address, place, server.line_port, server.control_port)
+            for place, server in lab.boards.items()
+        ]
         lines = [f"LG_COORDINATOR={lab.address}", *(f"place {place}" for place in lab.boards)]
-        console.result(data, "\n".join(lines))
+        console.result(entries, "\n".join(lines))
         deadline = None if args.seconds is None else time.monotonic() + args.seconds
         while deadline is None or time.monotonic() < deadline:
             lab.alive()
@@ -86,5 +89,5 @@ def reap_command(args: argparse.Namespace, console: Console) -> int:
                 freed.append(place)
             time.sleep(_LOOK_S)
     text = "\n".join(freed) if freed else "no place was abandoned"
-    console.result({"freed": freed}, text)
+    console.result([ReapEntry(place) for place in freed], text)
     return 0

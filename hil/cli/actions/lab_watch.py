@@ -12,15 +12,16 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hil.cli.actions.history import result_text
-from hil.cli.actions.lab import chosen_places, place_json
+from hil.cli.actions.lab import chosen_places, place_entry
 from hil.cli.console import Console, table
-from hil.errors import HilError, InputError
+from hil.errors import HilError
 from hil.history import Entry, History, history_path
 from hil.lab.overview import PlaceState, overview
 from hil.lab.place import Keeper, coordinator_address
 from hil.lab.selector import Selector
-from hil.plugins import optional_module
+from hil.results.lab import WatchedPlaceEntry
 from hil.support.visible import visible
+from hilc.support import optional
 
 _HEADER = ("place", "board", "state", "user", "firmware", "last result")
 _COLOURS = {
@@ -57,14 +58,15 @@ class _Row:
             visible(text, colours=False) or "-" for text in (*texts, _result_text(self.last))
         )
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **place_json(self.place),
-            "state": self.place.state,
-            "firmware": self.firmware,
-            "failure": (self.place.status or {}).get("failure") or "",
-            "last_result": self.last.to_json() if self.last else None,
-        }
+    def entry(self) -> WatchedPlaceEntry:
+        """Return the entry of ``hil lab watch``."""
+        return WatchedPlaceEntry(
+            **vars(place_entry(self.place)),
+            state=self.place.state,
+            firmware=self.firmware,
+            failure=(self.place.status or {}).get("failure") or "",
+            last_result=self.last.entry() if self.last else None,
+        )
 
 
 def watch_command(args: argparse.Namespace, console: Console) -> int:
@@ -76,14 +78,9 @@ def watch_command(args: argparse.Namespace, console: Console) -> int:
         with contextlib.closing(Keeper()) as keeper:
             rows = _rows(keeper, wanted, history)
         text = table([row.cells() for row in rows], _HEADER) if rows else "no places"
-        data = {"coordinator": coordinator_address(), "places": [row.to_json() for row in rows]}
-        console.result(data, text)
+        console.result([row.entry() for row in rows], text)
         return 0
-    if optional_module("rich") is None:
-        raise InputError(
-            "the live view needs the package rich, which is not installed",
-            "install it: pip install 'hil-harness[watch]', or add --once",
-        )
+    optional.check_installed("rich", "the live view", ", or add --once")
     with contextlib.suppress(KeyboardInterrupt):
         _watch(wanted, history, args.interval)
     return 0

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hil.access import Connection, is_machine, runner_name
 from hil.board import Board
 from hil.cli.actions.evaluate import load_data_set
-from hil.cli.arguments import allowed_fallback, compiled_for, reachable_board
+from hil.cli.arguments import allowed_fallback, checked_board, compiled_for
 from hil.cli.console import Console, table
 from hil.cli.mlperf_arguments import mlperf_of
 from hil.cli.outcomes import take_model
@@ -23,7 +24,7 @@ from hil.mlperf import Accuracy, Item, Performance, accuracy, open_dut, performa
 from hil.mlperf.check import check_results
 from hil.mlperf.items import indexed_items, is_indexed, items_of, random_items
 from hil.mlperf.submission import claimed_submission, write_submission
-from hil.runners import Choice, is_machine, runner_name
+from hil.results.run import MlperfChecked, MlperfDevice, MlperfEntry
 from hil.verify.comparison import NOT_INDEPENDENT, Oracle
 from hil.verify.oracle import reference_of
 from hilc.artifact.library import ModelLibrary, Module
@@ -38,7 +39,7 @@ def mlperf_command(args: argparse.Namespace, console: Console) -> int:
             "accuracy needs a labelled data set", "add --data, or drop --mode accuracy"
         )
     take_model(args)
-    board = reachable_board(args)
+    board = checked_board(args)
     libraries = compiled_for(args, board, console)
     mlperf = mlperf_of(args, libraries)
     assert mlperf is not None, "--mlperf has a default here"
@@ -63,7 +64,7 @@ def _measured(
     (library,), (module,) = libraries, modules_of(libraries)
     measured, labelled = _items(args, module, mlperf)
     oracle = None if args.no_check else _oracle(args, library, module)
-    choice = Choice(
+    choice = Connection(
         args.probe,
         args.port,
         board.is_over_rtt,
@@ -109,17 +110,18 @@ def _measured(
     paths: list[Path] = []
     if args.output:
         paths = write_submission(args.output, board, mlperf.benchmark, dut, runs, emulator=emulator)
-    data = {
-        "model": module.name,
-        "board": board.name,
-        "benchmark": mlperf.benchmark.model,
-        "device": {"name": dut.name, "profile": dut.profile, "model": dut.model},
-        "emulator": emulator,
-        "checked": checked.to_json() if checked else None,
-        **{_mode(run): run.to_json() for run in runs},
-        "files": [str(path) for path in paths],
-    }
-    console.result(data, _text(data, runs))
+    entry = MlperfEntry(
+        model=module.name,
+        board=board.name,
+        benchmark=mlperf.benchmark.model,
+        device=MlperfDevice(dut.name, dut.profile, dut.model),
+        emulator=emulator,
+        checked=checked.entry() if checked else None,
+        files=tuple(map(str, paths)),
+        performance=next((run.entry() for run in runs if isinstance(run, Performance)), None),
+        accuracy=next((run.entry() for run in runs if isinstance(run, Accuracy)), None),
+    )
+    console.result(entry, _text(entry, runs))
     return 0
 
 
@@ -166,27 +168,22 @@ def _shown(items: Sequence[Item], progress: Any) -> Iterator[Item]:
         yield item
 
 
-def _emulator(args: argparse.Namespace, board: Board, choice: Choice) -> str | None:
+def _emulator(args: argparse.Namespace, board: Board, choice: Connection) -> str | None:
     """Return the program that the board ran in; None for hardware."""
     if choice.lab is not None or not is_machine(board, args.runner, choice):
         return None
     return runner_name(board, args.runner, choice)
 
 
-def _mode(run: Performance | Accuracy) -> str:
-    return "performance" if isinstance(run, Performance) else "accuracy"
-
-
-def _checked_text(data: dict[str, Any]) -> str:
-    checked = data["checked"]
+def _checked_text(checked: MlperfChecked | None) -> str:
     if checked is None:
         return "results not compared with a reference"
-    who = checked["reference"] if checked["independent"] else NOT_INDEPENDENT
+    who = checked.reference if checked.independent else NOT_INDEPENDENT
     return f"results of 1 input match {who}"
 
 
-def _text(data: dict[str, Any], runs: Iterable[Performance | Accuracy]) -> str:
-    lines = [f"{data['benchmark']}: {data['model']} on {data['board']}", _checked_text(data)]
+def _text(entry: MlperfEntry, runs: Iterable[Performance | Accuracy]) -> str:
+    lines = [f"{entry.benchmark}: {entry.model} on {entry.board}", _checked_text(entry.checked)]
     for run in runs:
         if isinstance(run, Performance):
             valid = "" if run.is_valid else ", not valid for a submission"
@@ -206,5 +203,5 @@ def _text(data: dict[str, Any], runs: Iterable[Performance | Accuracy]) -> str:
                     f"{run.nonfinite} of {len(run.inferences)} inferences have NaN or infinite "
                     "results: they count as wrong"
                 )
-    files = ["\n".join(data["files"])] if data["files"] else []
+    files = ["\n".join(entry.files)] if entry.files else []
     return "\n\n".join([*lines, *files])

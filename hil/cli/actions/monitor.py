@@ -6,15 +6,15 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from hil.cli.arguments import compiled_for, reachable_board
+from hil.access import Connection, start
+from hil.cli.arguments import checked_board, compiled_for
 from hil.cli.console import Console
 from hil.cli.monitor import listen, open_line
 from hil.errors import InputError
 from hil.firmware.build import build
 from hil.link.line import Line
-from hil.runners import Choice, start
+from hil.results.run import HeardLine, MonitorEntry
 
 
 @contextmanager
@@ -37,11 +37,11 @@ def _line(
         return
     if args.board is None:
         raise InputError("monitor has no line to listen to", "give --port URL, or --board B")
-    board = reachable_board(args)
+    board = checked_board(args)
     libraries = compiled_for(args, board, console)
     firmware = build(libraries, board, workspace=args.workspace)
     with console.part_done(f"programming {board.name}") as progress:
-        choice = Choice(args.probe, args.port, board.is_over_rtt, progress)
+        choice = Connection(args.probe, args.port, board.is_over_rtt, progress)
         with start(board, firmware, args.runner, choice) as running:
             if running.line is not None:
                 yield running.url, running.line, running.alive, firmware.elf
@@ -52,19 +52,19 @@ def _line(
 
 def monitor_command(args: argparse.Namespace, console: Console) -> int:
     """Print the board's output until Ctrl-C or the end of --seconds."""
-    heard: list[dict[str, Any]] = []
+    heard: list[HeardLine] = []
     with _line(args, console) as (url, port, alive, elf):
         console.log(f"listening to {url}; Ctrl-C ends it")
         try:
             for seconds, line in listen(port, args.seconds, alive, elf):
-                heard.append({"seconds": round(seconds, 3), "kind": line.kind, "text": line.text})
+                heard.append(HeardLine(round(seconds, 3), line.kind, line.text))
                 if not console.as_json:
                     console.line(f"{seconds:9.3f} {line.kind:5} {line.text}")
         except KeyboardInterrupt:
             # The lines printed so far are the result.
             if console.as_json:
-                console.result({"board": args.board, "lines": heard}, "")
+                console.result(MonitorEntry(args.board, tuple(heard)), "")
             raise
     if console.as_json:
-        console.result({"board": args.board, "lines": heard}, "")
+        console.result(MonitorEntry(args.board, tuple(heard)), "")
     return 0

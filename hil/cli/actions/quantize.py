@@ -6,12 +6,12 @@ import argparse
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from hil.cli.arguments import parse_shapes
 from hil.cli.console import Console, shown_name, table
+from hil.results.compile import OutputNoise, QuantizeEntry
 from hil.verify.samples import load_array, load_arrays
 from hilc.quantization import QuantizedModel, is_own_file, quantize
 from hilc.quantization.report import summary_lines
@@ -67,7 +67,7 @@ def quantize_command(args: argparse.Namespace, console: Console) -> int:
             "hundred that are like what the board will see"
         )
     seconds = round(time.monotonic() - start, 3)
-    console.result(_json(made, args, seconds), _text(made, args, seconds))
+    console.result(_entry(made, args, seconds), _text(made, args, seconds))
     return 0
 
 
@@ -98,20 +98,20 @@ def _db(value: float | None) -> str:
     return "exact" if value is None else f"{value:.1f}"
 
 
-def _json(made: QuantizedModel, args: argparse.Namespace, seconds: float) -> dict[str, Any]:
+def _entry(made: QuantizedModel, args: argparse.Namespace, seconds: float) -> QuantizeEntry:
     report = made.report
-    return {
-        "model": made.name,
-        "output": args.output,
-        "calibration_samples": report.calibration_samples,
-        "calibrator": args.calibrator,
-        "activations": args.activations,
-        "per_channel": not args.per_tensor,
-        "compared_samples": report.samples,
-        "accuracy": None if report.accuracy is None else asdict(report.accuracy),
-        "outputs": [{"name": name, "sqnr_db": db} for name, db in report.outputs.items()],
-        "tensors": [asdict(tensor) for tensor in report.tensors],
-        "not_excluded": list(report.not_excluded),
-        "float_layers": [asdict(layer) for layer in report.float_layers],
-        "seconds": seconds,
-    }
+    return QuantizeEntry(
+        model=made.name,
+        output=args.output,
+        calibration_samples=report.calibration_samples,
+        calibrator=args.calibrator,
+        activations=args.activations,
+        per_channel=not args.per_tensor,
+        compared_samples=report.samples,
+        accuracy=report.accuracy,
+        outputs=tuple(OutputNoise(name, db) for name, db in report.outputs.items()),
+        tensors=tuple(report.tensors),
+        not_excluded=tuple(report.not_excluded),
+        float_layers=tuple(report.float_layers),
+        seconds=seconds,
+    )

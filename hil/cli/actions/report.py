@@ -9,17 +9,18 @@ import logging
 import shlex
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hil.board import Board
 from hil.cli.actions.bench import bench_command
 from hil.cli.actions.verify import verify_on_board
-from hil.cli.arguments import compile_options, compiled_for, reachable_board
+from hil.cli.arguments import checked_board, compile_options, compiled_for
 from hil.cli.command_line import build_parser
-from hil.cli.console import Console, error_json, shown_name, table
+from hil.cli.console import Console, shown_name, table
 from hil.cli.matrix import Combination, combinations
 from hil.cli.on_boards import not_run, run_each
 from hil.cli.recording import history_of
@@ -28,10 +29,18 @@ from hil.cli.status import Status
 from hil.errors import InputError
 from hil.firmware.build import build
 from hil.firmware.sources import explain_models, parse_sources
-from hil.history.measurement import DEFAULT_GOAL, goal_of
 from hil.page.page import Page, check_installed, is_unchanged, make_page, now
-from hil.page.plan_json import plan_json
-from hil.page.results import VERSION, Result, merged, read_results, results_in, runs_of
+from hil.page.plan_json import plan_entry
+from hil.page.results import (
+    Result,
+    entry_of_result,
+    merged,
+    read_results,
+    results_in,
+    runs_of,
+)
+from hil.results.answer import Answer, ErrorInfo
+from hil.results.report import About, ReportEntry
 from hil.verify.provenance import command_text
 from hilc.artifact.library import Module
 from hilc.frontends import load_model
@@ -70,15 +79,16 @@ class _Pages:
         self._stored = [result for path in args.stored for result in read_results(path)]
         self._command = command_text(["hil", *args.words])
         self._began, self._spent_s = time.monotonic(), 0.0
-        self._data: dict[str, Any] = {"report": VERSION, "results": []}
+        self._measured: Sequence[ReportEntry] = ()
         #: Exit code that the results of the last page mean.
         self.code = 0
 
-    def save(self, measured: Sequence[Mapping[str, Any]], *, is_last: bool) -> None:
+    def save(self, measured: Sequence[ReportEntry], *, is_last: bool) -> None:
         """Write what is measured; the page, which takes long, only for a share of the time."""
-        self._data["results"] = shown_in(list(measured))
+        self._measured = measured
         if self._args.results:
-            text = json.dumps(self._data, indent=2, allow_nan=False) + "\n"
+            answer = Answer("report", _exit_code(_shown(measured)), measured)
+            text = json.dumps(shown_in(answer.to_json()), indent=2, allow_nan=False) + "\n"
             write_file(self._args.results, text)
         start = time.monotonic()
         if is_last:
@@ -88,10 +98,7 @@ class _Pages:
             self._spent_s += time.monotonic() - start
 
     def _page(self) -> tuple[Page, list[Result]]:
-        results = list(self._stored)
-        if self._data["results"]:
-            results += results_in(self._data, "the results")
-        results = merged(results)
+        results = merged([*self._stored, *_shown(self._measured)])
         page = make_page(results, title=self._args.title, command=self._command, made=now())
         page.save(self._args.output)
         return page, results
@@ -99,13 +106,25 @@ class _Pages:
     def finish(self) -> int:
         """Write the page, print the result of the command once, and return its exit code."""
         page, results = self._page()
-        bad = ("differ", "missed", "failed")
-        self.code = int(any(result.status in bad for result in results))
+        self.code = _exit_code(results)
         output = str(self._args.output)
-        shown = {"page": output, "match": page.match, "verdict": page.verdict, **self._data}
         if not self._console.has_result:
-            self._console.result(shown, _text(page, results, output))
+            entries = [entry_of_result(result, output) for result in results]
+            code = max(self.code, *(entry.error.exit_code for entry in entries if entry.error), 0)
+            self._console.result(entries, _text(page, results, output), code)
         return self.code
+
+
+def _shown(measured: Sequence[ReportEntry]) -> list[Result]:
+    """Return entries as the page shows them: texts that are no UTF-8 with escapes."""
+    answer = Answer("report", 0, measured)
+    data = shown_in(answer.to_json())
+    return results_in(data, "the results") if measured else []
+
+
+def _exit_code(results: Sequence[Result]) -> int:
+    """Return 1 if a result is bad, else 0."""
+    return int(any(result.status in ("differ", "missed", "failed") for result in results))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -137,7 +156,8 @@ def _is_own(path: Path) -> bool:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(data, dict) and data.get("report") == VERSION
+    is_old = isinstance(data, dict) and data.get("report") == 1
+    return is_old or (isinstance(data, dict) and data.get("command") == "report")
 
 
 def _text(page: Page, results: Sequence[Result], output: str) -> str:
@@ -239,35 +259,35 @@ def _measure(args: Namespace, console: Console, pages: _Pages) -> int:
     return max(outcome.exit_code for outcome in found)
 
 
-def _result(args: Namespace, combination: Combination, outcome: Outcome) -> dict[str, Any]:
-    """Return the JSON of a combination; of a failure, its error."""
+def _result(args: Namespace, combination: Combination, outcome: Outcome) -> ReportEntry:
+    """Return the entry of a combination; of a failure, its error."""
     assert combination.model is not None, "each model is a combination of its own"
-    result: dict[str, Any] = dict(outcome.data)
-    if not result:
-        result = {"model": _name(combination.model, args.name), "board": combination.name}
-    if combination.goal:
-        result["optimize"] = combination.goal
-    if outcome.error is not None:
-        result["error"] = error_json(outcome.error)
-    if outcome.skipped:
-        result["skipped"] = outcome.skipped
-    result["recoveries"] = [attempt.to_json() for attempt in outcome.recoveries]
-    result.setdefault("log", outcome.log.splitlines())
-    result["command"] = shlex.join(["hil", *combination.words(args)])
-    return result
+    (found,) = outcome.entries or [
+        ReportEntry(_name(combination.model, args.name), combination.name, combination.optimize)
+    ]
+    entry: ReportEntry = found
+    return replace(
+        entry,
+        goal=entry.goal or combination.optimize,
+        error=None if outcome.error is None else ErrorInfo.of(outcome.error),
+        skipped=outcome.skipped,
+        recoveries=tuple(outcome.recoveries),
+        log=entry.log if entry.log is not None else tuple(outcome.log.splitlines()),
+        command=shlex.join(["hil", *combination.words(args)]),
+    )
 
 
 def measured_command(args: Namespace, console: Console) -> int:
     """Measure one model on one board; the outcome has what the page shows of it."""
     capture = _Capture(console)
-    result: dict[str, Any] = {"model": _name(args.models[0], args.name), "board": args.board}
+    parts: dict[str, Any] = {"model": _name(args.models[0], args.name), "board": args.board}
     try:
         with capture.keeping_records():
-            code = _commands(args, capture, result)
+            code = _commands(args, capture, parts)
     finally:
-        result |= {o.command: o.reports[0].to_json() for o in capture.kept() if o.reports}
-        result["log"] = capture.log_lines
-        console.found = Outcome("report", args.board, data=result)
+        parts |= {o.command: o.reports[0].entry() for o in capture.kept() if o.reports}
+        entry = ReportEntry(**parts, log=tuple(capture.log_lines))
+        console.found = Outcome("report", args.board, entries=[entry])
     return code
 
 
@@ -286,46 +306,42 @@ def _name(word: str, name: str | None) -> str:
     return source.name or source.path.stem
 
 
-def _commands(args: Namespace, console: _Capture, result: dict[str, Any]) -> int:
-    """Run the commands whose results the page shows; add them to ``result``."""
-    board = reachable_board(args)
+def _commands(args: Namespace, console: _Capture, parts: dict[str, Any]) -> int:
+    """Run the commands whose results the page shows; add them to the ``parts`` of the entry."""
+    board = checked_board(args)
     (library,) = compiled_for(args, board, console)
     (module,) = library.modules
-    result |= {"model": module.name, "board": board.name}
-    result["about"] = _about(args, module)
-    result["about"] |= {"board": board.description, "cpu": board.cpu.name}
-    result["about"]["clock_hz"] = board.clock_hz
+    parts |= {"model": module.name, "board": board.name, "goal": module.goal}
+    parts["about"] = _about(args, module, board)
     code = verify_on_board(args, console)
     if not board.is_host:
         code = max(code, bench_command(args, console))
-    sizes = build([library], board, workspace=args.workspace).to_json()
     # The folders of this machine mean nothing elsewhere.
-    result["build"] = {key: sizes[key] for key in sizes.keys() - {"folder", "elf"}}
+    built = build([library], board, workspace=args.workspace).entry()
+    parts["build"] = replace(built, folder=None, elf=None)
     if (history := history_of(args)) is not None:
         entries = history.entries(kind="bench", model=module.name, board=board.name)
-        goals = {args.optimize or DEFAULT_GOAL, None}
-        own = [e.to_json() for e in entries if goal_of(e.result, f"entry {e.id}") in goals]
-        runs = runs_of(own[-_RUNS:], str(history.path))
-        result["history"] = [asdict(run) for run in runs]
+        own = [entry.entry() for entry in entries if entry.goal in (module.goal, None)]
+        parts["history"] = runs_of(own[-_RUNS:], str(history.path))
     if not parse_sources(args.models, args.name)[0].is_archive:
         options = compile_options(args, board, for_firmware=True)
-        result["plan"] = plan_json(explain_models(args.models, options, args.name)[0])
+        parts["plan"] = plan_entry(explain_models(args.models, options, args.name)[0])
     return code
 
 
-def _about(args: Namespace, module: Module) -> dict[str, Any]:
+def _about(args: Namespace, module: Module, board: Board) -> About:
     (source,) = parse_sources(args.models, args.name)
-    given = Path(args.inputs).name if args.inputs else f"random, seed {args.seed}"
-    about: dict[str, Any] = {
-        "file": source.path.name,
-        "arithmetic": module.reference or "",
-        "inputs": given,
-    }
-    if source.path.is_file():
-        about["nbytes"] = source.path.stat().st_size
-    if not source.is_archive:
-        about["rounding"] = "; ".join(_roundings(source.path, module))
-    return about
+    is_model = not source.is_archive
+    return About(
+        file=source.path.name,
+        nbytes=source.path.stat().st_size if source.path.is_file() else None,
+        arithmetic=module.reference or "",
+        rounding="; ".join(_roundings(source.path, module)) if is_model else "",
+        inputs=Path(args.inputs).name if args.inputs else f"random, seed {args.seed}",
+        board=board.description,
+        cpu=board.cpu.name,
+        clock_hz=board.clock_hz,
+    )
 
 
 def _roundings(path: Path, module: Module) -> list[str]:

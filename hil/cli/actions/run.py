@@ -6,12 +6,13 @@ import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from hil.cli.arguments import compiled_for, opened, reachable_board
-from hil.cli.console import Console, arrays_json
+from hil.cli.arguments import checked_board, compiled_for, opened
+from hil.cli.console import Console, tensor_values
 from hil.cli.render import run_text
 from hil.device import Model, RunResult
 from hil.errors import InputError
 from hil.firmware.project import modules_of
+from hil.results.run import RunEntry
 from hil.verify.samples import (
     Sample,
     is_saved,
@@ -28,7 +29,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     """Run one inference of each model of the image."""
     if args.output:
         check_file(args.output, ".npz", kind="a file of outputs", is_own=is_saved, force=args.force)
-    board = reachable_board(args)
+    board = checked_board(args)
     libraries = compiled_for(args, board, console)
     images = modules_of(libraries)
     given = _given_inputs(
@@ -56,14 +57,8 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
         recoveries = device.recovery.unreported() if device.recovery else ()
     if args.output:
         save_arrays(args.output, outputs)
-    data = {
-        "board": board.name,
-        "counter": counter,
-        "counts": counts,
-        "recoveries": [attempt.to_json() for attempt in recoveries],
-        "outputs": arrays_json(outputs),
-    }
-    console.result(data, run_text(outputs, counts, counter, recoveries))
+    entry = RunEntry(board.name, counter, counts, tuple(recoveries), tensor_values(outputs))
+    console.result(entry, run_text(outputs, counts, counter, recoveries))
     return 0
 
 

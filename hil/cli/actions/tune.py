@@ -14,15 +14,16 @@ import hilc
 from hil.board import Board
 from hil.cli.arguments import (
     allowed_fallback,
+    checked_board,
     compile_options,
     opened,
-    reachable_board,
 )
 from hil.cli.console import Console
 from hil.cli.render import recovery_lines, tuning_text
 from hil.device import Device
 from hil.errors import Attempt
 from hil.firmware.sources import parse_sources
+from hil.results.compile import KernelCount, TunedLayer, TunedProgram, TuneEntry
 from hil.verify.bench import check_countable
 from hil.verify.comparison import compare
 from hil.verify.oracle import reference_of
@@ -31,10 +32,11 @@ from hil.verify.tune import tune
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.control_flow import with_control_flow
 from hilc.compiler import Programs
+from hilc.compiler import prepared as prepared_model
 from hilc.errors import InputError
 from hilc.lowering.choice import Choice
 from hilc.schedule.tuning import load_tuning
-from hilc.source import Source, prepare
+from hilc.source import Source
 from hilc.support.outputs import check_file, write_file
 from hilc.target import get_cpu
 
@@ -45,7 +47,7 @@ GOALS = ("balanced", "speed", "ram", "size")
 def tune_command(args: argparse.Namespace, console: Console) -> int:
     """Measure all kernels of all layers of a model, then whole programs for each goal."""
     start = time.monotonic()
-    board = reachable_board(args)
+    board = checked_board(args)
     check_countable(board)
     sources = parse_sources(args.models, args.name)
     if len(sources) != 1 or sources[0].is_archive:
@@ -67,16 +69,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
     (model,) = sources
     options = compile_options(args, board, for_firmware=True).compiler(model.name)
     cpu = get_cpu(options.cpu)
-    source = prepare(
-        model.path,
-        model.name,
-        cpu,
-        externals=options.externals,
-        api=options.api,
-        fold_constant_channels=options.fold_constant_channels,
-        allow_float=options.allow_float,
-    )
-    prepared = source
+    source = prepared = prepared_model(model.path, options)
     source = replace(source, graph=with_control_flow(source.graph, cpu, options))
 
     output = Path(args.output or f"{source.graph.name}.tuning.json")
@@ -122,36 +115,33 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
     )
     write_file(output, log.to_json())
     unfinished.unlink(missing_ok=True)
-    data = {
-        "output": str(output),
-        "checked": not args.no_check,
-        "model": log.model,
-        "board": log.board,
-        "cpu": log.cpu,
-        "counter": log.counter,
-        "layers": [
-            {
-                "name": layer.name,
-                "op": layer.op,
-                "kernels": [{"kernel": k.kernel, "count": k.count} for k in layer.kernels],
-            }
+    entry = TuneEntry(
+        output=str(output),
+        checked=not args.no_check,
+        model=log.model,
+        board=log.board,
+        cpu=log.cpu,
+        counter=log.counter,
+        layers=tuple(
+            TunedLayer(
+                layer.name,
+                layer.op,
+                tuple(KernelCount(kernel.variant, kernel.count) for kernel in layer.kernels),
+            )
             for layer in log.layers
             if layer.kernels
-        ],
-        "programs": [
-            {
-                "sharing": program.sharing,
-                "groups": len(program.groups),
-                "workspace_bytes": program.workspace_bytes,
-                "count": program.count,
-            }
+        ),
+        programs=tuple(
+            TunedProgram(
+                program.sharing, len(program.groups), program.workspace_bytes, program.count
+            )
             for program in log.programs
-        ],
-        "recoveries": [attempt.to_json() for attempt in recoveries],
-        "seconds": round(time.monotonic() - start, 3),
-    }
-    lines = [tuning_text(log), *recovery_lines(recoveries), f"{output}: {data['seconds']} s"]
-    console.result(data, "\n".join(lines))
+        ),
+        recoveries=tuple(recoveries),
+        seconds=round(time.monotonic() - start, 3),
+    )
+    lines = [tuning_text(log), *recovery_lines(recoveries), f"{output}: {entry.seconds} s"]
+    console.result(entry, "\n".join(lines))
     return 0
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hil.cli.actions.against import against_command
-from hil.cli.arguments import allowed_fallback, compiled_for, opened, reachable_board
-from hil.cli.console import Console, several
+from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
+from hil.cli.console import Console
 from hil.cli.outcomes import keeping, outcome_with, take_model
 from hil.cli.recording import history_of, provenance_of, recorded
 from hil.errors import InputError, UsageError
@@ -52,7 +52,7 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
         option = next((name for name, value in given.items() if value), "--per-layer")
         raise InputError(f"{option} and --expect are both given", f"drop {option} or --expect")
     history = history_of(args)
-    board = reachable_board(args)
+    board = checked_board(args)
     libraries = compiled_for(args, board, console)
     images = modules_of(libraries)
     if args.inputs and len(images) > 1:
@@ -97,11 +97,8 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
             made_from = provenance_of(args, board, device, library, module, used)
             reports.append(replace(report, provenance=made_from))
     code = 0 if all(report.match for report in reports) else 1
-    results = [report.to_json() for report in reports]
-    outcome = replace(
-        outcome_with(args, "verify", board, reports, several(results)), exit_code=code
-    )
-    with recorded(history, "verify", results, console):
+    outcome = replace(outcome_with(args, "verify", board, reports), exit_code=code)
+    with recorded(history, "verify", [report.entry() for report in reports], console):
         console.outcome(outcome)
     return code
 

@@ -20,7 +20,9 @@ def add_new_options(parser: Parser) -> None:
     parser.add_argument("--force", action="store_true", help="replace the file")
     parser.add_argument("--from", dest="base", metavar="BOARD", help="copy from this description")
     parser.add_argument(
-        "--pyocd-target", metavar="T", help="take memory and core from pyOCD's target"
+        "--flasher",
+        metavar="NAME[:KEY=VALUE]",
+        help="what programs the board; its settings select a chip that it describes",
     )
     parser.add_argument("--description", metavar="TEXT", help="maker, board and core in one line")
     add_cpu(parser, "the core")

@@ -25,12 +25,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from hil.board import board_names, load_board, own_board_names
     from hil.board.config import boards_folder
     from hil.cli.console import table
-    from hil.cli.render import board_json, board_text, memory_bytes, ran_on, size_text
+    from hil.cli.render import board_entry, board_text, memory_bytes, ran_on, size_text
     from hil.errors import HilError
 
     if args.name is not None:
         board = load_board(args.name)
-        console.result(board_json(board), board_text(board))
+        console.result(board_entry(board), board_text(board))
         return 0
     boards = [load_board(name) for name in board_names()]
     for name in own_board_names():
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         for board in boards
     ]
     header = ["board", "core", "flash", "RAM", "ran on", "runners", "description"]
-    console.result({"boards": [board_json(board) for board in boards]}, table(rows, header))
+    console.result([board_entry(board) for board in boards], table(rows, header))
     return 0
 
 

@@ -63,8 +63,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         force=args.force,
         mlperf=mlperf_of(args, libraries),
     )
-    data = {**firmware.to_json(), "seconds": round(time.monotonic() - start, 3)}
-    console.outcome(Outcome("build", board.name, [firmware], data, in_detail=args.sizes))
+    entry = firmware.entry(seconds=round(time.monotonic() - start, 3))
+    console.outcome(Outcome("build", board.name, [firmware], [entry], in_detail=args.sizes))
     return 0
 
 

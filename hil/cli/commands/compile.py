@@ -32,7 +32,6 @@ def add_options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Compile models to one Model Library Format file or folder."""
-    from hil.cli.console import several
     from hilc.artifact.archive import check_target, write_files
 
     start = time.monotonic()
@@ -40,14 +39,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
     answer = _answer(args, console)
     write_files(answer.files, args.output, force=args.force)
     seconds = round(time.monotonic() - start, 3)
-    data = {
-        **several(answer.models),
-        "output": args.output,
-        "files": sorted(answer.files),
-        "seconds": seconds,
-    }
+    # As JSON, which is kept: their classes would load the compiler.
+    written = {"output": args.output, "files": sorted(answer.files), "seconds": seconds}
+    entries = [{**model, **written} for model in answer.models]
     lines = [*answer.lines, f"{args.output}: {len(answer.files)} files in {seconds} s"]
-    console.result(data, "\n".join(lines))
+    console.result(entries, "\n".join(lines))
     return 0
 
 

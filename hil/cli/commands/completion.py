@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hil.cli.command import Command
 from hil.cli.parser import Parser
+from hil.results.boards import CompletionEntry
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from argcomplete.shell_integration import shellcode
 
     script = shellcode(["hil"], shell=args.shell)
-    console.result({"shell": args.shell, "script": script}, script.strip())
+    console.result(CompletionEntry(args.shell, script), script.strip())
     return 0
 
 

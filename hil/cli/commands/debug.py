@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hil.cli.command import Command
@@ -16,6 +17,7 @@ from hil.cli.options import (
     add_probe,
 )
 from hil.cli.parser import Parser
+from hil.results.boards import DebugEntry
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -30,7 +32,11 @@ def add_options(parser: Parser) -> None:
     board = add_board(parser)
     add_probe(board)
     add_port(board, "the board's serial port, if not the probe's own")
-    board.add_argument("--runner", metavar="NAME", help="qemu or pyocd (default: the board's)")
+    board.add_argument(
+        "--runner",
+        metavar="NAME[:KEY=VALUE]",
+        help="what serves gdb: an emulator or a flasher (default: the board's first)",
+    )
     board.add_argument(
         "--listen",
         metavar="HOST:PORT",
@@ -44,24 +50,25 @@ def add_options(parser: Parser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Serve gdb on a board until Ctrl-C."""
     # Not at the top: it loads the compiler.
+    from hil.access import Connection
+    from hil.access.debug import debugger_of, parse_address, serve
     from hil.cli.arguments import board_of
     from hil.cli.images import image_of
     from hil.cli.render import flashed_text
-    from hil.runners import Choice
-    from hil.runners.debug import parse_address, serve
 
     listen = parse_address(args.listen) if args.listen else None
     board = board_of(args)
-    elf = image_of(args, board, console)
+    connection = Connection(
+        args.probe,
+        args.port,
+        board.is_over_rtt,
+        flashed=lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
+    )
+    debugger_of(board, args.runner, connection)
+    connection, elf = image_of(args, board, args.runner, connection, console)
     with console.part_done(f"programming {board.name}") as progress:
-        choice = Choice(
-            args.probe,
-            args.port,
-            board.is_over_rtt,
-            progress,
-            lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
-        )
-        with serve(board, elf, args.runner, choice, listen) as server:
+        connection = replace(connection, progress=progress)
+        with serve(board, elf, args.runner, connection, listen) as server:
             lines = [f"halted before the first instruction; connect with\n\n  {server.command}\n"]
             if server.url is not None:
                 doubt = "" if server.is_proven else "; not proven to be this board's"
@@ -70,14 +77,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
                 )
             lines.append("Ctrl-C ends the server")
             console.result(
-                {
-                    "board": board.name,
-                    "elf": str(elf),
-                    "gdb_address": server.address,
-                    "gdb": server.command,
-                    "serial": server.url,
-                    "serial_proven": server.is_proven and server.url is not None,
-                },
+                DebugEntry(
+                    board=board.name,
+                    elf=str(elf),
+                    gdb_address=server.address,
+                    gdb=server.command,
+                    serial=server.url,
+                    serial_proven=server.is_proven and server.url is not None,
+                ),
                 "\n".join(lines),
             )
             while True:

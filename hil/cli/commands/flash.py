@@ -11,6 +11,7 @@ from hil.cli.options import (
     add_code_options,
     add_compile_options,
     add_erase_to_unlock,
+    add_flasher,
     add_models,
     add_port,
     add_probe,
@@ -27,6 +28,7 @@ def add_options(parser: Parser) -> None:
     board = add_board(parser)
     add_probe(board)
     add_port(board, "the board's serial port, if not the probe's own")
+    add_flasher(board)
     add_erase_to_unlock(board)
     add_code_options(parser)
     add_compile_options(parser)
@@ -35,20 +37,21 @@ def add_options(parser: Parser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Program a board, verify the flash, reset, and check the firmware's build id."""
     # Not at the top: it loads the compiler.
+    from hil.access import Connection, chosen_flasher
     from hil.cli.arguments import board_of
-    from hil.cli.images import flash_image, image_of, require_probe
-    from hil.runners import Choice
+    from hil.cli.images import flash_image, image_of
 
-    board = require_probe(board_of(args))
-    elf = image_of(args, board, console)
-    choice = Choice(args.probe, args.port, erase_to_unlock=args.erase_to_unlock)
-    data = flash_image(board, elf, choice, console)
-    lines = [f"{board.name}: {data['text']}"]
-    if data["build_id"] is None:
+    board, flasher = chosen_flasher(board_of(args), args.flasher)
+    connection = Connection(args.probe, args.port, erase_to_unlock=args.erase_to_unlock)
+    # The board that is found before the build is the one that is programmed after it.
+    connection, elf = image_of(args, board, flasher.name, connection, console)
+    entry = flash_image(board, elf, connection, console, flasher.name)
+    lines = [f"{board.name}: {entry.text}"]
+    if entry.build_id is None:
         lines.append(f"{elf} is not a firmware of hil: started, build id not checked")
     else:
-        lines.append(f"runs build {data['build_id']}")
-    console.result(data, "\n".join(lines))
+        lines.append(f"runs build {entry.build_id}")
+    console.result(entry, "\n".join(lines))
     return 0
 
 

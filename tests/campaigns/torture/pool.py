@@ -16,9 +16,9 @@ import pytest
 from noise_campaign import Case, case
 
 import hil
+from hil.access import native
 from hil.device import Device
 from hil.lab.pool import Pool, Unit, open_pool
-from hil.runners import native
 from torture.campaign import Budget, Figures, Finding
 
 TITLE = "A pool of a thousand boards"
@@ -80,7 +80,7 @@ def _cost(digits: Case, size: int) -> Cost:
     me = psutil.Process()
     with contextlib.ExitStack() as started, contextlib.ExitStack() as opened:
         start = [
-            _timed(lambda: started.enter_context(native.start(digits.board, digits.firmware)))
+            _timed(lambda: started.enter_context(native.start(digits.firmware)))
             for _ in range(size)
         ]
         ports = [board.url for board, _ in start]

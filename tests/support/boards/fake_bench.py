@@ -44,8 +44,8 @@ from serial.tools.list_ports_common import ListPortInfo
 
 import hil.cli
 from hil import virtual_probe
+from hil.access import usb
 from hil.board import Board, load_board
-from hil.probe import usb
 from hil.support.process import ChildProcess
 from hil.support.qemu import Machine
 from hil.virtual_probe import VirtualBoard
@@ -452,7 +452,7 @@ def installed(folder: Path) -> Iterator[None]:
         stack.enter_context(virtual)
         # Benches of other tests, in other processes, have boards with the same serial numbers.
         (folder / "locks").mkdir(exist_ok=True)
-        locks = mock.patch("hil.support.board_lock.writable_folder", return_value=folder / "locks")
+        locks = mock.patch("hil.access.board_lock.writable_folder", return_value=folder / "locks")
         stack.enter_context(locks)
         classes = pyocd.probe.aggregator.PROBE_CLASSES
         stack.enter_context(mock.patch.dict(classes, {"fake": probe}, clear=True))

@@ -149,7 +149,7 @@ class Outcome:
     def is_layer_right(self) -> bool:
         if self.found is None:
             return False
-        blamed = self.found.culprit[0] if self.found.culprit else self.found.layer
+        blamed = self.found.culprit.layer if self.found.culprit else self.found.layer
         return blamed == self.fault.layer
 
     @property

@@ -15,6 +15,7 @@ from models import model_path, samples
 
 import hil
 import hilc
+from hil.access import Running, start
 from hil.board import Board, load_board
 from hil.build import build
 from hil.errors import HilError
@@ -24,7 +25,6 @@ from hil.link.line import Link
 from hil.link.protocol import Tensors
 from hil.link.tensors import TensorRef
 from hil.oracle import reference_of
-from hil.runners import Running, start
 from hilc.artifact.library import ModelLibrary
 from hilc.ir import Array
 

@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 from tiny_library import tiny_library
 
+from hil.access import qemu
 from hil.board import load_board
 from hil.build import build
 from hil.device import Device
@@ -17,7 +18,6 @@ from hil.link.client import Client
 from hil.link.codec import Decoder, Frame, encode
 from hil.link.line import Line, Link, open_line
 from hil.link.protocol import Command, Kind, Status
-from hil.runners import qemu
 from hilc.errors import HilError
 
 #: For a HELLO after a burst, said again and again as hosts do.

@@ -35,6 +35,7 @@ from hil.firmware.project import modules_of, project_files
 from hil.history.gate import gate, parse_limit
 from hil.history.measurement import read_measurements
 from hil.history.store import APPLICATION_ID, History
+from hil.results.codec import encode
 from hil.support.cache import RESULT, sealed
 from hil.verify.datasets import DataSet, array_data, digest_of, load_data, read_index
 from hil.verify.samples import load_array, load_arrays
@@ -227,7 +228,7 @@ def _sorted(values: Any) -> str:
 def _tunings() -> list[bytes]:
     layer = TunedLayer("conv", "CONV_2D", (Measured("conv_a", 100), Measured("conv_b", 90)))
     group = TunedGroup(Group(("conv", "pool"), 2), 150)
-    program = TunedProgram("balanced", {"conv": 1}, (group,), 1024, 180)
+    program = TunedProgram("balanced", {"conv": "conv_b"}, (group,), 1024, 180)
     log = Tuning(FORMAT, "m", "0" * 64, "cortex-m4", "c", "b", "cycles", (layer,), (program,))
     return [log.to_json()]
 
@@ -275,8 +276,8 @@ def _use_baseline(found: Any, folder: Path) -> None:
     (current,) = read_measurements(_measured(), "now")
     limits = {name: limit for name in ("slower", "energy") if (limit := parse_limit("2%"))}
     for one in found:
-        gate(one, current, limits, allow_other_model=True).to_json()
-        gate(current, one, limits, allow_other_model=True).to_json()
+        encode(gate(one, current, limits, allow_other_model=True).entry())
+        encode(gate(current, one, limits, allow_other_model=True).entry())
 
 
 # Histories ----------------------------------------------------------------------------------------
@@ -356,7 +357,7 @@ def _read_history(path: Path) -> Any:
 
 
 def _use_history(entries: Any, folder: Path) -> None:
-    json.dumps([entry.to_json() for entry in entries])
+    json.dumps([encode(entry.entry()) for entry in entries])
     for entry in entries:
         read_measurements(entry.result, "x")
     History(folder / "history.db").record("bench", _measured())

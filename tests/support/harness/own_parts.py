@@ -15,11 +15,11 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hil.access import Connection, Image, Need, Runner, register_runner
 from hil.board import Board
 from hil.board.machine import counted_words, uart_words
 from hil.cli.reports import Outcome, ReportFormat, register_report
 from hil.errors import DeviceError
-from hil.runners import Choice, Image, Need, Runner, register_runner
 from hil.verify import Report
 from hil.verify.bench import BenchReport
 from hilc.frontends import Reader, Reading, register_reader
@@ -50,7 +50,7 @@ class TerminalBoard:
 
 
 @contextlib.contextmanager
-def start(board: Board, image: Image, choice: Choice) -> Iterator[TerminalBoard]:
+def start(board: Board, image: Image) -> Iterator[TerminalBoard]:
     assert board.qemu is not None, "only boards that are served come here"
     words = [*counted_words(board), "-kernel", str(image.elf)]
     words += uart_words(board, "pty")
@@ -79,14 +79,24 @@ def _terminal_of(process: subprocess.Popen[bytes]) -> str:
     return next(word for word in said.decode().split() if word.startswith("/dev/"))
 
 
-register_runner(
-    Runner(
-        "terminal",
-        start,
-        serves=lambda board: board.qemu is not None,
-        needs=lambda board: Need(board.cpu.toolchain.qemu, "install QEMU"),
-    )
-)
+class TerminalRunner(Runner):
+    """QEMU with its serial line on a pseudo-terminal."""
+
+    name = "terminal"
+
+    def serves(self, board: Board) -> bool:
+        return board.qemu is not None
+
+    def needs(self, board: Board) -> Need:
+        return Need(board.cpu.toolchain.qemu, "install QEMU")
+
+    def start(
+        self, board: Board, image: Image, connection: Connection
+    ) -> contextlib.AbstractContextManager[TerminalBoard]:
+        return start(board, image)
+
+
+register_runner(TerminalRunner())
 
 
 def figures(outcomes: Sequence[Outcome]) -> str:

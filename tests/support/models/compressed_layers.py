@@ -73,14 +73,9 @@ def every_variant(graph: Graph, cpu: Cpu) -> Iterator[tuple[Choice, list[Compres
     """Yield choices that together have each compressed call of each layer, with these calls."""
     lowering = Lowering(graph, cpu)
     found = {
-        node.name: [
-            (position, call)
-            for position, call in enumerate(lowering.calls(node))
-            if isinstance(call, CompressedCall)
-        ]
+        node.name: [call for call in lowering.calls(node) if isinstance(call, CompressedCall)]
         for node in graph.nodes
     }
     for turn in range(max(map(len, found.values()))):
         chosen = {name: own[turn % len(own)] for name, own in found.items() if own}
-        calls = [call for _, call in chosen.values()]
-        yield Choice({name: position for name, (position, _) in chosen.items()}), calls
+        yield Choice({name: call.variant for name, call in chosen.items()}), [*chosen.values()]

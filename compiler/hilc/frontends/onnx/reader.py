@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
-from hilc.errors import InputError
 from hilc.frontends.readers import Reading, Specialization
+from hilc.support.optional import check_installed
 
 #: Fields of ModelProto by their numbers, and their wire types: a number, or bytes with a length.
 _NUMBER, _BYTES = 0, 2
@@ -54,11 +53,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 def require_package(what: str = "an ONNX model") -> None:
     """Raise InputError if the package ``onnx``, which ``what`` is read with, is not installed."""
-    if find_spec("onnx") is None:
-        raise InputError(
-            f"this is {what}; reading it needs the package onnx, which is not installed",
-            "pip install 'hil-harness[onnx]'",
-        )
+    check_installed("onnx", what)
 
 
 def specialize(data: bytes, stated: Specialization) -> bytes:

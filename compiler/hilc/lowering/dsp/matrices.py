@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hilc.ir import Rounding
 from hilc.lowering.dsp.affine import MAX_SHIFT
 from hilc.lowering.dsp.packing import UNIT
+from hilc.lowering.forms import limited
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.matrices import matrices_form
 from hilc.lowering.parameters import HilDspBatchMatmulS8
@@ -32,7 +33,7 @@ def products(layer: Layer) -> Iterator[KernelCall]:
     if form.bound >= _LIMIT or not 1 <= -shift <= MAX_SHIFT:
         return
     rows = form.shape.rows + form.shape.rows % 2
-    for group in dict.fromkeys(min(rows, most) for most in _GROUPS):
+    for most, group in limited(_GROUPS, rows):
         yield form.call(
             HilDspBatchMatmulS8(
                 batch_matmul=form.shape,
@@ -44,5 +45,5 @@ def products(layer: Layer) -> Iterator[KernelCall]:
                 multiplier=multiplier,
                 shift=-shift,
                 once=int(rounds is Rounds.HALF_UP),
-            )
+            ).as_form("" if group == rows else most)
         )

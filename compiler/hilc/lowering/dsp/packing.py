@@ -69,6 +69,11 @@ def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
     return found
 
 
+def form_of(pairs: HilDspPairs) -> tuple[str, str]:
+    """Return the words of a variant's form: the rows at a time, and whether weights are wide."""
+    return f"{pairs.group}_rows", "wide" if pairs.wide else ""
+
+
 def column_stream(
     affine: Affine,
     weights: npt.NDArray[np.int32],

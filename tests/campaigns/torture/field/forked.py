@@ -27,8 +27,8 @@ from typing import Any
 #: What commands import when they are called.
 _PACKAGES = ("hil.cli.commands", "hil.cli.actions")
 _MODULES = (
-    "hilc", "hilc.host", "hil.verify", "hil.runners.native", "hil.runners.qemu",
-    "hil.runners.pyocd", "hil.virtual_probe", "hil.cli.formats", "pyocd.core.helpers",
+    "hilc", "hilc.host", "hil.verify", "hil.access.native", "hil.access.qemu",
+    "hil.access.hardware", "hil.virtual_probe", "hil.cli.formats", "pyocd.core.helpers",
     "pyocd.core.session", "pyocd.flash.loader", "hil.firmware.mlperf",
 )  # fmt: skip
 

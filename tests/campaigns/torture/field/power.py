@@ -17,6 +17,7 @@ from pyocd.core import exceptions
 from tiny_library import tiny_library
 
 from hil import virtual_probe
+from hil.access.pyocd import flash
 from hil.board import Board, load_board
 from hil.board.board import MemoryRegion
 from hil.build import build
@@ -25,7 +26,6 @@ from hil.errors import DeviceError
 from hil.firmware.image import read_image
 from hil.link.client import Client
 from hil.link.line import Link
-from hil.probe import flash
 from hil.support.qemu import Memory
 from hil.virtual_probe import VirtualBoard
 from hil.virtual_probe.probe import VirtualProbe

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hil import virtual_probe
+from hil.access import native
 from hil.board import load_board
-from hil.runners import native
 from torture.campaign import Budget
 from torture.field.forked import Command, Ended, Forked
 from torture.field.tally import Tally
@@ -36,8 +36,7 @@ def shared(world: World, servers: tuple[Forked, Forked], budget: Budget) -> Iter
     port = ("verify", str(MODEL), "--board", "native", "--samples", "20", "--json", "--port")
     probe = ("flash", str(MODEL), "--board", "microbit", "--json", "--probe")
     elf = _built(world, servers[0])
-    board = load_board("native")
-    with native.start(board, _Image(elf)) as running:
+    with native.start(_Image(elf)) as running:
         yield _rounds(world, servers, (*port, running.url), "one serial port", rounds, dice)
     # Others find a probe by the cache that its machine is announced in.
     environment = {"HIL_CACHE": world.environment["HIL_CACHE"]}

@@ -1,5 +1,5 @@
 /* A row or few of int8 times four columns of an int8 weight matrix at a time, outputs of any range:
- * fully connected layers where matvec_pairs_s8.h is not proven.
+ * fully connected layers where matvec_s8_column_pairs.h is not proven.
  *
  * Tile: 1 row x 4 columns x 4 elements of depth, a unit.
  *
@@ -49,18 +49,12 @@ scratch = "8 * units * widened"
 order = ["pixels 1", "channels 4 + columns * widened"]
 reads = "rows"
 code = 432
-[cost.counts]
+[cost]
 row = "rows"
 widened_unit = "rows * units * widened"
 four = "rows * ((columns + 3) // 4)"
 four_unit = "four * units"
 narrow_unit = "four_unit * (1 - widened)"
-[cost.on.cortex-m4]
-row = 10.54
-widened_unit = 8.334
-four = 44.24
-four_unit = 14.4
-narrow_unit = 2
 @*/
 struct hil_dsp_matvec_s8 {
     int32_t rows;    /* rows of the input, and of the output */

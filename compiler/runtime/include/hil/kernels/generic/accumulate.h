@@ -23,33 +23,24 @@
                  INT8_MIN, INT8_MAX)
 
 /*@kernel
-name = "hil_add_n_s32"
+name = "hil_generic_add_n_s32"
 requires = []
 inputs = ["int32_t[]"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 38
-[cost.counts]
+[cost]
 element = "size"
 value = "size * parts"
-[cost.on.cortex-m3]
-call = 7.308
-value = 5.429
-[cost.on.cortex-m4]
-factor = 0.98
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.97
 @*/
-struct hil_add_n_s32 {
+struct hil_generic_add_n_s32 {
     int32_t size;  /* elements */
     int32_t parts; /* inputs */
 };
 
-HIL_INLINE void hil_add_n_s32(const struct hil_add_n_s32 *p, const int32_t *const *in,
-                              int32_t *out) {
+HIL_INLINE void hil_generic_add_n_s32(const struct hil_generic_add_n_s32 *p,
+                                      const int32_t *const *in, int32_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         int32_t total = in[0][i];
         for (int32_t part = 1; part < p->parts; part++) {
@@ -60,32 +51,24 @@ HIL_INLINE void hil_add_n_s32(const struct hil_add_n_s32 *p, const int32_t *cons
 }
 
 /*@kernel
-name = "hil_add_n_f32"
+name = "hil_generic_add_n_f32"
 requires = []
 inputs = ["float[]"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 70
-[cost.counts]
+[cost]
 element = "size"
 value = "size * parts"
-[cost.on.cortex-m3]
-call = 23.53
-value = 42.14
-[cost.on.cortex-m4]
-factor = 0.11
-[cost.on.cortex-m33]
-factor = 0.11
-[cost.on.cortex-m55]
-factor = 0.11
 @*/
-struct hil_add_n_f32 {
+struct hil_generic_add_n_f32 {
     int32_t size;  /* elements */
     int32_t parts; /* inputs */
 };
 
-HIL_INLINE void hil_add_n_f32(const struct hil_add_n_f32 *p, const float *const *in, float *out) {
+HIL_INLINE void hil_generic_add_n_f32(const struct hil_generic_add_n_f32 *p, const float *const *in,
+                                      float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         float total = in[0][i];
         for (int32_t part = 1; part < p->parts; part++) {
@@ -96,33 +79,25 @@ HIL_INLINE void hil_add_n_f32(const struct hil_add_n_f32 *p, const float *const 
 }
 
 /*@kernel
-name = "hil_add_n_s8"
+name = "hil_generic_add_n_s8"
 requires = []
 inputs = ["int8_t[]"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 90
-[cost.counts]
+[cost]
 element = "size"
 value = "size * parts"
-[cost.on.cortex-m3]
-call = 51.83
-value = 8.362
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.99
 @*/
-struct hil_add_n_s8 {
+struct hil_generic_add_n_s8 {
     int32_t size;  /* elements */
     int32_t parts; /* inputs */
     HIL_ACCUMULATE_S8_FIELDS;
 };
 
-HIL_INLINE void hil_add_n_s8(const struct hil_add_n_s8 *p, const int8_t *const *in, int8_t *out) {
+HIL_INLINE void hil_generic_add_n_s8(const struct hil_generic_add_n_s8 *p, const int8_t *const *in,
+                                     int8_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         int32_t steps = -p->in_zero_point;
         for (int32_t part = 0; part < p->parts; part++) {
@@ -162,61 +137,45 @@ HIL_INLINE void hil_add_n_s8(const struct hil_add_n_s8 *p, const int8_t *const *
 #define HIL_CUMSUM_STEPS(p, x) ((x) - (p)->in_zero_point)
 
 /*@kernel
-name = "hil_cumsum_f32"
+name = "hil_generic_cumsum_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 14
-[cost.counts]
+[cost]
 line = "outer * inner"
 element = "outer * length * inner"
-[cost.on.cortex-m3]
-call = 12.57
-element = 6.362
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
-struct hil_cumsum_f32 {
+struct hil_generic_cumsum_f32 {
     HIL_CUMSUM_FIELDS;
 };
 
-HIL_INLINE void hil_cumsum_f32(const struct hil_cumsum_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_cumsum_f32(const struct hil_generic_cumsum_f32 *p, const float *in,
+                                       float *out) {
     HIL_CUMSUM_WALK(p, in, out, float, 0.0f, HIL_CUMSUM_AS_IT_IS, HIL_CUMSUM_AS_IT_IS);
 }
 
 /*@kernel
-name = "hil_cumsum_s8"
+name = "hil_generic_cumsum_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "none"
 code = 71
-[cost.counts]
+[cost]
 line = "outer * inner"
 element = "outer * length * inner"
-[cost.on.cortex-m3]
-call = 15.11
-element = 3.897
-[cost.on.cortex-m4]
-factor = 3.51
-[cost.on.cortex-m33]
-factor = 3.63
-[cost.on.cortex-m55]
-factor = 4.04
 @*/
-struct hil_cumsum_s8 {
+struct hil_generic_cumsum_s8 {
     HIL_CUMSUM_FIELDS;
     HIL_ACCUMULATE_S8_FIELDS;
 };
 
-HIL_INLINE void hil_cumsum_s8(const struct hil_cumsum_s8 *p, const int8_t *in, int8_t *out) {
+HIL_INLINE void hil_generic_cumsum_s8(const struct hil_generic_cumsum_s8 *p, const int8_t *in,
+                                      int8_t *out) {
     HIL_CUMSUM_WALK(p, in, out, int32_t, -p->in_zero_point, HIL_CUMSUM_STEPS, HIL_ACCUMULATED_S8);
 }
 

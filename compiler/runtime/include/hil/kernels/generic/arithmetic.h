@@ -38,216 +38,168 @@ enum hil_operation {
                                   : (type)(((wide)(a) - (wide)(b)) * ((wide)(a) - (wide)(b))))
 
 /*@kernel
-name = "hil_combine_s8"
+name = "hil_generic_combine_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 42
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 22.56
-element = 8.048
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.92
 @*/
-struct hil_combine_s8 {
+struct hil_generic_combine_s8 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation */
 };
 
-HIL_INLINE int8_t hil_combine_s8_element(const struct hil_combine_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_combine_s8_element(const struct hil_generic_combine_s8 *p, int8_t a,
+                                         int8_t b) {
     return HIL_COMBINED(int8_t, uint32_t, p->operation, a, b);
 }
 
-HIL_INLINE void hil_combine_s8(const struct hil_combine_s8 *p, const int8_t *a, const int8_t *b,
-                               int8_t *out) {
+HIL_INLINE void hil_generic_combine_s8(const struct hil_generic_combine_s8 *p, const int8_t *a,
+                                       const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_s8_element);
 }
 
 /*@kernel
-name = "hil_combine_u8"
+name = "hil_generic_combine_u8"
 requires = []
 inputs = ["uint8_t", "uint8_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 42
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 23.1
-element = 7.99
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.92
 @*/
-struct hil_combine_u8 {
+struct hil_generic_combine_u8 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation */
 };
 
-HIL_INLINE uint8_t hil_combine_u8_element(const struct hil_combine_u8 *p, uint8_t a, uint8_t b) {
+HIL_INLINE uint8_t hil_combine_u8_element(const struct hil_generic_combine_u8 *p, uint8_t a,
+                                          uint8_t b) {
     return HIL_COMBINED(uint8_t, uint32_t, p->operation, a, b);
 }
 
-HIL_INLINE void hil_combine_u8(const struct hil_combine_u8 *p, const uint8_t *a, const uint8_t *b,
-                               uint8_t *out) {
+HIL_INLINE void hil_generic_combine_u8(const struct hil_generic_combine_u8 *p, const uint8_t *a,
+                                       const uint8_t *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_u8_element);
 }
 
 /*@kernel
-name = "hil_combine_s16"
+name = "hil_generic_combine_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 43
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 21.67
-element = 8.042
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.9
 @*/
-struct hil_combine_s16 {
+struct hil_generic_combine_s16 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation */
 };
 
-HIL_INLINE int16_t hil_combine_s16_element(const struct hil_combine_s16 *p, int16_t a, int16_t b) {
+HIL_INLINE int16_t hil_combine_s16_element(const struct hil_generic_combine_s16 *p, int16_t a,
+                                           int16_t b) {
     return HIL_COMBINED(int16_t, uint32_t, p->operation, a, b);
 }
 
-HIL_INLINE void hil_combine_s16(const struct hil_combine_s16 *p, const int16_t *a, const int16_t *b,
-                                int16_t *out) {
+HIL_INLINE void hil_generic_combine_s16(const struct hil_generic_combine_s16 *p, const int16_t *a,
+                                        const int16_t *b, int16_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_s16_element);
 }
 
 /*@kernel
-name = "hil_combine_s32"
+name = "hil_generic_combine_s32"
 requires = []
 inputs = ["int32_t", "int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 42
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 16.88
-element = 8.122
-[cost.on.cortex-m4]
-factor = 0.99
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.91
 @*/
-struct hil_combine_s32 {
+struct hil_generic_combine_s32 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation */
     int32_t low;       /* the least output */
     int32_t high;      /* the largest output */
 };
 
-HIL_INLINE int32_t hil_combine_s32_element(const struct hil_combine_s32 *p, int32_t a, int32_t b) {
+HIL_INLINE int32_t hil_combine_s32_element(const struct hil_generic_combine_s32 *p, int32_t a,
+                                           int32_t b) {
     return hil_clamp(HIL_COMBINED(int32_t, uint32_t, p->operation, a, b), p->low, p->high);
 }
 
-HIL_INLINE void hil_combine_s32(const struct hil_combine_s32 *p, const int32_t *a, const int32_t *b,
-                                int32_t *out) {
+HIL_INLINE void hil_generic_combine_s32(const struct hil_generic_combine_s32 *p, const int32_t *a,
+                                        const int32_t *b, int32_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_s32_element);
 }
 
 /*@kernel
-name = "hil_combine_s64"
+name = "hil_generic_combine_s64"
 requires = []
 inputs = ["int64_t", "int64_t"]
 outputs = ["int64_t"]
 scratch = "0"
 order = "elementwise"
 code = 58
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 15.71
-element = 13.53
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.01
 @*/
-struct hil_combine_s64 {
+struct hil_generic_combine_s64 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation */
 };
 
-HIL_INLINE int64_t hil_combine_s64_element(const struct hil_combine_s64 *p, int64_t a, int64_t b) {
+HIL_INLINE int64_t hil_combine_s64_element(const struct hil_generic_combine_s64 *p, int64_t a,
+                                           int64_t b) {
     return HIL_COMBINED(int64_t, uint64_t, p->operation, a, b);
 }
 
-HIL_INLINE void hil_combine_s64(const struct hil_combine_s64 *p, const int64_t *a, const int64_t *b,
-                                int64_t *out) {
+HIL_INLINE void hil_generic_combine_s64(const struct hil_generic_combine_s64 *p, const int64_t *a,
+                                        const int64_t *b, int64_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_s64_element);
 }
 
 /*@kernel
-name = "hil_combine_f32"
+name = "hil_generic_combine_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 50
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 26.19
-element = 43.69
-[cost.on.cortex-m4]
-factor = 0.26
-[cost.on.cortex-m33]
-factor = 0.25
-[cost.on.cortex-m55]
-factor = 0.25
 @*/
-struct hil_combine_f32 {
+struct hil_generic_combine_f32 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a choice or the squared difference */
 };
 
-HIL_INLINE float hil_combine_f32_element(const struct hil_combine_f32 *p, float a, float b) {
+HIL_INLINE float hil_combine_f32_element(const struct hil_generic_combine_f32 *p, float a,
+                                         float b) {
     return p->operation == HIL_MAXIMUM   ? (a > b ? a : b)
            : p->operation == HIL_MINIMUM ? (a < b ? a : b)
                                          : (a - b) * (a - b);
 }
 
-HIL_INLINE void hil_combine_f32(const struct hil_combine_f32 *p, const float *a, const float *b,
-                                float *out) {
+HIL_INLINE void hil_generic_combine_f32(const struct hil_generic_combine_f32 *p, const float *a,
+                                        const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_f32_element);
 }
 
@@ -273,321 +225,246 @@ HIL_INLINE void hil_combine_f32(const struct hil_combine_f32 *p, const float *a,
 HIL_DIVIDE(hil_divided_s8, int8_t, INT8_MIN, INT8_MAX)
 
 /*@kernel
-name = "hil_divide_s8"
+name = "hil_generic_divide_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 93
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 27.43
-element = 18.23
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
-struct hil_divide_s8 {
+struct hil_generic_divide_s8 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a quotient or the remainder */
 };
 
-HIL_INLINE int8_t hil_divide_s8_element(const struct hil_divide_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_divide_s8_element(const struct hil_generic_divide_s8 *p, int8_t a, int8_t b) {
     return hil_divided_s8(p->operation, a, b);
 }
 
-HIL_INLINE void hil_divide_s8(const struct hil_divide_s8 *p, const int8_t *a, const int8_t *b,
-                              int8_t *out) {
+HIL_INLINE void hil_generic_divide_s8(const struct hil_generic_divide_s8 *p, const int8_t *a,
+                                      const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_divide_s8_element);
 }
 
 HIL_DIVIDE(hil_divided_s16, int16_t, INT16_MIN, INT16_MAX)
 
 /*@kernel
-name = "hil_divide_s16"
+name = "hil_generic_divide_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 95
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 21.94
-element = 18.64
-[cost.on.cortex-m4]
-factor = 1.05
-[cost.on.cortex-m33]
-factor = 1.05
-[cost.on.cortex-m55]
-factor = 1.05
 @*/
-struct hil_divide_s16 {
+struct hil_generic_divide_s16 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a quotient or the remainder */
 };
 
-HIL_INLINE int16_t hil_divide_s16_element(const struct hil_divide_s16 *p, int16_t a, int16_t b) {
+HIL_INLINE int16_t hil_divide_s16_element(const struct hil_generic_divide_s16 *p, int16_t a,
+                                          int16_t b) {
     return hil_divided_s16(p->operation, a, b);
 }
 
-HIL_INLINE void hil_divide_s16(const struct hil_divide_s16 *p, const int16_t *a, const int16_t *b,
-                               int16_t *out) {
+HIL_INLINE void hil_generic_divide_s16(const struct hil_generic_divide_s16 *p, const int16_t *a,
+                                       const int16_t *b, int16_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_divide_s16_element);
 }
 
 HIL_DIVIDE(hil_divided_s32, int32_t, INT32_MIN, INT32_MAX)
 
 /*@kernel
-name = "hil_divide_s32"
+name = "hil_generic_divide_s32"
 requires = []
 inputs = ["int32_t", "int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 78
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 14.57
-element = 14.53
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.02
 @*/
-struct hil_divide_s32 {
+struct hil_generic_divide_s32 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a quotient or the remainder */
     int32_t low;       /* the least output */
     int32_t high;      /* the largest output */
 };
 
-HIL_INLINE int32_t hil_divide_s32_element(const struct hil_divide_s32 *p, int32_t a, int32_t b) {
+HIL_INLINE int32_t hil_divide_s32_element(const struct hil_generic_divide_s32 *p, int32_t a,
+                                          int32_t b) {
     return hil_clamp(hil_divided_s32(p->operation, a, b), p->low, p->high);
 }
 
-HIL_INLINE void hil_divide_s32(const struct hil_divide_s32 *p, const int32_t *a, const int32_t *b,
-                               int32_t *out) {
+HIL_INLINE void hil_generic_divide_s32(const struct hil_generic_divide_s32 *p, const int32_t *a,
+                                       const int32_t *b, int32_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_divide_s32_element);
 }
 
 HIL_DIVIDE(hil_divided_s64, int64_t, INT64_MIN, INT64_MAX)
 
 /*@kernel
-name = "hil_divide_s64"
+name = "hil_generic_divide_s64"
 requires = []
 inputs = ["int64_t", "int64_t"]
 outputs = ["int64_t"]
 scratch = "0"
 order = "elementwise"
 code = 101
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 44.05
-element = 47.56
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.01
-[cost.on.cortex-m55]
-factor = 1.01
 @*/
-struct hil_divide_s64 {
+struct hil_generic_divide_s64 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a quotient or the remainder */
 };
 
-HIL_INLINE int64_t hil_divide_s64_element(const struct hil_divide_s64 *p, int64_t a, int64_t b) {
+HIL_INLINE int64_t hil_divide_s64_element(const struct hil_generic_divide_s64 *p, int64_t a,
+                                          int64_t b) {
     return hil_divided_s64(p->operation, a, b);
 }
 
-HIL_INLINE void hil_divide_s64(const struct hil_divide_s64 *p, const int64_t *a, const int64_t *b,
-                               int64_t *out) {
+HIL_INLINE void hil_generic_divide_s64(const struct hil_generic_divide_s64 *p, const int64_t *a,
+                                       const int64_t *b, int64_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_divide_s64_element);
 }
 
 /*@kernel
-name = "hil_div_f32"
+name = "hil_generic_div_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 90
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-element = 233.8
-[cost.on.cortex-m4]
-factor = 0.08
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.07
 @*/
-struct hil_div_f32 {
+struct hil_generic_div_f32 {
     HIL_BINARY_FIELDS;
     float low;  /* the least output */
     float high; /* the largest output */
 };
 
-HIL_INLINE float hil_div_f32_element(const struct hil_div_f32 *p, float a, float b) {
+HIL_INLINE float hil_div_f32_element(const struct hil_generic_div_f32 *p, float a, float b) {
     return hil_clamp_f32(a / b, p->low, p->high);
 }
 
-HIL_INLINE void hil_div_f32(const struct hil_div_f32 *p, const float *a, const float *b,
-                            float *out) {
+HIL_INLINE void hil_generic_div_f32(const struct hil_generic_div_f32 *p, const float *a,
+                                    const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_div_f32_element);
 }
 
 /*@kernel
-name = "hil_floor_div_f32"
+name = "hil_generic_floor_div_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 40
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 42.86
-element = 232.6
-[cost.on.cortex-m4]
-factor = 0.13
-[cost.on.cortex-m33]
-row = 36.0
-element = 6.61
-[cost.on.cortex-m55]
-row = 41.22
-element = 5.528
 @*/
-struct hil_floor_div_f32 {
+struct hil_generic_floor_div_f32 {
     HIL_BINARY_FIELDS;
 };
 
-HIL_INLINE float hil_floor_div_f32_element(const struct hil_floor_div_f32 *p, float a, float b) {
+HIL_INLINE float hil_floor_div_f32_element(const struct hil_generic_floor_div_f32 *p, float a,
+                                           float b) {
     (void)p;
     return floorf(a / b);
 }
 
-HIL_INLINE void hil_floor_div_f32(const struct hil_floor_div_f32 *p, const float *a, const float *b,
-                                  float *out) {
+HIL_INLINE void hil_generic_floor_div_f32(const struct hil_generic_floor_div_f32 *p, const float *a,
+                                          const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_floor_div_f32_element);
 }
 
 /*@kernel
-name = "hil_floor_mod_f32"
+name = "hil_generic_floor_mod_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 133
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 17.27
-element = 201.2
-[cost.on.cortex-m4]
-factor = 0.39
-[cost.on.cortex-m33]
-factor = 0.42
-[cost.on.cortex-m55]
-factor = 0.42
 @*/
-struct hil_floor_mod_f32 {
+struct hil_generic_floor_mod_f32 {
     HIL_BINARY_FIELDS;
 };
 
-HIL_INLINE float hil_floor_mod_f32_element(const struct hil_floor_mod_f32 *p, float a, float b) {
+HIL_INLINE float hil_floor_mod_f32_element(const struct hil_generic_floor_mod_f32 *p, float a,
+                                           float b) {
     (void)p;
     const float remainder = fmodf(a, b);
     const int lower = remainder != 0.0f && (remainder < 0.0f) != (b < 0.0f);
     return lower ? remainder + b : remainder;
 }
 
-HIL_INLINE void hil_floor_mod_f32(const struct hil_floor_mod_f32 *p, const float *a, const float *b,
-                                  float *out) {
+HIL_INLINE void hil_generic_floor_mod_f32(const struct hil_generic_floor_mod_f32 *p, const float *a,
+                                          const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_floor_mod_f32_element);
 }
 
 /*@kernel
-name = "hil_pow_f32"
+name = "hil_generic_pow_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 35
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-element = 133.3
-[cost.on.cortex-m4]
-factor = 1.2
-[cost.on.cortex-m33]
-factor = 1.23
-[cost.on.cortex-m55]
-factor = 0.59
 @*/
-struct hil_pow_f32 {
+struct hil_generic_pow_f32 {
     HIL_BINARY_FIELDS;
 };
 
-HIL_INLINE float hil_pow_f32_element(const struct hil_pow_f32 *p, float a, float b) {
+HIL_INLINE float hil_pow_f32_element(const struct hil_generic_pow_f32 *p, float a, float b) {
     (void)p;
     return powf(a, b);
 }
 
-HIL_INLINE void hil_pow_f32(const struct hil_pow_f32 *p, const float *a, const float *b,
-                            float *out) {
+HIL_INLINE void hil_generic_pow_f32(const struct hil_generic_pow_f32 *p, const float *a,
+                                    const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_pow_f32_element);
 }
 
 /*@kernel
-name = "hil_pow_s32"
+name = "hil_generic_pow_s32"
 requires = []
 inputs = ["int32_t", "int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 64
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-element = 18.61
-[cost.on.cortex-m4]
-factor = 1.52
-[cost.on.cortex-m33]
-factor = 1.52
-[cost.on.cortex-m55]
-factor = 1.52
 @*/
-struct hil_pow_s32 {
+struct hil_generic_pow_s32 {
     HIL_BINARY_FIELDS;
 };
 
-HIL_INLINE int32_t hil_pow_s32_element(const struct hil_pow_s32 *p, int32_t a, int32_t b) {
+HIL_INLINE int32_t hil_pow_s32_element(const struct hil_generic_pow_s32 *p, int32_t a, int32_t b) {
     (void)p;
     /* Wraps around; 0 for exponents below 0. */
     uint32_t power = b < 0 ? 0 : 1;
@@ -599,8 +476,8 @@ HIL_INLINE int32_t hil_pow_s32_element(const struct hil_pow_s32 *p, int32_t a, i
     return (int32_t)power;
 }
 
-HIL_INLINE void hil_pow_s32(const struct hil_pow_s32 *p, const int32_t *a, const int32_t *b,
-                            int32_t *out) {
+HIL_INLINE void hil_generic_pow_s32(const struct hil_generic_pow_s32 *p, const int32_t *a,
+                                    const int32_t *b, int32_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_pow_s32_element);
 }
 
@@ -608,28 +485,18 @@ HIL_INLINE void hil_pow_s32(const struct hil_pow_s32 *p, const int32_t *a, const
 HIL_INLINE int hil_bits(uint32_t x) { return x == 0 ? 0 : 32 - __builtin_clz(x); }
 
 /*@kernel
-name = "hil_div_s8"
+name = "hil_generic_div_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 458
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 178.2
-row = 39.91
-element = 137.3
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.09
 @*/
-struct hil_div_s8 {
+struct hil_generic_div_s8 {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -640,7 +507,7 @@ struct hil_div_s8 {
     int32_t high;           /* the largest output */
 };
 
-HIL_INLINE int8_t hil_div_s8_element(const struct hil_div_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_div_s8_element(const struct hil_generic_div_s8 *p, int8_t a, int8_t b) {
     int32_t x = a - p->a_zero_point;
     int32_t y = b - p->b_zero_point;
     if (y < 0) {
@@ -664,8 +531,8 @@ HIL_INLINE int8_t hil_div_s8_element(const struct hil_div_s8 *p, int8_t a, int8_
     return hil_clamp_s8(quotient + p->out_zero_point, p->low, p->high);
 }
 
-HIL_INLINE void hil_div_s8(const struct hil_div_s8 *p, const int8_t *a, const int8_t *b,
-                           int8_t *out) {
+HIL_INLINE void hil_generic_div_s8(const struct hil_generic_div_s8 *p, const int8_t *a,
+                                   const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_div_s8_element);
 }
 
@@ -679,27 +546,18 @@ HIL_INLINE void hil_div_s8(const struct hil_div_s8 *p, const int8_t *a, const in
                           (p)->out_zero_point
 
 /*@kernel
-name = "hil_squared_difference_s8"
+name = "hil_generic_squared_difference_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 170
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 33.06
-element = 40.23
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.13
 @*/
-struct hil_squared_difference_s8 {
+struct hil_generic_squared_difference_s8 {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -712,39 +570,30 @@ struct hil_squared_difference_s8 {
     int32_t out_shift;      /* of that product, to the left; 0 or less */
 };
 
-HIL_INLINE int8_t hil_squared_difference_s8_element(const struct hil_squared_difference_s8 *p,
-                                                    int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_squared_difference_s8_element(
+    const struct hil_generic_squared_difference_s8 *p, int8_t a, int8_t b) {
     HIL_SQUARED_DIFFERENCE_STEPS(p, a, b, 7);
     return hil_clamp_s8(steps, INT8_MIN, INT8_MAX);
 }
 
-HIL_INLINE void hil_squared_difference_s8(const struct hil_squared_difference_s8 *p,
-                                          const int8_t *a, const int8_t *b, int8_t *out) {
+HIL_INLINE void hil_generic_squared_difference_s8(const struct hil_generic_squared_difference_s8 *p,
+                                                  const int8_t *a, const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_squared_difference_s8_element);
 }
 
 /*@kernel
-name = "hil_squared_difference_s16"
+name = "hil_generic_squared_difference_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 204
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 34.75
-element = 49.95
-[cost.on.cortex-m4]
-factor = 1.02
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.07
 @*/
-struct hil_squared_difference_s16 {
+struct hil_generic_squared_difference_s16 {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -757,14 +606,15 @@ struct hil_squared_difference_s16 {
     int32_t out_shift;      /* of that product, to the left; 0 or less */
 };
 
-HIL_INLINE int16_t hil_squared_difference_s16_element(const struct hil_squared_difference_s16 *p,
-                                                      int16_t a, int16_t b) {
+HIL_INLINE int16_t hil_squared_difference_s16_element(
+    const struct hil_generic_squared_difference_s16 *p, int16_t a, int16_t b) {
     HIL_SQUARED_DIFFERENCE_STEPS(p, a, b, 0);
     return (int16_t)hil_clamp(steps, INT16_MIN, INT16_MAX);
 }
 
-HIL_INLINE void hil_squared_difference_s16(const struct hil_squared_difference_s16 *p,
-                                           const int16_t *a, const int16_t *b, int16_t *out) {
+HIL_INLINE void
+hil_generic_squared_difference_s16(const struct hil_generic_squared_difference_s16 *p,
+                                   const int16_t *a, const int16_t *b, int16_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_squared_difference_s16_element);
 }
 
@@ -775,202 +625,153 @@ HIL_INLINE void hil_squared_difference_s16(const struct hil_squared_difference_s
                                     : (a) <= (b))
 
 /*@kernel
-name = "hil_compare_u8"
+name = "hil_generic_compare_u8"
 requires = []
 inputs = ["uint8_t", "uint8_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 46
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 22.71
-element = 8.006
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.88
 @*/
-struct hil_compare_u8 {
+struct hil_generic_compare_u8 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a comparison */
 };
 
-HIL_INLINE uint8_t hil_compare_u8_element(const struct hil_compare_u8 *p, uint8_t a, uint8_t b) {
+HIL_INLINE uint8_t hil_compare_u8_element(const struct hil_generic_compare_u8 *p, uint8_t a,
+                                          uint8_t b) {
     return HIL_COMPARED(p->operation, a, b);
 }
 
-HIL_INLINE void hil_compare_u8(const struct hil_compare_u8 *p, const uint8_t *a, const uint8_t *b,
-                               uint8_t *out) {
+HIL_INLINE void hil_generic_compare_u8(const struct hil_generic_compare_u8 *p, const uint8_t *a,
+                                       const uint8_t *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_u8_element);
 }
 
 /*@kernel
-name = "hil_compare_s16"
+name = "hil_generic_compare_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 44
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 15.62
-element = 9.193
-[cost.on.cortex-m4]
-factor = 0.97
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.93
 @*/
-struct hil_compare_s16 {
+struct hil_generic_compare_s16 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a comparison */
 };
 
-HIL_INLINE uint8_t hil_compare_s16_element(const struct hil_compare_s16 *p, int16_t a, int16_t b) {
+HIL_INLINE uint8_t hil_compare_s16_element(const struct hil_generic_compare_s16 *p, int16_t a,
+                                           int16_t b) {
     return HIL_COMPARED(p->operation, a, b);
 }
 
-HIL_INLINE void hil_compare_s16(const struct hil_compare_s16 *p, const int16_t *a, const int16_t *b,
-                                uint8_t *out) {
+HIL_INLINE void hil_generic_compare_s16(const struct hil_generic_compare_s16 *p, const int16_t *a,
+                                        const int16_t *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_s16_element);
 }
 
 /*@kernel
-name = "hil_compare_s32"
+name = "hil_generic_compare_s32"
 requires = []
 inputs = ["int32_t", "int32_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 44
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 21.48
-element = 8.998
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.89
 @*/
-struct hil_compare_s32 {
+struct hil_generic_compare_s32 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a comparison */
 };
 
-HIL_INLINE uint8_t hil_compare_s32_element(const struct hil_compare_s32 *p, int32_t a, int32_t b) {
+HIL_INLINE uint8_t hil_compare_s32_element(const struct hil_generic_compare_s32 *p, int32_t a,
+                                           int32_t b) {
     return HIL_COMPARED(p->operation, a, b);
 }
 
-HIL_INLINE void hil_compare_s32(const struct hil_compare_s32 *p, const int32_t *a, const int32_t *b,
-                                uint8_t *out) {
+HIL_INLINE void hil_generic_compare_s32(const struct hil_generic_compare_s32 *p, const int32_t *a,
+                                        const int32_t *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_s32_element);
 }
 
 /*@kernel
-name = "hil_compare_s64"
+name = "hil_generic_compare_s64"
 requires = []
 inputs = ["int64_t", "int64_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 52
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 20.98
-element = 12.14
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.93
 @*/
-struct hil_compare_s64 {
+struct hil_generic_compare_s64 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a comparison */
 };
 
-HIL_INLINE uint8_t hil_compare_s64_element(const struct hil_compare_s64 *p, int64_t a, int64_t b) {
+HIL_INLINE uint8_t hil_compare_s64_element(const struct hil_generic_compare_s64 *p, int64_t a,
+                                           int64_t b) {
     return HIL_COMPARED(p->operation, a, b);
 }
 
-HIL_INLINE void hil_compare_s64(const struct hil_compare_s64 *p, const int64_t *a, const int64_t *b,
-                                uint8_t *out) {
+HIL_INLINE void hil_generic_compare_s64(const struct hil_generic_compare_s64 *p, const int64_t *a,
+                                        const int64_t *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_s64_element);
 }
 
 /*@kernel
-name = "hil_compare_f32"
+name = "hil_generic_compare_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 42
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 21.19
-element = 42.0
-[cost.on.cortex-m4]
-factor = 0.27
-[cost.on.cortex-m33]
-factor = 0.27
-[cost.on.cortex-m55]
-factor = 0.25
 @*/
-struct hil_compare_f32 {
+struct hil_generic_compare_f32 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a comparison */
 };
 
-HIL_INLINE uint8_t hil_compare_f32_element(const struct hil_compare_f32 *p, float a, float b) {
+HIL_INLINE uint8_t hil_compare_f32_element(const struct hil_generic_compare_f32 *p, float a,
+                                           float b) {
     return HIL_COMPARED(p->operation, a, b);
 }
 
-HIL_INLINE void hil_compare_f32(const struct hil_compare_f32 *p, const float *a, const float *b,
-                                uint8_t *out) {
+HIL_INLINE void hil_generic_compare_f32(const struct hil_generic_compare_f32 *p, const float *a,
+                                        const float *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_f32_element);
 }
 
 /*@kernel
-name = "hil_compare_scaled_s8"
+name = "hil_generic_compare_s8_scaled"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 146
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 18.01
-element = 39.04
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.09
 @*/
-struct hil_compare_scaled_s8 {
+struct hil_generic_compare_s8_scaled {
     HIL_BINARY_FIELDS;
     int32_t operation;    /* of enum hil_operation: a comparison */
     int32_t a_zero_point; /* the first operand's value that stands for 0.0 */
@@ -981,15 +782,15 @@ struct hil_compare_scaled_s8 {
     int32_t b_shift;      /* of that, to the left; 0 or less */
 };
 
-HIL_INLINE uint8_t hil_compare_scaled_s8_element(const struct hil_compare_scaled_s8 *p, int8_t a,
-                                                 int8_t b) {
+HIL_INLINE uint8_t hil_compare_scaled_s8_element(const struct hil_generic_compare_s8_scaled *p,
+                                                 int8_t a, int8_t b) {
     const int32_t x = hil_requantize((a - p->a_zero_point) * 256, p->a_multiplier, p->a_shift);
     const int32_t y = hil_requantize((b - p->b_zero_point) * 256, p->b_multiplier, p->b_shift);
     return HIL_COMPARED(p->operation, x, y);
 }
 
-HIL_INLINE void hil_compare_scaled_s8(const struct hil_compare_scaled_s8 *p, const int8_t *a,
-                                      const int8_t *b, uint8_t *out) {
+HIL_INLINE void hil_generic_compare_s8_scaled(const struct hil_generic_compare_s8_scaled *p,
+                                              const int8_t *a, const int8_t *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_scaled_s8_element);
 }
 

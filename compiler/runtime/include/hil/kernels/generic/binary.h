@@ -73,35 +73,22 @@ HIL_INLINE int32_t hil_binary_s8_scale(int32_t x, int32_t multiplier, int32_t sh
 }
 
 /*@kernel
-name = "hil_add_s8"
+name = "hil_generic_add_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 96
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 22.82
-element = 21.86
-[cost.on.cortex-m4]
-factor = 0.96
-[cost.on.cortex-m55]
-factor = 0.94
-[cost.on.cortex-m33]
-factor = 0.98
-[cost.on.cortex-m0]
-factor = 5.23
-[cost.on.rv32imac]
-factor = 1.49
 @*/
-struct hil_add_s8 {
+struct hil_generic_add_s8 {
     HIL_SUM_S8_FIELDS;
 };
 
-HIL_INLINE int8_t hil_add_s8_element(const struct hil_add_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_add_s8_element(const struct hil_generic_add_s8 *p, int8_t a, int8_t b) {
     const int32_t x = hil_sum_s8_operand(a - p->a_zero_point, p->a_multiplier, p->a_shift);
     const int32_t y = hil_sum_s8_operand(b - p->b_zero_point, p->b_multiplier, p->b_shift);
     const int32_t sum =
@@ -109,42 +96,28 @@ HIL_INLINE int8_t hil_add_s8_element(const struct hil_add_s8 *p, int8_t a, int8_
     return hil_clamp_s8(sum, p->low, p->high);
 }
 
-HIL_INLINE void hil_add_s8(const struct hil_add_s8 *p, const int8_t *a, const int8_t *b,
-                           int8_t *out) {
+HIL_INLINE void hil_generic_add_s8(const struct hil_generic_add_s8 *p, const int8_t *a,
+                                   const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_add_s8_element);
 }
 
 /*@kernel
-name = "hil_sub_s8"
+name = "hil_generic_sub_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 104
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 20.95
-element = 25.02
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.96
-[cost.on.cortex-m0]
-call = 191.8
-[cost.on.rv32imac]
-call = 98.96
-element = 3.639
 @*/
-struct hil_sub_s8 {
+struct hil_generic_sub_s8 {
     HIL_SUM_S8_FIELDS;
 };
 
-HIL_INLINE int8_t hil_sub_s8_element(const struct hil_sub_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_sub_s8_element(const struct hil_generic_sub_s8 *p, int8_t a, int8_t b) {
     const int32_t x = hil_sum_s8_operand(a - p->a_zero_point, p->a_multiplier, p->a_shift);
     const int32_t y = hil_sum_s8_operand(b - p->b_zero_point, p->b_multiplier, p->b_shift);
     const int32_t difference =
@@ -152,8 +125,8 @@ HIL_INLINE int8_t hil_sub_s8_element(const struct hil_sub_s8 *p, int8_t a, int8_
     return hil_clamp_s8(difference, p->low, p->high);
 }
 
-HIL_INLINE void hil_sub_s8(const struct hil_sub_s8 *p, const int8_t *a, const int8_t *b,
-                           int8_t *out) {
+HIL_INLINE void hil_generic_sub_s8(const struct hil_generic_sub_s8 *p, const int8_t *a,
+                                   const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_sub_s8_element);
 }
 
@@ -161,25 +134,18 @@ HIL_INLINE void hil_sub_s8(const struct hil_sub_s8 *p, const int8_t *a, const in
  * compared one with what is wanted for all pairs of values, or products of 64 bits, whose ties go
  * to even. */
 /*@kernel
-name = "hil_line_sum_s8"
+name = "hil_generic_sum_s8_affine"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 90
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 20
-element = 12
-[cost.on.cortex-m0]
-factor = 1.5
-[cost.on.rv32imac]
-factor = 1.5
 @*/
-struct hil_line_sum_s8 {
+struct hil_generic_sum_s8_affine {
     HIL_BINARY_FIELDS;
     int32_t first;  /* factor of the first operand */
     int32_t second; /* factor of the second operand */
@@ -189,36 +155,30 @@ struct hil_line_sum_s8 {
     int32_t high;   /* the largest output */
 };
 
-HIL_INLINE int8_t hil_line_sum_s8_element(const struct hil_line_sum_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_line_sum_s8_element(const struct hil_generic_sum_s8_affine *p, int8_t a,
+                                          int8_t b) {
     const int32_t sum = a * p->first + (b * p->second + p->addend);
     return hil_clamp_s8(sum >> p->shift, p->low, p->high);
 }
 
-HIL_INLINE void hil_line_sum_s8(const struct hil_line_sum_s8 *p, const int8_t *a, const int8_t *b,
-                                int8_t *out) {
+HIL_INLINE void hil_generic_sum_s8_affine(const struct hil_generic_sum_s8_affine *p,
+                                          const int8_t *a, const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_line_sum_s8_element);
 }
 
 /*@kernel
-name = "hil_even_sum_s8"
+name = "hil_generic_sum_s8_even"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 140
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 20
-element = 30
-[cost.on.cortex-m0]
-factor = 6
-[cost.on.rv32imac]
-factor = 1.5
 @*/
-struct hil_even_sum_s8 {
+struct hil_generic_sum_s8_even {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -230,43 +190,31 @@ struct hil_even_sum_s8 {
     int32_t high;           /* the largest output */
 };
 
-HIL_INLINE int8_t hil_even_sum_s8_element(const struct hil_even_sum_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_even_sum_s8_element(const struct hil_generic_sum_s8_even *p, int8_t a,
+                                          int8_t b) {
     const int64_t sum =
         (int64_t)(a - p->a_zero_point) * p->a_factor + (int64_t)(b - p->b_zero_point) * p->b_factor;
     return hil_clamp_s8(hil_round_even(sum, p->right) + p->out_zero_point, p->low, p->high);
 }
 
-HIL_INLINE void hil_even_sum_s8(const struct hil_even_sum_s8 *p, const int8_t *a, const int8_t *b,
-                                int8_t *out) {
+HIL_INLINE void hil_generic_sum_s8_even(const struct hil_generic_sum_s8_even *p, const int8_t *a,
+                                        const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_even_sum_s8_element);
 }
 
 /*@kernel
-name = "hil_mul_s8"
+name = "hil_generic_mul_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 70
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 15.98
-element = 15.7
-[cost.on.cortex-m4]
-factor = 1.01
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.95
-[cost.on.cortex-m0]
-factor = 3.89
-[cost.on.rv32imac]
-factor = 1.29
 @*/
-struct hil_mul_s8 {
+struct hil_generic_mul_s8 {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -278,15 +226,15 @@ struct hil_mul_s8 {
     int32_t high;           /* the largest output */
 };
 
-HIL_INLINE int8_t hil_mul_s8_element(const struct hil_mul_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_mul_s8_element(const struct hil_generic_mul_s8 *p, int8_t a, int8_t b) {
     const int32_t product = (a - p->a_zero_point) * (b - p->b_zero_point);
     const int32_t scaled =
         hil_requantize_by(p->rounding, product, p->multiplier, p->shift, p->out_zero_point);
     return hil_clamp_s8(scaled, p->low, p->high);
 }
 
-HIL_INLINE void hil_mul_s8(const struct hil_mul_s8 *p, const int8_t *a, const int8_t *b,
-                           int8_t *out) {
+HIL_INLINE void hil_generic_mul_s8(const struct hil_generic_mul_s8 *p, const int8_t *a,
+                                   const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_mul_s8_element);
 }
 
@@ -296,119 +244,77 @@ HIL_INLINE void hil_mul_s8(const struct hil_mul_s8 *p, const int8_t *a, const in
     float high /* the largest output */
 
 /*@kernel
-name = "hil_add_f32"
+name = "hil_generic_add_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 88
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 2.475
-element = 120.4
-[cost.on.cortex-m4]
-factor = 0.1
-[cost.on.cortex-m33]
-factor = 0.1
-[cost.on.cortex-m55]
-factor = 0.1
-[cost.on.cortex-m0]
-factor = 1.14
-[cost.on.rv32imac]
-factor = 0.98
 @*/
-struct hil_add_f32 {
+struct hil_generic_add_f32 {
     HIL_BINARY_F32_FIELDS;
 };
 
-HIL_INLINE float hil_add_f32_element(const struct hil_add_f32 *p, float a, float b) {
+HIL_INLINE float hil_add_f32_element(const struct hil_generic_add_f32 *p, float a, float b) {
     return hil_clamp_f32(a + b, p->low, p->high);
 }
 
-HIL_INLINE void hil_add_f32(const struct hil_add_f32 *p, const float *a, const float *b,
-                            float *out) {
+HIL_INLINE void hil_generic_add_f32(const struct hil_generic_add_f32 *p, const float *a,
+                                    const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_add_f32_element);
 }
 
 /*@kernel
-name = "hil_sub_f32"
+name = "hil_generic_sub_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 88
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 58.1
-element = 127.7
-[cost.on.cortex-m4]
-row = 39.85
-element = 11.55
-[cost.on.cortex-m33]
-row = 40.94
-element = 10.66
-[cost.on.cortex-m55]
-row = 39.24
-element = 10.74
-[cost.on.cortex-m0]
-factor = 1.17
-[cost.on.rv32imac]
-factor = 0.96
 @*/
-struct hil_sub_f32 {
+struct hil_generic_sub_f32 {
     HIL_BINARY_F32_FIELDS;
 };
 
-HIL_INLINE float hil_sub_f32_element(const struct hil_sub_f32 *p, float a, float b) {
+HIL_INLINE float hil_sub_f32_element(const struct hil_generic_sub_f32 *p, float a, float b) {
     return hil_clamp_f32(a - b, p->low, p->high);
 }
 
-HIL_INLINE void hil_sub_f32(const struct hil_sub_f32 *p, const float *a, const float *b,
-                            float *out) {
+HIL_INLINE void hil_generic_sub_f32(const struct hil_generic_sub_f32 *p, const float *a,
+                                    const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_sub_f32_element);
 }
 
 /*@kernel
-name = "hil_mul_f32"
+name = "hil_generic_mul_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 94
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 92.41
-element = 79.59
-[cost.on.cortex-m4]
-factor = 0.16
-[cost.on.cortex-m33]
-factor = 0.16
-[cost.on.cortex-m55]
-factor = 0.16
-[cost.on.cortex-m0]
-factor = 1.91
-[cost.on.rv32imac]
-factor = 1.6
 @*/
-struct hil_mul_f32 {
+struct hil_generic_mul_f32 {
     HIL_BINARY_F32_FIELDS;
 };
 
-HIL_INLINE float hil_mul_f32_element(const struct hil_mul_f32 *p, float a, float b) {
+HIL_INLINE float hil_mul_f32_element(const struct hil_generic_mul_f32 *p, float a, float b) {
     return hil_clamp_f32(a * b, p->low, p->high);
 }
 
-HIL_INLINE void hil_mul_f32(const struct hil_mul_f32 *p, const float *a, const float *b,
-                            float *out) {
+HIL_INLINE void hil_generic_mul_f32(const struct hil_generic_mul_f32 *p, const float *a,
+                                    const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_mul_f32_element);
 }
 

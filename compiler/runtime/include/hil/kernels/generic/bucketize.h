@@ -32,100 +32,62 @@ HIL_INLINE int32_t hil_bucket(const float *boundaries, int32_t count, float x) {
     }
 
 /*@kernel
-name = "hil_bucketize_f32"
+name = "hil_generic_bucketize_f32"
 requires = []
 inputs = ["float"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "none"
 code = 80
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 99.03
-[cost.on.cortex-m4]
-factor = 0.52
-[cost.on.cortex-m33]
-call = 30.83
-element = 37.83
-[cost.on.cortex-m55]
-factor = 0.5
-[cost.on.cortex-m0]
-factor = 1.39
-[cost.on.rv32imac]
-factor = 0.89
 @*/
-struct hil_bucketize_f32 {
+struct hil_generic_bucketize_f32 {
     HIL_BUCKETIZE_FIELDS;
 };
 
-HIL_INLINE void hil_bucketize_f32(const struct hil_bucketize_f32 *p, const float *in,
-                                  int32_t *out) {
+HIL_INLINE void hil_generic_bucketize_f32(const struct hil_generic_bucketize_f32 *p,
+                                          const float *in, int32_t *out) {
     HIL_BUCKETIZE(p, in, out);
 }
 
 /*@kernel
-name = "hil_bucketize_s32"
+name = "hil_generic_bucketize_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 80
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 19.77
-element = 124.2
-[cost.on.cortex-m4]
-factor = 0.39
-[cost.on.cortex-m33]
-factor = 0.4
-[cost.on.cortex-m55]
-factor = 0.39
-[cost.on.cortex-m0]
-factor = 1.32
-[cost.on.rv32imac]
-factor = 0.96
 @*/
-struct hil_bucketize_s32 {
+struct hil_generic_bucketize_s32 {
     HIL_BUCKETIZE_FIELDS;
 };
 
-HIL_INLINE void hil_bucketize_s32(const struct hil_bucketize_s32 *p, const int32_t *in,
-                                  int32_t *out) {
+HIL_INLINE void hil_generic_bucketize_s32(const struct hil_generic_bucketize_s32 *p,
+                                          const int32_t *in, int32_t *out) {
     HIL_BUCKETIZE(p, in, out);
 }
 
 /*@kernel
-name = "hil_bucketize_s64"
+name = "hil_generic_bucketize_s64"
 requires = []
 inputs = ["int64_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "none"
 code = 80
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 147.1
-[cost.on.cortex-m4]
-factor = 0.55
-[cost.on.cortex-m33]
-factor = 0.51
-[cost.on.cortex-m55]
-factor = 0.52
-[cost.on.cortex-m0]
-factor = 3.78
-[cost.on.rv32imac]
-factor = 1.05
 @*/
-struct hil_bucketize_s64 {
+struct hil_generic_bucketize_s64 {
     HIL_BUCKETIZE_FIELDS;
 };
 
-HIL_INLINE void hil_bucketize_s64(const struct hil_bucketize_s64 *p, const int64_t *in,
-                                  int32_t *out) {
+HIL_INLINE void hil_generic_bucketize_s64(const struct hil_generic_bucketize_s64 *p,
+                                          const int64_t *in, int32_t *out) {
     HIL_BUCKETIZE(p, in, out);
 }
 

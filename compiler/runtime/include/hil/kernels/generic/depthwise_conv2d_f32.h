@@ -8,7 +8,7 @@
 #include "hil/kernels/generic/patch.h"
 
 /*@kernel
-name = "hil_depthwise_conv2d_f32"
+name = "hil_generic_depthwise_conv2d_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -17,28 +17,12 @@ order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 1068
 band_code = 1100
-[cost.counts]
+[cost]
 pixel = "batch * out_h * out_w"
 output = "pixel * in_c * depth_multiplier"
 mac = "output * filter_h * filter_w"
-[cost.on.cortex-m3]
-call = 9813.0
-pixel = 1915.0
-mac = 69.48
-[cost.on.cortex-m4]
-factor = 0.09
-[cost.on.cortex-m33]
-factor = 0.09
-[cost.on.cortex-m55]
-factor = 0.09
-[cost.on.cortex-m0]
-pixel = 781.3
-output = 99.65
-mac = 179.2
-[cost.on.rv32imac]
-factor = 2.24
 @*/
-struct hil_depthwise_conv2d_f32 {
+struct hil_generic_depthwise_conv2d_f32 {
     HIL_IMAGES_FIELDS;
     int32_t depth_multiplier; /* outputs of each input channel, next to each other */
     HIL_WINDOW_FIELDS;
@@ -49,7 +33,7 @@ struct hil_depthwise_conv2d_f32 {
 };
 
 /* All channels of one output pixel; the taps lie row_step and column_step bytes apart. */
-HIL_INLINE void hil_depthwise_conv2d_f32_pixel(const struct hil_depthwise_conv2d_f32 *p,
+HIL_INLINE void hil_depthwise_conv2d_f32_pixel(const struct hil_generic_depthwise_conv2d_f32 *p,
                                                const float *in, int32_t row_step,
                                                int32_t column_step, float *out) {
     const float *w = p->weights;
@@ -72,8 +56,8 @@ HIL_INLINE void hil_depthwise_conv2d_f32_pixel(const struct hil_depthwise_conv2d
     }
 }
 
-HIL_INLINE void hil_depthwise_conv2d_f32(const struct hil_depthwise_conv2d_f32 *p, const float *in,
-                                         float *out, void *scratch) {
+HIL_INLINE void hil_generic_depthwise_conv2d_f32(const struct hil_generic_depthwise_conv2d_f32 *p,
+                                                 const float *in, float *out, void *scratch) {
     const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(float), 0);
     /* Windows that start within these are inside the image. */
     const int32_t last_y = p->in_h - ((p->filter_h - 1) * p->dilation_h + 1);

@@ -8,7 +8,7 @@
 #include "hil/kernels/generic/patch.h"
 
 /*@kernel
-name = "hil_depthwise_conv2d_s8"
+name = "hil_generic_depthwise_conv2d_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -16,32 +16,15 @@ scratch = "filter_h * band_w * block"
 order = ["rows 1", "pixels tile_w", "channels block * depth_multiplier"]
 reads = "channel window"
 code = 856
-[cost.counts]
+[cost]
 row = "batch * out_h"
 channel_row = "row * in_c * depth_multiplier"
 output = "channel_row * out_w"
 mac = "output * filter_h * filter_w"
 band_pixel = "row * ((out_w + tile_w - 1) // tile_w) * (in_c // block) * filter_h * band_w"
 copied = "band_pixel * block"
-[cost.on.cortex-m3]
-call = 372.7
-channel_row = 15.14
-output = 7.995
-mac = 1.577
-band_pixel = 2.128
-copied = 1.957
-[cost.on.cortex-m55]
-factor = 1.02
-[cost.on.cortex-m0]
-call = 2860.0
-output = 71.62
-mac = 6.294
-band_pixel = 24.41
-copied = 2.687
-[cost.on.rv32imac]
-factor = 1.97
 @*/
-struct hil_depthwise_conv2d_s8 {
+struct hil_generic_depthwise_conv2d_s8 {
     HIL_IMAGES_FIELDS;
     int32_t depth_multiplier; /* outputs of each input channel, next to each other */
     HIL_WINDOW_FIELDS;
@@ -63,7 +46,7 @@ struct hil_depthwise_conv2d_s8_channel {
 
 /* A channel's outputs at `pixels` places next to each other, a constant of at most 4, from the
  * place of its input channel in the band. */
-HIL_INLINE void hil_depthwise_conv2d_s8_pixels(const struct hil_depthwise_conv2d_s8 *p,
+HIL_INLINE void hil_depthwise_conv2d_s8_pixels(const struct hil_generic_depthwise_conv2d_s8 *p,
                                                const struct hil_depthwise_conv2d_s8_channel *c,
                                                int32_t pixels, const int8_t *in, int8_t *out) {
     const int32_t step = p->stride_w * p->block;
@@ -99,7 +82,7 @@ HIL_INLINE void hil_depthwise_conv2d_s8_pixels(const struct hil_depthwise_conv2d
 }
 
 /* Output channel `channel` of `count` pixels of a row. */
-HIL_INLINE void hil_depthwise_conv2d_s8_row(const struct hil_depthwise_conv2d_s8 *p,
+HIL_INLINE void hil_depthwise_conv2d_s8_row(const struct hil_generic_depthwise_conv2d_s8 *p,
                                             int32_t channel, int32_t count, const int8_t *in,
                                             int8_t *out) {
     const int32_t entry = p->per_channel ? channel : 0;
@@ -127,8 +110,8 @@ HIL_INLINE void hil_depthwise_conv2d_s8_row(const struct hil_depthwise_conv2d_s8
     }
 }
 
-HIL_INLINE void hil_depthwise_conv2d_s8(const struct hil_depthwise_conv2d_s8 *p, const int8_t *in,
-                                        int8_t *out, void *scratch) {
+HIL_INLINE void hil_generic_depthwise_conv2d_s8(const struct hil_generic_depthwise_conv2d_s8 *p,
+                                                const int8_t *in, int8_t *out, void *scratch) {
     const struct hil_patch band = {
         .in_h = p->in_h,
         .in_w = p->in_w,

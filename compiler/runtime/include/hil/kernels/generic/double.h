@@ -23,14 +23,14 @@ enum hil_double_operation {
 };
 
 /*@kernel
-name = "hil_combine_f64"
+name = "hil_generic_combine_f64"
 requires = []
 inputs = ["double", "double"]
 outputs = ["double"]
 scratch = "0"
 order = "none"
 code = 420
-[cost.counts]
+[cost]
 row = "rows"
 elements = "rows * length"
 sum = "elements * (operation <= 2)"
@@ -38,15 +38,8 @@ quotient = "elements * (operation == 3)"
 chosen = "elements * (operation >= 4) * (operation <= 5)"
 remainder = "elements * (operation == 6)"
 power = "elements * (operation == 7)"
-[cost.on.cortex-m3]
-row = 16.19
-sum = 71.48
-quotient = 582.7
-chosen = 65.25
-remainder = 268.8
-power = 3780
 @*/
-struct hil_combine_f64 {
+struct hil_generic_combine_f64 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_double_operation */
 };
@@ -56,7 +49,8 @@ HIL_INLINE double hil_combine_f64_remainder(double a, double b) {
     return rest != 0.0 && (b < 0.0) != (rest < 0.0) ? rest + b : rest;
 }
 
-HIL_INLINE double hil_combine_f64_element(const struct hil_combine_f64 *p, double a, double b) {
+HIL_INLINE double hil_combine_f64_element(const struct hil_generic_combine_f64 *p, double a,
+                                          double b) {
     switch (p->operation) {
     case HIL_DOUBLE_ADD:
         return a + b;
@@ -77,8 +71,8 @@ HIL_INLINE double hil_combine_f64_element(const struct hil_combine_f64 *p, doubl
     }
 }
 
-HIL_INLINE void hil_combine_f64(const struct hil_combine_f64 *p, const double *a, const double *b,
-                                double *out) {
+HIL_INLINE void hil_generic_combine_f64(const struct hil_generic_combine_f64 *p, const double *a,
+                                        const double *b, double *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_f64_element);
 }
 
@@ -90,28 +84,24 @@ enum hil_double_comparison {
 };
 
 /*@kernel
-name = "hil_compare_f64"
+name = "hil_generic_compare_f64"
 requires = []
 inputs = ["double", "double"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "none"
 code = 140
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 18.93
-element = 49.28
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
-struct hil_compare_f64 {
+struct hil_generic_compare_f64 {
     HIL_BINARY_FIELDS;
     int32_t comparison; /* of enum hil_double_comparison */
 };
 
-HIL_INLINE uint8_t hil_compare_f64_element(const struct hil_compare_f64 *p, double a, double b) {
+HIL_INLINE uint8_t hil_compare_f64_element(const struct hil_generic_compare_f64 *p, double a,
+                                           double b) {
     switch (p->comparison) {
     case HIL_DOUBLE_EQUAL:
         return a == b;
@@ -124,8 +114,8 @@ HIL_INLINE uint8_t hil_compare_f64_element(const struct hil_compare_f64 *p, doub
     }
 }
 
-HIL_INLINE void hil_compare_f64(const struct hil_compare_f64 *p, const double *a, const double *b,
-                                uint8_t *out) {
+HIL_INLINE void hil_generic_compare_f64(const struct hil_generic_compare_f64 *p, const double *a,
+                                        const double *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_f64_element);
 }
 
@@ -147,14 +137,14 @@ enum hil_double_function {
 };
 
 /*@kernel
-name = "hil_function_f64"
+name = "hil_generic_function_f64"
 requires = []
 inputs = ["double"]
 outputs = ["double"]
 scratch = "0"
 order = "none"
 code = 360
-[cost.counts]
+[cost]
 sign = "size * (function <= 2)"
 rounded = "size * (function >= 3) * (function <= 5)"
 root = "size * (function == 6)"
@@ -164,19 +154,8 @@ angle = "size * (function >= 9) * (function <= 10)"
 tanh = "size * (function == 11)"
 logistic = "size * (function == 12)"
 relu = "size * (function == 13)"
-[cost.on.cortex-m3]
-call = 16.92
-sign = 6.461
-rounded = 110.2
-root = 390
-exponential = 1988.0
-logarithm = 1120
-angle = 1250
-tanh = 3400
-logistic = 2550
-relu = 51.44
 @*/
-struct hil_function_f64 {
+struct hil_generic_function_f64 {
     int32_t size;     /* elements */
     int32_t function; /* of enum hil_double_function */
 };
@@ -214,7 +193,8 @@ HIL_INLINE double hil_function_f64_element(int32_t function, double x) {
     }
 }
 
-HIL_INLINE void hil_function_f64(const struct hil_function_f64 *p, const double *in, double *out) {
+HIL_INLINE void hil_generic_function_f64(const struct hil_generic_function_f64 *p, const double *in,
+                                         double *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = hil_function_f64_element(p->function, in[i]);
     }
@@ -229,30 +209,25 @@ enum hil_double_reduction {
 };
 
 /*@kernel
-name = "hil_reduce_f64"
+name = "hil_generic_reduce_f64"
 requires = []
 inputs = ["double"]
 outputs = ["double"]
 scratch = "0"
 order = "none"
 code = 420
-[cost.counts]
+[cost]
 output = "size"
 row = "size * rows"
 value = "row * length"
-[cost.on.cortex-m3]
-output = 2.505
-value = 71.47
-[cost.on.cortex-m4]
-factor = 1.04
 @*/
-struct hil_reduce_f64 {
+struct hil_generic_reduce_f64 {
     HIL_MEAN_FIELDS;
     int32_t way;   /* of enum hil_double_reduction */
     int32_t count; /* values of one output */
 };
 
-HIL_INLINE double hil_reduce_f64_initial(const struct hil_reduce_f64 *p) {
+HIL_INLINE double hil_reduce_f64_initial(const struct hil_generic_reduce_f64 *p) {
     switch (p->way) {
     case HIL_DOUBLE_LARGEST:
         return -INFINITY;
@@ -263,7 +238,8 @@ HIL_INLINE double hil_reduce_f64_initial(const struct hil_reduce_f64 *p) {
     }
 }
 
-HIL_INLINE double hil_reduce_f64_fold(const struct hil_reduce_f64 *p, double total, double value) {
+HIL_INLINE double hil_reduce_f64_fold(const struct hil_generic_reduce_f64 *p, double total,
+                                      double value) {
     switch (p->way) {
     case HIL_DOUBLE_LARGEST:
         return value > total || isnan(value) ? value : total;
@@ -276,32 +252,28 @@ HIL_INLINE double hil_reduce_f64_fold(const struct hil_reduce_f64 *p, double tot
     }
 }
 
-HIL_INLINE double hil_reduce_f64_finish(const struct hil_reduce_f64 *p, double total) {
+HIL_INLINE double hil_reduce_f64_finish(const struct hil_generic_reduce_f64 *p, double total) {
     return p->way == HIL_DOUBLE_MEAN ? total / (double)p->count : total;
 }
 
-HIL_INLINE void hil_reduce_f64(const struct hil_reduce_f64 *p, const double *in, double *out) {
+HIL_INLINE void hil_generic_reduce_f64(const struct hil_generic_reduce_f64 *p, const double *in,
+                                       double *out) {
     HIL_REDUCE_WALK(p, in, out, double, hil_reduce_f64_initial(p), hil_reduce_f64_fold,
                     hil_reduce_f64_finish);
 }
 
 /*@kernel
-name = "hil_cast_f64"
+name = "hil_generic_cast_f64"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 320
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 37.01
-element = 29.48
-[cost.on.cortex-m4]
-factor = 1.06
 @*/
-struct hil_cast_f64 {
+struct hil_generic_cast_f64 {
     int32_t size;   /* elements */
     int32_t source; /* type of the input: of enum hil_cast_type, or the number after for double */
     int32_t target; /* type of the output, likewise; one of them is double */
@@ -346,7 +318,8 @@ HIL_INLINE void hil_cast_f64_narrowed(int32_t target, double x, void *out, int32
     }
 }
 
-HIL_INLINE void hil_cast_f64(const struct hil_cast_f64 *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_cast_f64(const struct hil_generic_cast_f64 *p, const void *in,
+                                     void *out) {
     for (int32_t i = 0; i < p->size; i++) {
         if (p->source > HIL_CAST_BOOL) {
             hil_cast_f64_narrowed(p->target, ((const double *)in)[i], out, i);

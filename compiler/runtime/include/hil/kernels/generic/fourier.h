@@ -218,183 +218,146 @@ HIL_FOURIER_FUNCTIONS(f32, float, float)
     } while (0)
 
 /*@kernel
-name = "hil_rfft_s16"
+name = "hil_generic_rfft_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "2 * length"
 order = "none"
 code = 1500
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
-[cost.on.cortex-m3]
-step = 25.76
-[cost.on.cortex-m4]
-factor = 1.05
 @*/
-struct hil_rfft_s16 {
+struct hil_generic_rfft_s16 {
     HIL_FOURIER_FIELDS;
     const int16_t *twiddles;   /* factors of the steps, real and imaginary parts */
     const int16_t *separating; /* factors of the step that separates the halves */
 };
 
-HIL_INLINE void hil_rfft_s16(const struct hil_rfft_s16 *p, const int16_t *in, int16_t *out,
-                             void *scratch) {
+HIL_INLINE void hil_generic_rfft_s16(const struct hil_generic_rfft_s16 *p, const int16_t *in,
+                                     int16_t *out, void *scratch) {
     HIL_FOURIER_SPECTRUM(p, in, out, scratch, s16, int16_t);
 }
 
 /*@kernel
-name = "hil_irfft_s16"
+name = "hil_generic_irfft_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "2 * length"
 order = "none"
 code = 1500
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
-[cost.on.cortex-m3]
-step = 30.02
-[cost.on.cortex-m4]
-factor = 0.96
 @*/
-struct hil_irfft_s16 {
+struct hil_generic_irfft_s16 {
     HIL_FOURIER_FIELDS;
     const int16_t *twiddles;   /* factors of the steps, real and imaginary parts */
     const int16_t *separating; /* factors of the step that separates the halves */
 };
 
-HIL_INLINE void hil_irfft_s16(const struct hil_irfft_s16 *p, const int16_t *in, int16_t *out,
-                              void *scratch) {
+HIL_INLINE void hil_generic_irfft_s16(const struct hil_generic_irfft_s16 *p, const int16_t *in,
+                                      int16_t *out, void *scratch) {
     HIL_FOURIER_SIGNAL(p, in, out, scratch, s16, int16_t);
 }
 
 /*@kernel
-name = "hil_rfft_s32"
+name = "hil_generic_rfft_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["int32_t"]
 scratch = "4 * length"
 order = "none"
 code = 2200
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
-[cost.on.cortex-m3]
-call = 70.95
-sample = 6.203
-step = 33.01
-[cost.on.cortex-m4]
-factor = 1.04
 @*/
-struct hil_rfft_s32 {
+struct hil_generic_rfft_s32 {
     HIL_FOURIER_FIELDS;
     const int32_t *twiddles;   /* factors of the steps, real and imaginary parts */
     const int32_t *separating; /* factors of the step that separates the halves */
 };
 
-HIL_INLINE void hil_rfft_s32(const struct hil_rfft_s32 *p, const int32_t *in, int32_t *out,
-                             void *scratch) {
+HIL_INLINE void hil_generic_rfft_s32(const struct hil_generic_rfft_s32 *p, const int32_t *in,
+                                     int32_t *out, void *scratch) {
     HIL_FOURIER_SPECTRUM(p, in, out, scratch, s32, int32_t);
 }
 
 /*@kernel
-name = "hil_irfft_s32"
+name = "hil_generic_irfft_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["int32_t"]
 scratch = "4 * length"
 order = "none"
 code = 2200
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
-[cost.on.cortex-m3]
-sample = 13.18
-step = 31.1
-[cost.on.cortex-m4]
-factor = 1.02
 @*/
-struct hil_irfft_s32 {
+struct hil_generic_irfft_s32 {
     HIL_FOURIER_FIELDS;
     const int32_t *twiddles;   /* factors of the steps, real and imaginary parts */
     const int32_t *separating; /* factors of the step that separates the halves */
 };
 
-HIL_INLINE void hil_irfft_s32(const struct hil_irfft_s32 *p, const int32_t *in, int32_t *out,
-                              void *scratch) {
+HIL_INLINE void hil_generic_irfft_s32(const struct hil_generic_irfft_s32 *p, const int32_t *in,
+                                      int32_t *out, void *scratch) {
     HIL_FOURIER_SIGNAL(p, in, out, scratch, s32, int32_t);
 }
 
 /*@kernel
-name = "hil_rfft_f32"
+name = "hil_generic_rfft_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * length"
 order = "none"
 code = 1500
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
-[cost.on.cortex-m3]
-sample = 11.75
-step = 231.2
-[cost.on.cortex-m4]
-factor = 0.08
-[cost.on.cortex-m33]
-factor = 0.08
-[cost.on.cortex-m55]
-factor = 0.08
 @*/
-struct hil_rfft_f32 {
+struct hil_generic_rfft_f32 {
     HIL_FOURIER_FIELDS;
     const float *twiddles;   /* factors of the steps, real and imaginary parts */
     const float *separating; /* factors of the step that separates the halves */
 };
 
-HIL_INLINE void hil_rfft_f32(const struct hil_rfft_f32 *p, const float *in, float *out,
-                             void *scratch) {
+HIL_INLINE void hil_generic_rfft_f32(const struct hil_generic_rfft_f32 *p, const float *in,
+                                     float *out, void *scratch) {
     HIL_FOURIER_SPECTRUM(p, in, out, scratch, f32, float);
 }
 
 /*@kernel
-name = "hil_irfft_f32"
+name = "hil_generic_irfft_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * length"
 order = "none"
 code = 1500
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
-[cost.on.cortex-m3]
-sample = 106.3
-step = 242.9
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.07
 @*/
-struct hil_irfft_f32 {
+struct hil_generic_irfft_f32 {
     HIL_FOURIER_FIELDS;
     const float *twiddles;   /* factors of the steps, real and imaginary parts */
     const float *separating; /* factors of the step that separates the halves */
 };
 
-HIL_INLINE void hil_irfft_f32(const struct hil_irfft_f32 *p, const float *in, float *out,
-                              void *scratch) {
+HIL_INLINE void hil_generic_irfft_f32(const struct hil_generic_irfft_f32 *p, const float *in,
+                                      float *out, void *scratch) {
     HIL_FOURIER_SIGNAL(p, in, out, scratch, f32, float);
 }
 

@@ -19,571 +19,375 @@
     }
 
 /*@kernel
-name = "hil_abs_f32"
+name = "hil_generic_abs_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 26
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 18.89
-element = 5.071
-[cost.on.cortex-m4]
-factor = 0.97
-[cost.on.cortex-m33]
-factor = 0.97
-[cost.on.cortex-m55]
-factor = 0.86
 @*/
-struct hil_abs_f32 {
+struct hil_generic_abs_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_abs_f32, float, fabsf(x))
+HIL_FUNCTION(hil_generic_abs_f32, float, fabsf(x))
 
 /*@kernel
-name = "hil_neg_f32"
+name = "hil_generic_neg_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 18
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 15.63
-element = 5.267
-[cost.on.cortex-m4]
-factor = 0.96
-[cost.on.cortex-m33]
-factor = 0.99
-[cost.on.cortex-m55]
-factor = 0.96
 @*/
-struct hil_neg_f32 {
+struct hil_generic_neg_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_neg_f32, float, -x)
+HIL_FUNCTION(hil_generic_neg_f32, float, -x)
 
 /*@kernel
-name = "hil_sign_f32"
+name = "hil_generic_sign_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 84
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 50.9
-element = 68.22
-[cost.on.cortex-m4]
-factor = 0.16
-[cost.on.cortex-m33]
-factor = 0.16
-[cost.on.cortex-m55]
-factor = 0.16
 @*/
-struct hil_sign_f32 {
+struct hil_generic_sign_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_sign_f32, float, x > 0.0f ? 1.0f : (x < 0.0f ? -1.0f : x))
+HIL_FUNCTION(hil_generic_sign_f32, float, x > 0.0f ? 1.0f : (x < 0.0f ? -1.0f : x))
 
 /*@kernel
-name = "hil_ceil_f32"
+name = "hil_generic_ceil_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 19.36
-element = 83.05
-[cost.on.cortex-m4]
-factor = 0.35
-[cost.on.cortex-m33]
-call = 16.63
-element = 5.015
-[cost.on.cortex-m55]
-call = 18.12
-element = 4.019
 @*/
-struct hil_ceil_f32 {
+struct hil_generic_ceil_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_ceil_f32, float, ceilf(x))
+HIL_FUNCTION(hil_generic_ceil_f32, float, ceilf(x))
 
 /*@kernel
-name = "hil_floor_f32"
+name = "hil_generic_floor_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 28
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 20.16
-element = 82.9
-[cost.on.cortex-m4]
-factor = 0.39
-[cost.on.cortex-m33]
-factor = 0.13
-[cost.on.cortex-m55]
-factor = 0.13
 @*/
-struct hil_floor_f32 {
+struct hil_generic_floor_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_floor_f32, float, floorf(x))
+HIL_FUNCTION(hil_generic_floor_f32, float, floorf(x))
 
 /*@kernel
-name = "hil_round_f32"
+name = "hil_generic_round_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 118.8
-[cost.on.cortex-m4]
-factor = 0.35
-[cost.on.cortex-m33]
-factor = 0.06
-[cost.on.cortex-m55]
-factor = 0.06
 @*/
-struct hil_round_f32 {
+struct hil_generic_round_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_round_f32, float, rintf(x))
+HIL_FUNCTION(hil_generic_round_f32, float, rintf(x))
 
 /*@kernel
-name = "hil_sqrt_f32"
+name = "hil_generic_sqrt_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 144.4
-element = 195.9
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.07
 @*/
-struct hil_sqrt_f32 {
+struct hil_generic_sqrt_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_sqrt_f32, float, sqrtf(x))
+HIL_FUNCTION(hil_generic_sqrt_f32, float, sqrtf(x))
 
 /*@kernel
-name = "hil_rsqrt_f32"
+name = "hil_generic_rsqrt_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 28
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 168.4
-element = 322.6
-[cost.on.cortex-m4]
-factor = 0.05
-[cost.on.cortex-m33]
-factor = 0.05
-[cost.on.cortex-m55]
-factor = 0.05
 @*/
-struct hil_rsqrt_f32 {
+struct hil_generic_rsqrt_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_rsqrt_f32, float, 1.0f / sqrtf(x))
+HIL_FUNCTION(hil_generic_rsqrt_f32, float, 1.0f / sqrtf(x))
 
 /*@kernel
-name = "hil_square_f32"
+name = "hil_generic_square_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 32
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 17.94
-element = 38.06
-[cost.on.cortex-m4]
-factor = 0.14
-[cost.on.cortex-m33]
-factor = 0.14
-[cost.on.cortex-m55]
-factor = 0.12
 @*/
-struct hil_square_f32 {
+struct hil_generic_square_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_square_f32, float, x *x)
+HIL_FUNCTION(hil_generic_square_f32, float, x *x)
 
 /*@kernel
-name = "hil_exp_f32"
+name = "hil_generic_exp_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 17.74
-element = 1028.0
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-call = 16.09
-element = 41.15
 @*/
-struct hil_exp_f32 {
+struct hil_generic_exp_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_exp_f32, float, expf(x))
+HIL_FUNCTION(hil_generic_exp_f32, float, expf(x))
 
 /*@kernel
-name = "hil_log_f32"
+name = "hil_generic_log_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 74.53
-[cost.on.cortex-m4]
-factor = 0.7
-[cost.on.cortex-m33]
-factor = 0.71
-[cost.on.cortex-m55]
-factor = 0.62
 @*/
-struct hil_log_f32 {
+struct hil_generic_log_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_log_f32, float, logf(x))
+HIL_FUNCTION(hil_generic_log_f32, float, logf(x))
 
 /*@kernel
-name = "hil_sin_f32"
+name = "hil_generic_sin_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 29
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 849.6
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-call = 27.12
-element = 36.51
 @*/
-struct hil_sin_f32 {
+struct hil_generic_sin_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_sin_f32, float, sinf(x))
+HIL_FUNCTION(hil_generic_sin_f32, float, sinf(x))
 
 /*@kernel
-name = "hil_cos_f32"
+name = "hil_generic_cos_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 908.0
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.05
 @*/
-struct hil_cos_f32 {
+struct hil_generic_cos_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_cos_f32, float, cosf(x))
+HIL_FUNCTION(hil_generic_cos_f32, float, cosf(x))
 
 /*@kernel
-name = "hil_elu_f32"
+name = "hil_generic_elu_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 36
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 58.21
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
-struct hil_elu_f32 {
+struct hil_generic_elu_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_elu_f32, float, x < 0.0f ? expm1f(x) : x)
+HIL_FUNCTION(hil_generic_elu_f32, float, x < 0.0f ? expm1f(x) : x)
 
 /*@kernel
-name = "hil_gelu_f32"
+name = "hil_generic_gelu_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 72
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 213.6
-element = 1226.0
-[cost.on.cortex-m4]
-factor = 0.04
-[cost.on.cortex-m33]
-factor = 0.04
-[cost.on.cortex-m55]
-factor = 0.04
 @*/
-struct hil_gelu_f32 {
+struct hil_generic_gelu_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_gelu_f32, float, 0.5f * x * erfcf(x * -0.707106769084930419921875f))
+HIL_FUNCTION(hil_generic_gelu_f32, float, 0.5f * x * erfcf(x * -0.707106769084930419921875f))
 
 /*@kernel
-name = "hil_gelu_tanh_f32"
+name = "hil_generic_gelu_tanh_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 112
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 1458.0
-[cost.on.cortex-m4]
-factor = 0.05
-[cost.on.cortex-m33]
-factor = 0.05
-[cost.on.cortex-m55]
-factor = 0.04
 @*/
-struct hil_gelu_tanh_f32 {
+struct hil_generic_gelu_tanh_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_gelu_tanh_f32, float,
+HIL_FUNCTION(hil_generic_gelu_tanh_f32, float,
              x / (1.0f + expf(-2.0f * (0.797884583473205566f * (x + 0.044715f * x * x * x)))))
 
 /*@kernel
-name = "hil_abs_s32"
+name = "hil_generic_abs_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 28
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 19.43
-element = 7.081
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
-struct hil_abs_s32 {
+struct hil_generic_abs_s32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_abs_s32, int32_t, (int32_t)(x < 0 ? 0u - (uint32_t)x : (uint32_t)x))
+HIL_FUNCTION(hil_generic_abs_s32, int32_t, (int32_t)(x < 0 ? 0u - (uint32_t)x : (uint32_t)x))
 
 /*@kernel
-name = "hil_neg_s32"
+name = "hil_generic_neg_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 24
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 15.91
-element = 5.128
-[cost.on.cortex-m4]
-factor = 0.97
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.85
 @*/
-struct hil_neg_s32 {
+struct hil_generic_neg_s32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_neg_s32, int32_t, (int32_t)(0u - (uint32_t)x))
+HIL_FUNCTION(hil_generic_neg_s32, int32_t, (int32_t)(0u - (uint32_t)x))
 
 /*@kernel
-name = "hil_neg_s64"
+name = "hil_generic_neg_s64"
 requires = []
 inputs = ["int64_t"]
 outputs = ["int64_t"]
 scratch = "0"
 order = "elementwise"
 code = 28
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 13.86
-element = 8.24
-[cost.on.cortex-m4]
-factor = 0.99
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
-struct hil_neg_s64 {
+struct hil_generic_neg_s64 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_neg_s64, int64_t, (int64_t)(UINT64_C(0) - (uint64_t)x))
+HIL_FUNCTION(hil_generic_neg_s64, int64_t, (int64_t)(UINT64_C(0) - (uint64_t)x))
 
 /*@kernel
-name = "hil_sign_s32"
+name = "hil_generic_sign_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 36
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 15.73
-element = 9.281
-[cost.on.cortex-m4]
-factor = 0.98
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
-struct hil_sign_s32 {
+struct hil_generic_sign_s32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_sign_s32, int32_t, (x > 0) - (x < 0))
+HIL_FUNCTION(hil_generic_sign_s32, int32_t, (x > 0) - (x < 0))
 
 /*@kernel
-name = "hil_not_bool"
+name = "hil_generic_not_bool"
 requires = []
 inputs = ["uint8_t"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 23
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 15.92
-element = 6.092
-[cost.on.cortex-m4]
-factor = 0.97
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.93
 @*/
-struct hil_not_bool {
+struct hil_generic_not_bool {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_not_bool, uint8_t, (uint8_t)(x == 0))
+HIL_FUNCTION(hil_generic_not_bool, uint8_t, (uint8_t)(x == 0))
 
 /*@kernel
-name = "hil_abs_s16"
+name = "hil_generic_abs_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 72
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 19.77
-element = 15.07
-[cost.on.cortex-m4]
-factor = 1.01
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.98
 @*/
-struct hil_abs_s16 {
+struct hil_generic_abs_s16 {
     int32_t size;           /* elements */
     int32_t in_zero_point;  /* the input that stands for 0.0 */
     int32_t multiplier;     /* of the result, in Q0.31, to the output's scale */
@@ -591,7 +395,8 @@ struct hil_abs_s16 {
     int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
-HIL_INLINE void hil_abs_s16(const struct hil_abs_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_abs_s16(const struct hil_generic_abs_s16 *p, const int16_t *in,
+                                    int16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const int32_t steps = in[i] - p->in_zero_point;
         const int32_t scaled = hil_requantize(steps < 0 ? -steps : steps, p->multiplier, p->shift);
@@ -601,26 +406,17 @@ HIL_INLINE void hil_abs_s16(const struct hil_abs_s16 *p, const int16_t *in, int1
 
 /* What is not above zero has no inverse root: it has that of zero, the largest output. */
 /*@kernel
-name = "hil_rsqrt_s16"
+name = "hil_generic_rsqrt_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 420
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 199.8
-element = 116.9
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.07
 @*/
-struct hil_rsqrt_s16 {
+struct hil_generic_rsqrt_s16 {
     int32_t size;          /* elements */
     int32_t in_zero_point; /* the input that stands for 0.0 */
     int32_t multiplier; /* of an inverse root raised by 20 bits, in Q0.31, to the output's scale */
@@ -628,7 +424,8 @@ struct hil_rsqrt_s16 {
     int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
-HIL_INLINE void hil_rsqrt_s16(const struct hil_rsqrt_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_rsqrt_s16(const struct hil_generic_rsqrt_s16 *p, const int16_t *in,
+                                      int16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const int32_t steps = in[i] - p->in_zero_point;
         int32_t y = INT16_MAX;
@@ -643,30 +440,21 @@ HIL_INLINE void hil_rsqrt_s16(const struct hil_rsqrt_s16 *p, const int16_t *in, 
 }
 
 /*@kernel
-name = "hil_zeros"
+name = "hil_generic_zeros"
 requires = []
 inputs = []
 outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 13
-[cost.counts]
+[cost]
 byte = "bytes"
-[cost.on.cortex-m3]
-call = 18.04
-byte = 0.523
-[cost.on.cortex-m4]
-factor = 0.97
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
-struct hil_zeros {
+struct hil_generic_zeros {
     int32_t bytes; /* of the output */
 };
 
-HIL_INLINE void hil_zeros(const struct hil_zeros *p, void *out) {
+HIL_INLINE void hil_generic_zeros(const struct hil_generic_zeros *p, void *out) {
     memset(out, 0, (size_t)p->bytes);
 }
 

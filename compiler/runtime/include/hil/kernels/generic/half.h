@@ -8,19 +8,17 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_widen_f16"
+name = "hil_generic_cast_f16_f32"
 requires = []
 inputs = ["uint16_t"]
 outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 90
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 22
 @*/
-struct hil_widen_f16 {
+struct hil_generic_cast_f16_f32 {
     int32_t size; /* elements */
 };
 
@@ -48,26 +46,25 @@ HIL_INLINE float hil_widened_f16(uint16_t half) {
     return value;
 }
 
-HIL_INLINE void hil_widen_f16(const struct hil_widen_f16 *p, const uint16_t *in, float *out) {
+HIL_INLINE void hil_generic_cast_f16_f32(const struct hil_generic_cast_f16_f32 *p,
+                                         const uint16_t *in, float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = hil_widened_f16(in[i]);
     }
 }
 
 /*@kernel
-name = "hil_narrow_f16"
+name = "hil_generic_cast_f32_f16"
 requires = []
 inputs = ["float"]
 outputs = ["uint16_t"]
 scratch = "0"
 order = "none"
 code = 130
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 30
 @*/
-struct hil_narrow_f16 {
+struct hil_generic_cast_f32_f16 {
     int32_t size; /* elements */
 };
 
@@ -97,7 +94,8 @@ HIL_INLINE uint16_t hil_narrowed_f16(float x) {
     return (uint16_t)(sign | (kept + (rest > half || (rest == half && (kept & 1u) != 0u))));
 }
 
-HIL_INLINE void hil_narrow_f16(const struct hil_narrow_f16 *p, const float *in, uint16_t *out) {
+HIL_INLINE void hil_generic_cast_f32_f16(const struct hil_generic_cast_f32_f16 *p, const float *in,
+                                         uint16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = hil_narrowed_f16(in[i]);
     }

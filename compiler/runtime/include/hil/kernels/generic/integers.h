@@ -41,14 +41,14 @@ enum hil_integer_operation {
 };
 
 /*@kernel
-name = "hil_integer"
+name = "hil_generic_integer"
 requires = []
 inputs = ["void", "void"]
 outputs = ["void"]
 scratch = "0"
 order = "elementwise"
 code = 110
-[cost.counts]
+[cost]
 row = "rows"
 elements = "rows * length"
 sum = "elements * (operation != 8) * ((operation < 3) + (operation > 5))"
@@ -56,40 +56,26 @@ quotient = "elements * (operation >= 3) * (operation <= 5) * (type < 6)"
 long_quotient = "elements * (operation >= 3) * (operation <= 5) * (type >= 6)"
 power = "elements * (operation == 8)"
 long = "elements * (type >= 6)"
-[cost.on.cortex-m3]
-row = 22.32
-sum = 6.058
-quotient = 8.969
-long_quotient = 59.64
-power = 23.1
-long = 4.881
-[cost.on.cortex-m4]
-factor = 1.01
 @*/
-struct hil_integer {
+struct hil_generic_integer {
     HIL_BINARY_FIELDS;
     int32_t type;      /* of the operands and the output, of enum hil_integer_type */
     int32_t operation; /* of enum hil_integer_operation, no comparison */
 };
 
 /*@kernel
-name = "hil_integer_compare"
+name = "hil_generic_integer_compare"
 requires = []
 inputs = ["void", "void"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 60
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 21.83
-element = 9.026
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
-struct hil_integer_compare {
+struct hil_generic_integer_compare {
     HIL_BINARY_FIELDS;
     int32_t type;      /* of the operands, of enum hil_integer_type */
     int32_t operation; /* of enum hil_integer_operation, a comparison */
@@ -118,7 +104,8 @@ struct hil_integer_compare {
         }                                                                                          \
         return (type)power;                                                                        \
     }                                                                                              \
-    HIL_INLINE type hil_integer_element_##suffix(const struct hil_integer *p, type a, type b) {    \
+    HIL_INLINE type hil_integer_element_##suffix(const struct hil_generic_integer *p, type a,      \
+                                                 type b) {                                         \
         switch (p->operation) {                                                                    \
         case HIL_INTEGER_ADD:                                                                      \
             return (type)((wide)a + (wide)b);                                                      \
@@ -151,8 +138,8 @@ struct hil_integer_compare {
                                            : (type)(a != 0 && !(a > 0) ? -1 : 0));                 \
         }                                                                                          \
     }                                                                                              \
-    HIL_INLINE uint8_t hil_integer_compared_##suffix(const struct hil_integer_compare *p, type a,  \
-                                                     type b) {                                     \
+    HIL_INLINE uint8_t hil_integer_compared_##suffix(const struct hil_generic_integer_compare *p,  \
+                                                     type a, type b) {                             \
         return p->operation == HIL_INTEGER_EQUAL  ? a == b                                         \
                : p->operation == HIL_INTEGER_LESS ? a < b                                          \
                                                   : a <= b;                                        \
@@ -173,7 +160,8 @@ HIL_INTEGER_FUNCTIONS(u64, uint64_t, uint64_t, 64, 0)
         HIL_BINARY_WALK(p, (const type *)(a), (const type *)(b), (out_type *)(out), suffix);       \
         break
 
-HIL_INLINE void hil_integer(const struct hil_integer *p, const void *a, const void *b, void *out) {
+HIL_INLINE void hil_generic_integer(const struct hil_generic_integer *p, const void *a,
+                                    const void *b, void *out) {
     switch (p->type) {
         HIL_INTEGER_CASE(HIL_INTEGER_S8, int8_t, hil_integer_element_s8, p, a, b, out, int8_t);
         HIL_INTEGER_CASE(HIL_INTEGER_U8, uint8_t, hil_integer_element_u8, p, a, b, out, uint8_t);
@@ -193,8 +181,8 @@ HIL_INLINE void hil_integer(const struct hil_integer *p, const void *a, const vo
     }
 }
 
-HIL_INLINE void hil_integer_compare(const struct hil_integer_compare *p, const void *a,
-                                    const void *b, uint8_t *out) {
+HIL_INLINE void hil_generic_integer_compare(const struct hil_generic_integer_compare *p,
+                                            const void *a, const void *b, uint8_t *out) {
     switch (p->type) {
         HIL_INTEGER_CASE(HIL_INTEGER_S8, int8_t, hil_integer_compared_s8, p, a, b, out, uint8_t);
         HIL_INTEGER_CASE(HIL_INTEGER_U8, uint8_t, hil_integer_compared_u8, p, a, b, out, uint8_t);

@@ -8,28 +8,18 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_layer_norm_f32"
+name = "hil_generic_layer_norm_f32"
 requires = []
 inputs = ["float", "float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 300
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-call = 1307.0
-element = 223.4
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-row = 110
-element = 20
-[cost.on.cortex-m55]
-factor = 0.06
 @*/
-struct hil_layer_norm_f32 {
+struct hil_generic_layer_norm_f32 {
     int32_t rows;     /* that each are normalized by themselves */
     int32_t depth;    /* elements of a row */
     float epsilon;    /* what is added to the variance */
@@ -37,8 +27,9 @@ struct hil_layer_norm_f32 {
     int32_t shifted;  /* 1: with addends; 0: these are not read */
 };
 
-HIL_INLINE void hil_layer_norm_f32(const struct hil_layer_norm_f32 *p, const float *in,
-                                   const float *factors, const float *addends, float *out) {
+HIL_INLINE void hil_generic_layer_norm_f32(const struct hil_generic_layer_norm_f32 *p,
+                                           const float *in, const float *factors,
+                                           const float *addends, float *out) {
     const float count = (float)p->depth;
     for (int32_t row = 0; row < p->rows; row++) {
         float sum = 0.0F;
@@ -100,33 +91,23 @@ HIL_INLINE struct hil_layer_norm_row hil_layer_norm_row(int32_t depth, int32_t c
 }
 
 /*@kernel
-name = "hil_layer_norm_s8"
+name = "hil_generic_layer_norm_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "none"
 code = 330
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-row = 721.6
-element = 291.8
-[cost.on.cortex-m4]
-factor = 0.11
-[cost.on.cortex-m33]
-row = 120
-element = 29
-[cost.on.cortex-m55]
-factor = 0.1
 @*/
-struct hil_layer_norm_s8 {
+struct hil_generic_layer_norm_s8 {
     HIL_LAYER_NORM_FIELDS;
 };
 
-HIL_INLINE void hil_layer_norm_s8(const struct hil_layer_norm_s8 *p, const int8_t *in,
-                                  int8_t *out) {
+HIL_INLINE void hil_generic_layer_norm_s8(const struct hil_generic_layer_norm_s8 *p,
+                                          const int8_t *in, int8_t *out) {
     const float least = (float)(INT8_MIN - p->out_zero_point);
     const float most = (float)(INT8_MAX - p->out_zero_point);
     for (int32_t n = 0; n < p->rows; n++) {
@@ -152,35 +133,23 @@ HIL_INLINE void hil_layer_norm_s8(const struct hil_layer_norm_s8 *p, const int8_
 }
 
 /*@kernel
-name = "hil_layer_norm_s16"
+name = "hil_generic_layer_norm_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "none"
 code = 340
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-row = 900
-element = 620
-[cost.on.cortex-m4]
-row = 140
-element = 30
-[cost.on.cortex-m33]
-row = 140
-element = 30
-[cost.on.cortex-m55]
-row = 140
-element = 30
 @*/
-struct hil_layer_norm_s16 {
+struct hil_generic_layer_norm_s16 {
     HIL_LAYER_NORM_FIELDS;
 };
 
-HIL_INLINE void hil_layer_norm_s16(const struct hil_layer_norm_s16 *p, const int16_t *in,
-                                   int16_t *out) {
+HIL_INLINE void hil_generic_layer_norm_s16(const struct hil_generic_layer_norm_s16 *p,
+                                           const int16_t *in, int16_t *out) {
     const float least = (float)(INT16_MIN - p->out_zero_point);
     const float most = (float)(INT16_MAX - p->out_zero_point);
     for (int32_t n = 0; n < p->rows; n++) {

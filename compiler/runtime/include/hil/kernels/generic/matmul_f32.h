@@ -6,7 +6,7 @@
 #include "hil/kernels/generic/columns_f32.h"
 
 /*@kernel
-name = "hil_matmul_f32"
+name = "hil_generic_matmul_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -15,31 +15,11 @@ order = ["pixels 2", "channels 1"]
 reads = "rows"
 code = 656
 band_code = 990
-[cost.counts]
+[cost]
 output = "rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-output = 279.3
-mac = 62.88
-[cost.on.cortex-m4]
-call = 888.5
-output = 11.08
-mac = 3.144
-[cost.on.cortex-m33]
-call = 883.6
-output = 10.41
-mac = 3.147
-[cost.on.cortex-m55]
-output = 13.14
-mac = 3.379
-[cost.on.cortex-m0]
-call = 469.4
-output = 132.4
-mac = 192.5
-[cost.on.rv32imac]
-factor = 2.34
 @*/
-struct hil_matmul_f32 {
+struct hil_generic_matmul_f32 {
     int32_t rows;         /* rows of the input, and of the output */
     int32_t depth;        /* elements of a row */
     int32_t columns;      /* outputs of a row */
@@ -49,7 +29,8 @@ struct hil_matmul_f32 {
     const float *weights; /* as in struct hil_columns_f32 */
 };
 
-HIL_INLINE void hil_matmul_f32(const struct hil_matmul_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_matmul_f32(const struct hil_generic_matmul_f32 *p, const float *in,
+                                       float *out) {
     const struct hil_columns_f32 columns = {
         .depth = p->depth,
         .count = p->columns,

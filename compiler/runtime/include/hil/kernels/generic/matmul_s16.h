@@ -49,7 +49,7 @@ HIL_INLINE int64_t hil_matmul_s16_bias(const int32_t *bias, int32_t channel) {
 
 /* Sums of 64 bits, with a multiplier of 15 bits, rounded once. */
 /*@kernel
-name = "hil_matmul_s16"
+name = "hil_generic_matmul_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -57,29 +57,20 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
 code = 404
-[cost.counts]
+[cost]
 row = "rows"
 output = "rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-row = 36.22
-output = 16.95
-mac = 5.436
-[cost.on.cortex-m0]
-factor = 2.47
-[cost.on.cortex-m55]
-row = 23.53
-output = 31.28
-mac = 4.166
 @*/
-struct hil_matmul_s16 {
+struct hil_generic_matmul_s16 {
     HIL_ROWS_S16_FIELDS;
     const int32_t *bias;        /* of each column the lower word, then the upper one */
     const int16_t *multipliers; /* of 15 bits */
     const int8_t *shifts;       /* to the right, 8 to 46 */
 };
 
-HIL_INLINE void hil_matmul_s16(const struct hil_matmul_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_matmul_s16(const struct hil_generic_matmul_s16 *p, const int16_t *in,
+                                       int16_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         const int8_t *weights = p->weights;
         for (int32_t column = 0; column < p->columns; column++) {
@@ -98,7 +89,7 @@ HIL_INLINE void hil_matmul_s16(const struct hil_matmul_s16 *p, const int16_t *in
 
 /* Sums of 32 bits. */
 /*@kernel
-name = "hil_matmul_s16_sums32"
+name = "hil_generic_matmul_s16_sums32"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -106,19 +97,12 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
 code = 342
-[cost.counts]
+[cost]
 row = "rows"
 output = "rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-output = 27.71
-mac = 6.769
-[cost.on.cortex-m0]
-factor = 2.46
-[cost.on.cortex-m55]
-factor = 1.06
 @*/
-struct hil_matmul_s16_sums32 {
+struct hil_generic_matmul_s16_sums32 {
     HIL_ROWS_S16_FIELDS;
     int32_t out_zero_point;     /* the output that stands for 0.0 */
     int32_t rounding;           /* of sums: HIL_ROUND_TWICE and others (quant.h) */
@@ -127,8 +111,8 @@ struct hil_matmul_s16_sums32 {
     const int8_t *shifts;       /* of the products, to the left; below 0 to the right */
 };
 
-HIL_INLINE void hil_matmul_s16_sums32(const struct hil_matmul_s16_sums32 *p, const int16_t *in,
-                                      int16_t *out) {
+HIL_INLINE void hil_generic_matmul_s16_sums32(const struct hil_generic_matmul_s16_sums32 *p,
+                                              const int16_t *in, int16_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         const int8_t *weights = p->weights;
         for (int32_t column = 0; column < p->columns; column++) {
@@ -146,7 +130,7 @@ HIL_INLINE void hil_matmul_s16_sums32(const struct hil_matmul_s16_sums32 *p, con
 
 /* Sums of 64 bits of products with weights of 16 bits, rounded once, ties to even. */
 /*@kernel
-name = "hil_matmul_s16_even"
+name = "hil_generic_matmul_s16_even"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -154,18 +138,12 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
 code = 450
-[cost.counts]
+[cost]
 row = "rows"
 output = "rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-row = 36
-output = 60
-mac = 8
-[cost.on.cortex-m0]
-factor = 3
 @*/
-struct hil_matmul_s16_even {
+struct hil_generic_matmul_s16_even {
     int32_t rows;    /* of the input, and of the output */
     int32_t depth;   /* elements of a row */
     int32_t columns; /* outputs of a row */
@@ -186,8 +164,8 @@ HIL_INLINE int64_t hil_matmul_s16_long(const int16_t *in, const int16_t *weights
     return sum;
 }
 
-HIL_INLINE void hil_matmul_s16_even(const struct hil_matmul_s16_even *p, const int16_t *in,
-                                    int16_t *out) {
+HIL_INLINE void hil_generic_matmul_s16_even(const struct hil_generic_matmul_s16_even *p,
+                                            const int16_t *in, int16_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         const int16_t *weights = p->weights;
         for (int32_t column = 0; column < p->columns; column++) {

@@ -6,7 +6,7 @@
 #include "hil/kernels/generic/columns_s8.h"
 
 /*@kernel
-name = "hil_matmul_s8"
+name = "hil_generic_matmul_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -14,7 +14,7 @@ scratch = "0"
 order = ["pixels 2", "channels 1"]
 reads = "rows"
 code = 644
-[cost.counts]
+[cost]
 row = "rows"
 block = "(rows // 2) * (columns // 4)"
 block_tap = "block * depth"
@@ -22,26 +22,8 @@ column_tap = "(rows // 2) * (columns % 4) * depth"
 last_four = "(rows % 2) * (columns // 4)"
 last_four_tap = "last_four * depth"
 last_mac = "(rows % 2) * (columns % 4) * depth"
-[cost.on.cortex-m3]
-call = 21.04
-row = 29.44
-block = 82.55
-block_tap = 15.93
-column_tap = 10.44
-last_four = 42.32
-last_four_tap = 10
-last_mac = 5.031
-[cost.on.cortex-m0]
-block = 613.9
-block_tap = 42.76
-column_tap = 39.7
-last_four = 292.2
-last_four_tap = 20.61
-last_mac = 8.351
-[cost.on.rv32imac]
-factor = 1.42
 @*/
-struct hil_matmul_s8 {
+struct hil_generic_matmul_s8 {
     int32_t rows;    /* rows of the input, and of the output */
     int32_t depth;   /* elements of a row */
     int32_t columns; /* outputs of a row */
@@ -49,7 +31,8 @@ struct hil_matmul_s8 {
     const int8_t *weights; /* interleaved as columns_s8.h says */
 };
 
-HIL_INLINE void hil_matmul_s8(const struct hil_matmul_s8 *p, const int8_t *in, int8_t *out) {
+HIL_INLINE void hil_generic_matmul_s8(const struct hil_generic_matmul_s8 *p, const int8_t *in,
+                                      int8_t *out) {
     const struct hil_columns_s8 columns = {
         .depth = p->depth,
         .count = p->columns,

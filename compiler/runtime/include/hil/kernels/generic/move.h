@@ -25,28 +25,25 @@ HIL_INLINE void hil_move(void *to, const void *from, int32_t bytes) {
 }
 
 /*@kernel
-name = "hil_copy"
+name = "hil_generic_copy"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "none"
-[cost.counts]
+[cost]
 byte = "bytes"
-[cost.on.cortex-m3]
-call = 1
-byte = 1
 @*/
-struct hil_copy {
+struct hil_generic_copy {
     int32_t bytes; /* to copy */
 };
 
-HIL_INLINE void hil_copy(const struct hil_copy *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_copy(const struct hil_generic_copy *p, const void *in, void *out) {
     memcpy(out, in, (size_t)p->bytes);
 }
 
 /*@kernel
-name = "hil_gather"
+name = "hil_generic_gather"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -54,38 +51,15 @@ scratch = "0"
 order = "walk"
 reads = "gather"
 code = 62
-[cost.counts]
+[cost]
 row = "rows"
 single = "rows * length * (run == 1)"
 block = "rows * length * (run > 1)"
 odd_block = "block * (run % 2)" # is not moved in whole words
 called_block = "block * (run > 8)"
 byte = "block * run"
-[cost.on.cortex-m3]
-row = 3.5
-single = 2.7
-block = 6.554
-odd_block = 29.16
-called_block = 2.281
-byte = 0.8566
-[cost.on.cortex-m4]
-factor = 0.95
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
-[cost.on.cortex-m0]
-factor = 2.22
-[cost.on.rv32imac]
-call = 7.568
-row = 1.12
-single = 5.0
-block = 10.0
-odd_block = 14.62
-called_block = 1.218
-byte = 6.086
 @*/
-struct hil_gather {
+struct hil_generic_gather {
     int32_t rows;                     /* of runs */
     int32_t counts[HIL_WALK_LOOPS];   /* turns of the loops around a row */
     int32_t in_jumps[HIL_WALK_LOOPS]; /* bytes by which the input moves as each of them advances */
@@ -95,7 +69,7 @@ struct hil_gather {
     int32_t run;                      /* bytes that lie together in input and output */
 };
 
-HIL_INLINE void hil_gather(const struct hil_gather *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_gather(const struct hil_generic_gather *p, const void *in, void *out) {
     const uint8_t *source = (const uint8_t *)in;
     uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
@@ -129,33 +103,19 @@ HIL_INLINE void hil_gather(const struct hil_gather *p, const void *in, void *out
 }
 
 /*@kernel
-name = "hil_pad"
+name = "hil_generic_pad"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 40
-[cost.counts]
+[cost]
 line = "rows"
 copied = "rows * row"
 byte = "size"
-[cost.on.cortex-m3]
-line = 19.84
-copied = 1.313
-byte = 0.4552
-[cost.on.cortex-m4]
-factor = 0.96
-[cost.on.cortex-m33]
-factor = 0.98
-[cost.on.cortex-m55]
-factor = 0.98
-[cost.on.cortex-m0]
-factor = 3.05
-[cost.on.rv32imac]
-factor = 3.55
 @*/
-struct hil_pad {
+struct hil_generic_pad {
     int32_t rows;                   /* of the input */
     int32_t counts[HIL_WALK_LOOPS]; /* turns of the loops around a row */
     int32_t
@@ -166,7 +126,7 @@ struct hil_pad {
     int32_t pad_value;             /* the byte around the input */
 };
 
-HIL_INLINE void hil_pad(const struct hil_pad *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_pad(const struct hil_generic_pad *p, const void *in, void *out) {
     const uint8_t *source = (const uint8_t *)in;
     uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
@@ -180,7 +140,7 @@ HIL_INLINE void hil_pad(const struct hil_pad *p, const void *in, void *out) {
 }
 
 /*@kernel
-name = "hil_join"
+name = "hil_generic_join"
 requires = []
 inputs = ["void[]"]
 outputs = ["void"]
@@ -188,29 +148,18 @@ scratch = "0"
 order = "walk"
 reads = "join"
 code = 88
-[cost.counts]
+[cost]
 row = "rows"
 block = "rows * parts"
-[cost.on.cortex-m3]
-block = 37.37
-[cost.on.cortex-m4]
-factor = 1.09
-[cost.on.cortex-m33]
-factor = 1.09
-[cost.on.cortex-m55]
-factor = 1.1
-[cost.on.cortex-m0]
-factor = 1.73
-[cost.on.rv32imac]
-factor = 1.22
 @*/
-struct hil_join {
+struct hil_generic_join {
     int32_t rows;          /* of blocks, one of each part in turn */
     int32_t parts;         /* inputs */
     const int32_t *blocks; /* what a row takes from each part */
 };
 
-HIL_INLINE void hil_join(const struct hil_join *p, const void *const *in, void *out) {
+HIL_INLINE void hil_generic_join(const struct hil_generic_join *p, const void *const *in,
+                                 void *out) {
     uint8_t *target = (uint8_t *)out;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t part = 0; part < p->parts; part++) {
@@ -222,7 +171,7 @@ HIL_INLINE void hil_join(const struct hil_join *p, const void *const *in, void *
 }
 
 /*@kernel
-name = "hil_split"
+name = "hil_generic_split"
 requires = []
 inputs = ["void"]
 outputs = ["void[]"]
@@ -230,34 +179,20 @@ scratch = "0"
 order = "walk"
 reads = "split"
 code = 48
-[cost.counts]
+[cost]
 part = "rows * parts"
 odd_part = "part * (block % 2) * (block > 1)" # is not moved in whole words
 called_part = "part * (block > 8)"
 byte = "part * block"
-[cost.on.cortex-m3]
-call = 13.48
-part = 4.699
-odd_part = 30.56
-called_part = 23.67
-[cost.on.cortex-m4]
-factor = 0.99
-[cost.on.cortex-m33]
-factor = 1.01
-[cost.on.cortex-m55]
-factor = 1.01
-[cost.on.cortex-m0]
-factor = 1.49
-[cost.on.rv32imac]
-factor = 1.29
 @*/
-struct hil_split {
+struct hil_generic_split {
     int32_t rows;  /* of blocks, one for each part in turn */
     int32_t parts; /* outputs */
     int32_t block; /* what a row gives to each part */
 };
 
-HIL_INLINE void hil_split(const struct hil_split *p, const void *in, void *const *out) {
+HIL_INLINE void hil_generic_split(const struct hil_generic_split *p, const void *in,
+                                  void *const *out) {
     const uint8_t *source = (const uint8_t *)in;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t part = 0; part < p->parts; part++) {
@@ -268,7 +203,7 @@ HIL_INLINE void hil_split(const struct hil_split *p, const void *in, void *const
 }
 
 /*@kernel
-name = "hil_split_blocks"
+name = "hil_generic_split_blocks"
 requires = []
 inputs = ["void"]
 outputs = ["void[]"]
@@ -276,20 +211,18 @@ scratch = "0"
 order = "walk"
 reads = "split_blocks"
 code = 88
-[cost.counts]
+[cost]
 row = "rows"
 block = "rows * parts"
-[cost.on.cortex-m3]
-block = 37.37
 @*/
-struct hil_split_blocks {
+struct hil_generic_split_blocks {
     int32_t rows;          /* of blocks, one for each part in turn */
     int32_t parts;         /* outputs */
     const int32_t *blocks; /* what a row gives to each part */
 };
 
-HIL_INLINE void hil_split_blocks(const struct hil_split_blocks *p, const void *in,
-                                 void *const *out) {
+HIL_INLINE void hil_generic_split_blocks(const struct hil_generic_split_blocks *p, const void *in,
+                                         void *const *out) {
     const uint8_t *source = (const uint8_t *)in;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t part = 0; part < p->parts; part++) {
@@ -301,7 +234,7 @@ HIL_INLINE void hil_split_blocks(const struct hil_split_blocks *p, const void *i
 }
 
 /*@kernel
-name = "hil_take"
+name = "hil_generic_take"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -309,16 +242,12 @@ scratch = "0"
 order = "walk"
 reads = "take"
 code = 120
-[cost.counts]
+[cost]
 row = "rows"
 block = "rows * length"
 byte = "block * run"
-[cost.on.cortex-m3]
-row = 30
-block = 10
-byte = 0.8566
 @*/
-struct hil_take {
+struct hil_generic_take {
     int32_t rows;                   /* of runs */
     int32_t counts[HIL_WALK_LOOPS]; /* turns of the loops around a row */
     const int32_t *places;          /* what each turn of each of them adds to the position of a run
@@ -327,7 +256,7 @@ struct hil_take {
     int32_t run;                    /* bytes that lie together in input and output */
 };
 
-HIL_INLINE void hil_take(const struct hil_take *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_take(const struct hil_generic_take *p, const void *in, void *out) {
     const uint8_t *source = (const uint8_t *)in;
     uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
@@ -351,25 +280,20 @@ HIL_INLINE void hil_take(const struct hil_take *p, const void *in, void *out) {
 }
 
 /*@kernel
-name = "hil_pad_elements"
+name = "hil_generic_pad_elements"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 80
-[cost.counts]
+[cost]
 line = "rows"
 copied = "rows * row"
 element = "count"
 byte = "count * item"
-[cost.on.cortex-m3]
-line = 19.84
-copied = 1.313
-element = 8
-byte = 1
 @*/
-struct hil_pad_elements {
+struct hil_generic_pad_elements {
     int32_t rows;                   /* of the input */
     int32_t counts[HIL_WALK_LOOPS]; /* turns of the loops around a row */
     int32_t
@@ -381,7 +305,8 @@ struct hil_pad_elements {
     const uint8_t *pad_value;      /* the element around the input */
 };
 
-HIL_INLINE void hil_pad_elements(const struct hil_pad_elements *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_pad_elements(const struct hil_generic_pad_elements *p, const void *in,
+                                         void *out) {
     const uint8_t *source = (const uint8_t *)in;
     uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
@@ -397,23 +322,18 @@ HIL_INLINE void hil_pad_elements(const struct hil_pad_elements *p, const void *i
 }
 
 /*@kernel
-name = "hil_space_to_batch"
+name = "hil_generic_space_to_batch"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 180
-[cost.counts]
+[cost]
 pixel = "block_h * block_w * images * out_h * out_w"
 byte = "pixel * depth"
-[cost.on.cortex-m3]
-pixel = 10.49
-byte = 0.3239
-[cost.on.cortex-m4]
-factor = 1.04
 @*/
-struct hil_space_to_batch {
+struct hil_generic_space_to_batch {
     int32_t images;    /* of the input */
     int32_t in_h;      /* rows of one of them */
     int32_t in_w;      /* columns of one of them */
@@ -427,7 +347,8 @@ struct hil_space_to_batch {
     int32_t pad_value; /* the byte around the input */
 };
 
-HIL_INLINE void hil_space_to_batch(const struct hil_space_to_batch *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_space_to_batch(const struct hil_generic_space_to_batch *p,
+                                           const void *in, void *out) {
     const uint8_t *source = (const uint8_t *)in;
     uint8_t *target = (uint8_t *)out;
     for (int32_t phase = 0; phase < p->block_h * p->block_w; phase++) {

@@ -13,27 +13,18 @@
     int32_t depth /* elements of a row */
 
 /*@kernel
-name = "hil_log_softmax_s8"
+name = "hil_generic_log_softmax_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 1064
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-row = 62.71
-element = 45.01
-[cost.on.cortex-m4]
-factor = 1.2
-[cost.on.cortex-m33]
-factor = 1.19
-[cost.on.cortex-m55]
-factor = 1.26
 @*/
-struct hil_log_softmax_s8 {
+struct hil_generic_log_softmax_s8 {
     HIL_NORMALIZED_FIELDS;
     int32_t near;                /* distances to the row's maximum below this have an exponential */
     const int32_t *exponentials; /* of minus the distance, in Q0.31; of others nothing is left */
@@ -45,8 +36,8 @@ struct hil_log_softmax_s8 {
     int32_t out_zero_point;      /* the output that stands for 0.0 */
 };
 
-HIL_INLINE void hil_log_softmax_s8(const struct hil_log_softmax_s8 *p, const int8_t *in,
-                                   int8_t *out) {
+HIL_INLINE void hil_generic_log_softmax_s8(const struct hil_generic_log_softmax_s8 *p,
+                                           const int8_t *in, int8_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         int8_t max = INT8_MIN;
         for (int32_t i = 0; i < p->depth; i++) {
@@ -78,34 +69,23 @@ HIL_INLINE void hil_log_softmax_s8(const struct hil_log_softmax_s8 *p, const int
 }
 
 /*@kernel
-name = "hil_log_softmax_f32"
+name = "hil_generic_log_softmax_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 113
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-element = 1476.0
-[cost.on.cortex-m4]
-call = 34.58
-element = 94.11
-[cost.on.cortex-m33]
-call = 36.55
-element = 92.64
-[cost.on.cortex-m55]
-call = 61.5
-element = 53.0
 @*/
-struct hil_log_softmax_f32 {
+struct hil_generic_log_softmax_f32 {
     HIL_NORMALIZED_FIELDS;
 };
 
-HIL_INLINE void hil_log_softmax_f32(const struct hil_log_softmax_f32 *p, const float *in,
-                                    float *out) {
+HIL_INLINE void hil_generic_log_softmax_f32(const struct hil_generic_log_softmax_f32 *p,
+                                            const float *in, float *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         float max = in[0];
         for (int32_t i = 1; i < p->depth; i++) {
@@ -127,34 +107,24 @@ HIL_INLINE void hil_log_softmax_f32(const struct hil_log_softmax_f32 *p, const f
 }
 
 /*@kernel
-name = "hil_l2_normalization_s8"
+name = "hil_generic_l2_normalization_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 538
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-call = 32.86
-row = 284.9
-element = 26.1
-[cost.on.cortex-m4]
-factor = 1.02
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.13
 @*/
-struct hil_l2_normalization_s8 {
+struct hil_generic_l2_normalization_s8 {
     HIL_NORMALIZED_FIELDS;
     int32_t in_zero_point; /* the input that stands for 0.0 */
 };
 
-HIL_INLINE void hil_l2_normalization_s8(const struct hil_l2_normalization_s8 *p, const int8_t *in,
-                                        int8_t *out) {
+HIL_INLINE void hil_generic_l2_normalization_s8(const struct hil_generic_l2_normalization_s8 *p,
+                                                const int8_t *in, int8_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         int32_t squares = 0;
         for (int32_t i = 0; i < p->depth; i++) {
@@ -174,33 +144,24 @@ HIL_INLINE void hil_l2_normalization_s8(const struct hil_l2_normalization_s8 *p,
 }
 
 /*@kernel
-name = "hil_l2_normalization_f32"
+name = "hil_generic_l2_normalization_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 98
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-row = 165.9
-element = 323.4
-[cost.on.cortex-m4]
-factor = 0.05
-[cost.on.cortex-m33]
-factor = 0.05
-[cost.on.cortex-m55]
-factor = 0.05
 @*/
-struct hil_l2_normalization_f32 {
+struct hil_generic_l2_normalization_f32 {
     HIL_NORMALIZED_FIELDS;
     float least; /* that a row is divided by */
 };
 
-HIL_INLINE void hil_l2_normalization_f32(const struct hil_l2_normalization_f32 *p, const float *in,
-                                         float *out) {
+HIL_INLINE void hil_generic_l2_normalization_f32(const struct hil_generic_l2_normalization_f32 *p,
+                                                 const float *in, float *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         float squares = 0.0f;
         for (int32_t i = 0; i < p->depth; i++) {

@@ -81,7 +81,7 @@ HIL_INLINE struct hil_pool_range hil_pool_cover(int32_t start, int32_t filter, i
     } while (0)
 
 /*@kernel
-name = "hil_average_pool_s8"
+name = "hil_generic_average_pool_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -89,30 +89,12 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 226
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
-[cost.on.cortex-m3]
-call = 133.8
-output = 7.517
-filter_row = 1.052
-tap = 2.77
-[cost.on.cortex-m55]
-call = 105.3
-output = 9.995
-filter_row = 1.32
-tap = 2.55
-[cost.on.cortex-m4]
-factor = 1.06
-[cost.on.cortex-m33]
-factor = 1.06
-[cost.on.cortex-m0]
-factor = 2.03
-[cost.on.rv32imac]
-factor = 0.95
 @*/
-struct hil_average_pool_s8 {
+struct hil_generic_average_pool_s8 {
     HIL_POOL_FIELDS;
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
@@ -120,20 +102,20 @@ struct hil_average_pool_s8 {
 
 HIL_INLINE int32_t hil_average_pool_s8_take(int32_t total, int8_t x) { return total + x; }
 
-HIL_INLINE int8_t hil_average_pool_s8_finish(const struct hil_average_pool_s8 *p, int32_t total,
-                                             int32_t covered) {
+HIL_INLINE int8_t hil_average_pool_s8_finish(const struct hil_generic_average_pool_s8 *p,
+                                             int32_t total, int32_t covered) {
     const int32_t half = total > 0 ? covered / 2 : -(covered / 2);
     return hil_clamp_s8((total + half) / covered, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_pool_s8(const struct hil_average_pool_s8 *p, const int8_t *in,
-                                    int8_t *out) {
+HIL_INLINE void hil_generic_average_pool_s8(const struct hil_generic_average_pool_s8 *p,
+                                            const int8_t *in, int8_t *out) {
     HIL_POOL_WALK(p, in, out, int8_t, int32_t, 0, hil_average_pool_s8_take,
                   hil_average_pool_s8_finish);
 }
 
 /*@kernel
-name = "hil_average_pool_even_s8"
+name = "hil_generic_average_pool_s8_even"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -141,21 +123,12 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 260
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
-[cost.on.cortex-m3]
-call = 133.8
-output = 20
-filter_row = 1.052
-tap = 2.77
-[cost.on.cortex-m0]
-factor = 2.2
-[cost.on.rv32imac]
-factor = 1
 @*/
-struct hil_average_pool_even_s8 {
+struct hil_generic_average_pool_s8_even {
     HIL_POOL_FIELDS;
     int32_t in_zero_point;      /* the input that stands for 0.0 */
     int32_t out_zero_point;     /* the output that stands for 0.0 */
@@ -168,7 +141,7 @@ struct hil_average_pool_even_s8 {
     const int8_t *shifts;       /* of the products, to the left; below 0 to the right */
 };
 
-HIL_INLINE int8_t hil_average_pool_even_s8_finish(const struct hil_average_pool_even_s8 *p,
+HIL_INLINE int8_t hil_average_pool_even_s8_finish(const struct hil_generic_average_pool_s8_even *p,
                                                   int32_t total, int32_t covered) {
     const int32_t entry = p->padded ? covered - 1 : 0;
     const int32_t average =
@@ -177,14 +150,14 @@ HIL_INLINE int8_t hil_average_pool_even_s8_finish(const struct hil_average_pool_
     return hil_clamp_s8(average, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_pool_even_s8(const struct hil_average_pool_even_s8 *p, const int8_t *in,
-                                         int8_t *out) {
+HIL_INLINE void hil_generic_average_pool_s8_even(const struct hil_generic_average_pool_s8_even *p,
+                                                 const int8_t *in, int8_t *out) {
     HIL_POOL_WALK(p, in, out, int8_t, int32_t, 0, hil_average_pool_s8_take,
                   hil_average_pool_even_s8_finish);
 }
 
 /*@kernel
-name = "hil_max_pool_s8"
+name = "hil_generic_max_pool_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -192,23 +165,11 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 196
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 tap = "output * filter_h * filter_w"
-[cost.on.cortex-m3]
-tap = 5.5
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.01
-[cost.on.cortex-m55]
-factor = 1.01
-[cost.on.cortex-m0]
-factor = 1.15
-[cost.on.rv32imac]
-factor = 0.63
 @*/
-struct hil_max_pool_s8 {
+struct hil_generic_max_pool_s8 {
     HIL_POOL_FIELDS;
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
@@ -216,19 +177,20 @@ struct hil_max_pool_s8 {
 
 HIL_INLINE int32_t hil_max_pool_s8_take(int32_t max, int8_t x) { return x > max ? x : max; }
 
-HIL_INLINE int8_t hil_max_pool_s8_finish(const struct hil_max_pool_s8 *p, int32_t max,
+HIL_INLINE int8_t hil_max_pool_s8_finish(const struct hil_generic_max_pool_s8 *p, int32_t max,
                                          int32_t covered) {
     (void)covered;
     return hil_clamp_s8(max, p->low, p->high);
 }
 
-HIL_INLINE void hil_max_pool_s8(const struct hil_max_pool_s8 *p, const int8_t *in, int8_t *out) {
+HIL_INLINE void hil_generic_max_pool_s8(const struct hil_generic_max_pool_s8 *p, const int8_t *in,
+                                        int8_t *out) {
     HIL_POOL_WALK(p, in, out, int8_t, int32_t, INT8_MIN, hil_max_pool_s8_take,
                   hil_max_pool_s8_finish);
 }
 
 /*@kernel
-name = "hil_average_pool_s16"
+name = "hil_generic_average_pool_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -236,24 +198,12 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 334
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
-[cost.on.cortex-m3]
-call = 212.0
-output = 10.32
-filter_row = 0.6169
-tap = 2.872
-[cost.on.cortex-m55]
-call = 196.8
-output = 11.84
-filter_row = 0.842
-tap = 2.664
-[cost.on.cortex-m0]
-factor = 3.5
 @*/
-struct hil_average_pool_s16 {
+struct hil_generic_average_pool_s16 {
     HIL_POOL_FIELDS;
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
@@ -261,20 +211,20 @@ struct hil_average_pool_s16 {
 
 HIL_INLINE int32_t hil_average_pool_s16_take(int32_t total, int16_t x) { return total + x; }
 
-HIL_INLINE int16_t hil_average_pool_s16_finish(const struct hil_average_pool_s16 *p, int32_t total,
-                                               int32_t covered) {
+HIL_INLINE int16_t hil_average_pool_s16_finish(const struct hil_generic_average_pool_s16 *p,
+                                               int32_t total, int32_t covered) {
     const int32_t half = total > 0 ? covered / 2 : -(covered / 2);
     return (int16_t)hil_clamp((total + half) / covered, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_pool_s16(const struct hil_average_pool_s16 *p, const int16_t *in,
-                                     int16_t *out) {
+HIL_INLINE void hil_generic_average_pool_s16(const struct hil_generic_average_pool_s16 *p,
+                                             const int16_t *in, int16_t *out) {
     HIL_POOL_WALK(p, in, out, int16_t, int32_t, 0, hil_average_pool_s16_take,
                   hil_average_pool_s16_finish);
 }
 
 /*@kernel
-name = "hil_average_pool_even_s16"
+name = "hil_generic_average_pool_s16_even"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -282,19 +232,12 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 280
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
-[cost.on.cortex-m3]
-call = 130
-output = 40
-filter_row = 1
-tap = 2.8
-[cost.on.cortex-m0]
-factor = 3
 @*/
-struct hil_average_pool_even_s16 {
+struct hil_generic_average_pool_s16_even {
     HIL_POOL_FIELDS;
     int32_t in_zero_point;      /* the input that stands for 0.0 */
     int32_t out_zero_point;     /* the output that stands for 0.0 */
@@ -307,8 +250,8 @@ struct hil_average_pool_even_s16 {
     const int8_t *shifts;       /* of the products, to the left; below 0 to the right */
 };
 
-HIL_INLINE int16_t hil_average_pool_even_s16_finish(const struct hil_average_pool_even_s16 *p,
-                                                    int32_t total, int32_t covered) {
+HIL_INLINE int16_t hil_average_pool_even_s16_finish(
+    const struct hil_generic_average_pool_s16_even *p, int32_t total, int32_t covered) {
     const int32_t entry = p->padded ? covered - 1 : 0;
     const int32_t average =
         hil_requantize_by(p->rounding, total - covered * p->in_zero_point, p->multipliers[entry],
@@ -316,14 +259,14 @@ HIL_INLINE int16_t hil_average_pool_even_s16_finish(const struct hil_average_poo
     return (int16_t)hil_clamp(average, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_pool_even_s16(const struct hil_average_pool_even_s16 *p,
-                                          const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_average_pool_s16_even(const struct hil_generic_average_pool_s16_even *p,
+                                                  const int16_t *in, int16_t *out) {
     HIL_POOL_WALK(p, in, out, int16_t, int32_t, 0, hil_average_pool_s16_take,
                   hil_average_pool_even_s16_finish);
 }
 
 /*@kernel
-name = "hil_max_pool_s16"
+name = "hil_generic_max_pool_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -331,18 +274,11 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 224
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 tap = "output * filter_h * filter_w"
-[cost.on.cortex-m3]
-call = 45.16
-tap = 5.73
-[cost.on.cortex-m55]
-factor = 1.06
-[cost.on.cortex-m0]
-factor = 1.21
 @*/
-struct hil_max_pool_s16 {
+struct hil_generic_max_pool_s16 {
     HIL_POOL_FIELDS;
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
@@ -350,20 +286,20 @@ struct hil_max_pool_s16 {
 
 HIL_INLINE int32_t hil_max_pool_s16_take(int32_t max, int16_t x) { return x > max ? x : max; }
 
-HIL_INLINE int16_t hil_max_pool_s16_finish(const struct hil_max_pool_s16 *p, int32_t max,
+HIL_INLINE int16_t hil_max_pool_s16_finish(const struct hil_generic_max_pool_s16 *p, int32_t max,
                                            int32_t covered) {
     (void)covered;
     return (int16_t)hil_clamp(max, p->low, p->high);
 }
 
-HIL_INLINE void hil_max_pool_s16(const struct hil_max_pool_s16 *p, const int16_t *in,
-                                 int16_t *out) {
+HIL_INLINE void hil_generic_max_pool_s16(const struct hil_generic_max_pool_s16 *p,
+                                         const int16_t *in, int16_t *out) {
     HIL_POOL_WALK(p, in, out, int16_t, int32_t, INT16_MIN, hil_max_pool_s16_take,
                   hil_max_pool_s16_finish);
 }
 
 /*@kernel
-name = "hil_average_pool_f32"
+name = "hil_generic_average_pool_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -371,31 +307,11 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 360
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
-[cost.on.cortex-m3]
-output = 96.67
-tap = 31.89
-[cost.on.cortex-m4]
-call = 15.31
-output = 12.65
-tap = 2.914
-[cost.on.cortex-m33]
-call = 15.14
-output = 11.73
-tap = 2.912
-[cost.on.cortex-m55]
-call = 14.6
-output = 12.11
-tap = 2.743
-[cost.on.cortex-m0]
-output = 6.557
-tap = 122.8
-[cost.on.rv32imac]
-factor = 1.83
 @*/
-struct hil_average_pool_f32 {
+struct hil_generic_average_pool_f32 {
     HIL_POOL_FIELDS;
     float low;  /* the least output */
     float high; /* the largest output */
@@ -403,19 +319,19 @@ struct hil_average_pool_f32 {
 
 HIL_INLINE float hil_average_pool_f32_take(float total, float x) { return total + x; }
 
-HIL_INLINE float hil_average_pool_f32_finish(const struct hil_average_pool_f32 *p, float total,
-                                             int32_t covered) {
+HIL_INLINE float hil_average_pool_f32_finish(const struct hil_generic_average_pool_f32 *p,
+                                             float total, int32_t covered) {
     return hil_clamp_f32(total / (float)covered, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_pool_f32(const struct hil_average_pool_f32 *p, const float *in,
-                                     float *out) {
+HIL_INLINE void hil_generic_average_pool_f32(const struct hil_generic_average_pool_f32 *p,
+                                             const float *in, float *out) {
     HIL_POOL_WALK(p, in, out, float, float, 0.0f, hil_average_pool_f32_take,
                   hil_average_pool_f32_finish);
 }
 
 /*@kernel
-name = "hil_l2_pool_f32"
+name = "hil_generic_l2_pool_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -423,27 +339,11 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 420
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
-[cost.on.cortex-m3]
-call = 144.5
-output = 322.2
-tap = 95.84
-[cost.on.cortex-m4]
-call = 38.94
-output = 7.9
-tap = 5.771
-[cost.on.cortex-m33]
-call = 38.94
-output = 7.9
-tap = 5.771
-[cost.on.cortex-m55]
-call = 38.94
-output = 7.9
-tap = 5.771
 @*/
-struct hil_l2_pool_f32 {
+struct hil_generic_l2_pool_f32 {
     HIL_POOL_FIELDS;
     float low;  /* the least output */
     float high; /* the largest output */
@@ -451,17 +351,18 @@ struct hil_l2_pool_f32 {
 
 HIL_INLINE float hil_l2_pool_f32_take(float total, float x) { return total + x * x; }
 
-HIL_INLINE float hil_l2_pool_f32_finish(const struct hil_l2_pool_f32 *p, float total,
+HIL_INLINE float hil_l2_pool_f32_finish(const struct hil_generic_l2_pool_f32 *p, float total,
                                         int32_t covered) {
     return hil_clamp_f32(sqrtf(total / (float)covered), p->low, p->high);
 }
 
-HIL_INLINE void hil_l2_pool_f32(const struct hil_l2_pool_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_l2_pool_f32(const struct hil_generic_l2_pool_f32 *p, const float *in,
+                                        float *out) {
     HIL_POOL_WALK(p, in, out, float, float, 0.0f, hil_l2_pool_f32_take, hil_l2_pool_f32_finish);
 }
 
 /*@kernel
-name = "hil_max_pool_f32"
+name = "hil_generic_max_pool_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -469,26 +370,11 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 380
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
-[cost.on.cortex-m3]
-output = 82.35
-tap = 40.33
-[cost.on.cortex-m4]
-factor = 0.14
-[cost.on.cortex-m33]
-call = 1.304
-output = 9.446
-tap = 6.215
-[cost.on.cortex-m55]
-factor = 0.15
-[cost.on.cortex-m0]
-factor = 1.05
-[cost.on.rv32imac]
-factor = 0.65
 @*/
-struct hil_max_pool_f32 {
+struct hil_generic_max_pool_f32 {
     HIL_POOL_FIELDS;
     float low;  /* the least output */
     float high; /* the largest output */
@@ -496,13 +382,14 @@ struct hil_max_pool_f32 {
 
 HIL_INLINE float hil_max_pool_f32_take(float max, float x) { return x > max ? x : max; }
 
-HIL_INLINE float hil_max_pool_f32_finish(const struct hil_max_pool_f32 *p, float max,
+HIL_INLINE float hil_max_pool_f32_finish(const struct hil_generic_max_pool_f32 *p, float max,
                                          int32_t covered) {
     (void)covered;
     return hil_clamp_f32(max, p->low, p->high);
 }
 
-HIL_INLINE void hil_max_pool_f32(const struct hil_max_pool_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_max_pool_f32(const struct hil_generic_max_pool_f32 *p, const float *in,
+                                         float *out) {
     HIL_POOL_WALK(p, in, out, float, float, -INFINITY, hil_max_pool_f32_take,
                   hil_max_pool_f32_finish);
 }

@@ -8,65 +8,45 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_prelu_f32"
+name = "hil_generic_prelu_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 66
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 17.43
-element = 66.98
-[cost.on.cortex-m4]
-row = 35.86
-element = 7.411
-[cost.on.cortex-m33]
-row = 35.86
-element = 7.411
-[cost.on.cortex-m55]
-row = 35.64
-element = 7.422
 @*/
-struct hil_prelu_f32 {
+struct hil_generic_prelu_f32 {
     HIL_BINARY_FIELDS;
 };
 
-HIL_INLINE float hil_prelu_f32_element(const struct hil_prelu_f32 *p, float x, float slope) {
+HIL_INLINE float hil_prelu_f32_element(const struct hil_generic_prelu_f32 *p, float x,
+                                       float slope) {
     (void)p;
     return x >= 0.0f ? x : x * slope;
 }
 
-HIL_INLINE void hil_prelu_f32(const struct hil_prelu_f32 *p, const float *a, const float *b,
-                              float *out) {
+HIL_INLINE void hil_generic_prelu_f32(const struct hil_generic_prelu_f32 *p, const float *a,
+                                      const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_prelu_f32_element);
 }
 
 /*@kernel
-name = "hil_prelu_s8"
+name = "hil_generic_prelu_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 140
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 24.93
-element = 17.42
-[cost.on.cortex-m4]
-factor = 1.24
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.09
 @*/
-struct hil_prelu_s8 {
+struct hil_generic_prelu_s8 {
     HIL_BINARY_FIELDS;
     int32_t in_zero_point;       /* the input that stands for 0.0 */
     int32_t slope_zero_point;    /* the slope that stands for 0.0 */
@@ -77,7 +57,8 @@ struct hil_prelu_s8 {
     int32_t product_shift;       /* of that product, likewise */
 };
 
-HIL_INLINE int8_t hil_prelu_s8_element(const struct hil_prelu_s8 *p, int8_t x, int8_t slope) {
+HIL_INLINE int8_t hil_prelu_s8_element(const struct hil_generic_prelu_s8 *p, int8_t x,
+                                       int8_t slope) {
     const int32_t steps = x - p->in_zero_point;
     const int32_t scaled = steps >= 0
                                ? hil_requantize(steps, p->positive_multiplier, p->positive_shift)
@@ -86,8 +67,8 @@ HIL_INLINE int8_t hil_prelu_s8_element(const struct hil_prelu_s8 *p, int8_t x, i
     return hil_clamp_s8(scaled + p->out_zero_point, INT8_MIN, INT8_MAX);
 }
 
-HIL_INLINE void hil_prelu_s8(const struct hil_prelu_s8 *p, const int8_t *a, const int8_t *b,
-                             int8_t *out) {
+HIL_INLINE void hil_generic_prelu_s8(const struct hil_generic_prelu_s8 *p, const int8_t *a,
+                                     const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_prelu_s8_element);
 }
 

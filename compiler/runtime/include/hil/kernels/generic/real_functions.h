@@ -28,14 +28,14 @@ enum hil_real_classes {
 };
 
 /*@kernel
-name = "hil_real_function"
+name = "hil_generic_real_function"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 40
-[cost.counts]
+[cost]
 tan = "size * (function == 0)"
 arc = "size * (function >= 1) * (function <= 2)"
 atan = "size * (function == 3)"
@@ -44,24 +44,8 @@ cosh = "size * (function == 5)"
 area = "size * (function >= 6) * (function <= 7)"
 atanh = "size * (function == 8)"
 erf = "size * (function == 9)"
-[cost.on.cortex-m3]
-call = 20
-tan = 1810
-arc = 250
-atan = 1313
-sinh = 1940
-cosh = 1313
-area = 1900
-atanh = 900
-erf = 3094
-[cost.on.cortex-m4]
-factor = 0.1
-[cost.on.cortex-m33]
-factor = 0.1
-[cost.on.cortex-m55]
-factor = 0.1
 @*/
-struct hil_real_function {
+struct hil_generic_real_function {
     int32_t size;     /* elements */
     int32_t function; /* of enum hil_real_functions */
 };
@@ -91,38 +75,31 @@ HIL_INLINE float hil_real_value(int32_t function, float x) {
     }
 }
 
-HIL_INLINE void hil_real_function(const struct hil_real_function *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_real_function(const struct hil_generic_real_function *p,
+                                          const float *in, float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = hil_real_value(p->function, in[i]);
     }
 }
 
 /*@kernel
-name = "hil_real_class"
+name = "hil_generic_real_class"
 requires = []
 inputs = ["float"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 40
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 16.85
-element = 54.82
-[cost.on.cortex-m4]
-factor = 0.23
-[cost.on.cortex-m33]
-factor = 0.23
-[cost.on.cortex-m55]
-factor = 0.23
 @*/
-struct hil_real_class {
+struct hil_generic_real_class {
     int32_t size; /* elements */
     int32_t kind; /* of enum hil_real_classes */
 };
 
-HIL_INLINE void hil_real_class(const struct hil_real_class *p, const float *in, uint8_t *out) {
+HIL_INLINE void hil_generic_real_class(const struct hil_generic_real_class *p, const float *in,
+                                       uint8_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const float x = in[i];
         const int positive = x > 0.0f;

@@ -39,36 +39,25 @@
     (hil_lstm_f32_sum((h), (p)->weights + (row) * (p)->units, (p)->units) + (p)->bias[row])
 
 /*@kernel
-name = "hil_gru_f32"
+name = "hil_generic_gru_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float", "float"]
 scratch = "8 * units"
 order = "none"
 code = 700
-[cost.counts]
+[cost]
 turn = "steps * batch"
 unit = "steps * batch * units"
 hidden = "steps * batch * units * units"
-[cost.on.cortex-m3]
-call = 1472.0
-turn = 3061.0
-unit = 3376.0
-hidden = 241.2
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.07
 @*/
-struct hil_gru_f32 {
+struct hil_generic_gru_f32 {
     HIL_RECURRENT_FIELDS;
     int32_t linear_before_reset; /* 1: the reset gate is applied to the weighted hidden state */
 };
 
-HIL_INLINE void hil_gru_f32_step(const struct hil_gru_f32 *p, const float *x, const float *h,
-                                 float *next) {
+HIL_INLINE void hil_gru_f32_step(const struct hil_generic_gru_f32 *p, const float *x,
+                                 const float *h, float *next) {
     const int32_t units = p->units;
     float *const reset = next + units;
     for (int32_t unit = 0; unit < units; unit++) {
@@ -85,40 +74,31 @@ HIL_INLINE void hil_gru_f32_step(const struct hil_gru_f32 *p, const float *x, co
     }
 }
 
-HIL_INLINE void hil_gru_f32(const struct hil_gru_f32 *p, const float *in, const float *hidden,
-                            float *out, float *last, void *scratch) {
+HIL_INLINE void hil_generic_gru_f32(const struct hil_generic_gru_f32 *p, const float *in,
+                                    const float *hidden, float *out, float *last, void *scratch) {
     HIL_RECURRENT_STEPS(p, 3, hil_gru_f32_step, in, hidden, out, last, scratch);
 }
 
 /*@kernel
-name = "hil_rnn_f32"
+name = "hil_generic_rnn_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float", "float"]
 scratch = "4 * units"
 order = "none"
 code = 400
-[cost.counts]
+[cost]
 turn = "steps * batch"
 unit = "steps * batch * units"
 hidden = "steps * batch * units * units"
-[cost.on.cortex-m3]
-call = 12370.0
-hidden = 72.47
-[cost.on.cortex-m4]
-factor = 0.09
-[cost.on.cortex-m33]
-factor = 0.09
-[cost.on.cortex-m55]
-factor = 0.09
 @*/
-struct hil_rnn_f32 {
+struct hil_generic_rnn_f32 {
     HIL_RECURRENT_FIELDS;
     int32_t activation; /* 0: the hyperbolic tangent, 1: RELU, 2: the logistic function */
 };
 
-HIL_INLINE void hil_rnn_f32_step(const struct hil_rnn_f32 *p, const float *x, const float *h,
-                                 float *next) {
+HIL_INLINE void hil_rnn_f32_step(const struct hil_generic_rnn_f32 *p, const float *x,
+                                 const float *h, float *next) {
     for (int32_t unit = 0; unit < p->units; unit++) {
         const float sum = x[unit] + HIL_RECURRENT_SUM(p, h, unit);
         if (p->activation == 0) {
@@ -130,8 +110,8 @@ HIL_INLINE void hil_rnn_f32_step(const struct hil_rnn_f32 *p, const float *x, co
     }
 }
 
-HIL_INLINE void hil_rnn_f32(const struct hil_rnn_f32 *p, const float *in, const float *hidden,
-                            float *out, float *last, void *scratch) {
+HIL_INLINE void hil_generic_rnn_f32(const struct hil_generic_rnn_f32 *p, const float *in,
+                                    const float *hidden, float *out, float *last, void *scratch) {
     HIL_RECURRENT_STEPS(p, 1, hil_rnn_f32_step, in, hidden, out, last, scratch);
 }
 

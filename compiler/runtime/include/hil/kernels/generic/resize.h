@@ -44,24 +44,18 @@
     } while (0)
 
 /*@kernel
-name = "hil_resize_s8"
+name = "hil_generic_resize_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "none"
 code = 200
-[cost.counts]
+[cost]
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
-[cost.on.cortex-m3]
-call = 6.639
-pixel = 5.827
-output = 28.86
-[cost.on.cortex-m4]
-factor = 1.01
 @*/
-struct hil_resize_s8 {
+struct hil_generic_resize_s8 {
     HIL_RESIZE_FIELDS;
     const int32_t *rows;    /* how far each output row is from that above it, in 1/1024 */
     const int32_t *columns; /* how far each output column is from that to the left, in 1/1024 */
@@ -69,31 +63,29 @@ struct hil_resize_s8 {
 
 /* Half away from zero. |total| is below 2^30: where a place is outside of the image, by half a
  * pixel at most, both pixels are the same. */
-HIL_INLINE int8_t hil_resize_s8_finish(const struct hil_resize_s8 *p, int32_t total) {
+HIL_INLINE int8_t hil_resize_s8_finish(const struct hil_generic_resize_s8 *p, int32_t total) {
     (void)p;
     return (int8_t)((total + (total > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
 }
 
-HIL_INLINE void hil_resize_s8(const struct hil_resize_s8 *p, const int8_t *in, int8_t *out) {
+HIL_INLINE void hil_generic_resize_s8(const struct hil_generic_resize_s8 *p, const int8_t *in,
+                                      int8_t *out) {
     HIL_RESIZE_WALK(p, in, out, int32_t, 1024, 1024, hil_resize_s8_finish);
 }
 
 /*@kernel
-name = "hil_resize_even_s8"
+name = "hil_generic_resize_s8_even"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "none"
 code = 260
-[cost.counts]
+[cost]
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
-[cost.on.cortex-m3]
-pixel = 20
-output = 42
 @*/
-struct hil_resize_even_s8 {
+struct hil_generic_resize_s8_even {
     HIL_RESIZE_FIELDS;
     const int32_t *rows;    /* how far each output row is from that above it, in row_parts */
     const int32_t *columns; /* how far each output column is from that to the left */
@@ -106,81 +98,70 @@ struct hil_resize_even_s8 {
 };
 
 /* |total + bias| <= 255 * 2^23, which is below 2^31. */
-HIL_INLINE int8_t hil_resize_even_s8_finish(const struct hil_resize_even_s8 *p, int32_t total) {
+HIL_INLINE int8_t hil_resize_even_s8_finish(const struct hil_generic_resize_s8_even *p,
+                                            int32_t total) {
     const int32_t steps = hil_requantize_even(total + p->bias, p->multiplier, p->shift);
     return hil_clamp_s8(steps + p->out_zero_point, INT8_MIN, INT8_MAX);
 }
 
-HIL_INLINE void hil_resize_even_s8(const struct hil_resize_even_s8 *p, const int8_t *in,
-                                   int8_t *out) {
+HIL_INLINE void hil_generic_resize_s8_even(const struct hil_generic_resize_s8_even *p,
+                                           const int8_t *in, int8_t *out) {
     HIL_RESIZE_WALK(p, in, out, int32_t, p->row_parts, p->column_parts, hil_resize_even_s8_finish);
 }
 
 /*@kernel
-name = "hil_resize_s16"
+name = "hil_generic_resize_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "none"
 code = 300
-[cost.counts]
+[cost]
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
-[cost.on.cortex-m3]
-output = 69.09
-[cost.on.cortex-m4]
-factor = 1.11
 @*/
-struct hil_resize_s16 {
+struct hil_generic_resize_s16 {
     HIL_RESIZE_FIELDS;
     const int32_t *rows;    /* how far each output row is from that above it, in 1/1024 */
     const int32_t *columns; /* how far each output column is from that to the left, in 1/1024 */
 };
 
-HIL_INLINE int16_t hil_resize_s16_finish(const struct hil_resize_s16 *p, int64_t total) {
+HIL_INLINE int16_t hil_resize_s16_finish(const struct hil_generic_resize_s16 *p, int64_t total) {
     (void)p;
     return (int16_t)((total + (total > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
 }
 
-HIL_INLINE void hil_resize_s16(const struct hil_resize_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_resize_s16(const struct hil_generic_resize_s16 *p, const int16_t *in,
+                                       int16_t *out) {
     HIL_RESIZE_WALK(p, in, out, int64_t, 1024, 1024, hil_resize_s16_finish);
 }
 
 /*@kernel
-name = "hil_resize_f32"
+name = "hil_generic_resize_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 260
-[cost.counts]
+[cost]
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
-[cost.on.cortex-m3]
-call = 298.1
-pixel = 56.55
-output = 364.3
-[cost.on.cortex-m4]
-factor = 0.05
-[cost.on.cortex-m33]
-factor = 0.05
-[cost.on.cortex-m55]
-factor = 0.05
 @*/
-struct hil_resize_f32 {
+struct hil_generic_resize_f32 {
     HIL_RESIZE_FIELDS;
     const float *rows;    /* how far each output row is from that above it */
     const float *columns; /* how far each output column is from that to the left */
 };
 
-HIL_INLINE float hil_resize_f32_finish(const struct hil_resize_f32 *p, float total) {
+HIL_INLINE float hil_resize_f32_finish(const struct hil_generic_resize_f32 *p, float total) {
     (void)p;
     return total;
 }
 
-HIL_INLINE void hil_resize_f32(const struct hil_resize_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_resize_f32(const struct hil_generic_resize_f32 *p, const float *in,
+                                       float *out) {
     HIL_RESIZE_WALK(p, in, out, float, 1.0f, 1.0f, hil_resize_f32_finish);
 }
 

@@ -51,30 +51,18 @@ HIL_INLINE void hil_fft_f64(double *x, int32_t count, const float *factors, int3
 }
 
 /*@kernel
-name = "hil_rfft2d"
+name = "hil_generic_rfft2d"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "16 * (plane + longest)"
 order = "none"
 code = 900
-[cost.counts]
+[cost]
 number = "images * height * width"
 butterfly = "number * bits"
-[cost.on.cortex-m3]
-butterfly = 260.8
-[cost.on.cortex-m4]
-factor = 1.07
-[cost.on.cortex-m33]
-factor = 1.08
-[cost.on.cortex-m55]
-factor = 0.09
-[cost.on.cortex-m0]
-factor = 3.0
-[cost.on.rv32imac]
-factor = 2.47
 @*/
-struct hil_rfft2d {
+struct hil_generic_rfft2d {
     int32_t images;       /* that are transformed */
     int32_t in_h;         /* rows of an image that there are */
     int32_t in_w;         /* numbers of a row that there are */
@@ -86,7 +74,8 @@ struct hil_rfft2d {
     const float *factors; /* of the longest: cosines and minus sines, each the sum of two floats */
 };
 
-HIL_INLINE void hil_rfft2d(const struct hil_rfft2d *p, const float *in, float *out, void *scratch) {
+HIL_INLINE void hil_generic_rfft2d(const struct hil_generic_rfft2d *p, const float *in, float *out,
+                                   void *scratch) {
     double *const line = (double *)scratch;
     double *const plane = &line[2 * p->longest];
     const int32_t columns = p->width / 2 + 1;
@@ -122,33 +111,22 @@ HIL_INLINE void hil_rfft2d(const struct hil_rfft2d *p, const float *in, float *o
 }
 
 /*@kernel
-name = "hil_complex_abs"
+name = "hil_generic_complex_abs"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 60
-[cost.counts]
+[cost]
 number = "size"
-[cost.on.cortex-m3]
-number = 57.9
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
-[cost.on.cortex-m0]
-factor = 19.18
-[cost.on.rv32imac]
-factor = 18.2
 @*/
-struct hil_complex_abs {
+struct hil_generic_complex_abs {
     int32_t size; /* complex numbers */
 };
 
-HIL_INLINE void hil_complex_abs(const struct hil_complex_abs *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_complex_abs(const struct hil_generic_complex_abs *p, const float *in,
+                                        float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = hypotf(in[2 * i], in[2 * i + 1]);
     }

@@ -10,30 +10,25 @@
 HIL_INLINE int32_t hil_signal_bits(uint32_t x) { return x == 0 ? 0 : 32 - __builtin_clz(x); }
 
 /*@kernel
-name = "hil_signal_window"
+name = "hil_generic_signal_window"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 60
-[cost.counts]
+[cost]
 frame = "frames"
 sample = "frames * length"
-[cost.on.cortex-m3]
-call = 20.51
-sample = 13.1
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
-struct hil_signal_window {
+struct hil_generic_signal_window {
     int32_t frames; /* of samples */
     int32_t length; /* samples of a frame, and weights */
     int32_t shift;  /* of products, to the right */
 };
 
-HIL_INLINE void hil_signal_window(const struct hil_signal_window *p, const int16_t *in,
-                                  const int16_t *weights, int16_t *out) {
+HIL_INLINE void hil_generic_signal_window(const struct hil_generic_signal_window *p,
+                                          const int16_t *in, const int16_t *weights, int16_t *out) {
     for (int32_t frame = 0; frame < p->frames; frame++) {
         for (int32_t i = 0; i < p->length; i++) {
             *out++ = (int16_t)hil_clamp(*in++ * weights[i] >> p->shift, INT16_MIN, INT16_MAX);
@@ -42,27 +37,22 @@ HIL_INLINE void hil_signal_window(const struct hil_signal_window *p, const int16
 }
 
 /*@kernel
-name = "hil_signal_auto_scale"
+name = "hil_generic_signal_auto_scale"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t", "int32_t"]
 scratch = "0"
 order = "none"
 code = 80
-[cost.counts]
+[cost]
 sample = "length"
-[cost.on.cortex-m3]
-call = 29.88
-sample = 13.08
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
-struct hil_signal_auto_scale {
+struct hil_generic_signal_auto_scale {
     int32_t length; /* samples */
 };
 
-HIL_INLINE void hil_signal_auto_scale(const struct hil_signal_auto_scale *p, const int16_t *in,
-                                      int16_t *out, int32_t *scale) {
+HIL_INLINE void hil_generic_signal_auto_scale(const struct hil_generic_signal_auto_scale *p,
+                                              const int16_t *in, int16_t *out, int32_t *scale) {
     /* As the reference: the magnitude of the least number has no place in 16 bits. */
     int16_t loudest = 0;
     for (int32_t i = 0; i < p->length; i++) {
@@ -80,29 +70,24 @@ HIL_INLINE void hil_signal_auto_scale(const struct hil_signal_auto_scale *p, con
 }
 
 /*@kernel
-name = "hil_signal_energy"
+name = "hil_generic_signal_energy"
 requires = []
 inputs = ["int16_t"]
 outputs = ["uint32_t"]
 scratch = "0"
 order = "none"
 code = 60
-[cost.counts]
+[cost]
 pair = "length"
-[cost.on.cortex-m3]
-call = 21.0
-pair = 8.0
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
-struct hil_signal_energy {
+struct hil_generic_signal_energy {
     int32_t length; /* frequencies */
     int32_t start;  /* the first one that is wanted; the others have no energy */
     int32_t end;    /* the one behind the last that is wanted */
 };
 
-HIL_INLINE void hil_signal_energy(const struct hil_signal_energy *p, const int16_t *in,
-                                  uint32_t *out) {
+HIL_INLINE void hil_generic_signal_energy(const struct hil_generic_signal_energy *p,
+                                          const int16_t *in, uint32_t *out) {
     for (int32_t i = 0; i < p->length; i++) {
         const int32_t re = in[2 * i];
         const int32_t im = in[2 * i + 1];
@@ -112,24 +97,18 @@ HIL_INLINE void hil_signal_energy(const struct hil_signal_energy *p, const int16
 }
 
 /*@kernel
-name = "hil_signal_filter_bank"
+name = "hil_generic_signal_filter_bank"
 requires = []
 inputs = ["uint32_t"]
 outputs = ["uint64_t"]
 scratch = "0"
 order = "none"
 code = 140
-[cost.counts]
+[cost]
 channel = "channels"
 tap = "taps"
-[cost.on.cortex-m3]
-call = 47.0
-channel = 23.1
-tap = 17.03
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
-struct hil_signal_filter_bank {
+struct hil_generic_signal_filter_bank {
     int32_t channels;             /* outputs; one more than these are added up */
     int32_t taps;                 /* frequencies that channels take, added up */
     const int16_t *weights;       /* of a channel's frequencies in its own sum */
@@ -139,8 +118,8 @@ struct hil_signal_filter_bank {
     const int16_t *widths;        /* frequencies of each channel */
 };
 
-HIL_INLINE void hil_signal_filter_bank(const struct hil_signal_filter_bank *p, const uint32_t *in,
-                                       uint64_t *out) {
+HIL_INLINE void hil_generic_signal_filter_bank(const struct hil_generic_signal_filter_bank *p,
+                                               const uint32_t *in, uint64_t *out) {
     uint64_t sum = 0;
     for (int32_t channel = 0; channel <= p->channels; channel++) {
         uint64_t next = 0;
@@ -174,27 +153,23 @@ HIL_INLINE uint32_t hil_signal_root(uint64_t x) {
 }
 
 /*@kernel
-name = "hil_signal_square_root"
+name = "hil_generic_signal_square_root"
 requires = []
 inputs = ["uint64_t", "int32_t"]
 outputs = ["uint32_t"]
 scratch = "0"
 order = "none"
 code = 160
-[cost.counts]
+[cost]
 channel = "length"
-[cost.on.cortex-m3]
-call = 229.7
-channel = 396.8
-[cost.on.cortex-m4]
-factor = 1.01
 @*/
-struct hil_signal_square_root {
+struct hil_generic_signal_square_root {
     int32_t length; /* channels */
 };
 
-HIL_INLINE void hil_signal_square_root(const struct hil_signal_square_root *p, const uint64_t *in,
-                                       const int32_t *shift, uint32_t *out) {
+HIL_INLINE void hil_generic_signal_square_root(const struct hil_generic_signal_square_root *p,
+                                               const uint64_t *in, const int32_t *shift,
+                                               uint32_t *out) {
     const uint32_t bits = (uint32_t)*shift & 31U;
     for (int32_t i = 0; i < p->length; i++) {
         out[i] = hil_signal_root(in[i]) >> bits;
@@ -202,22 +177,17 @@ HIL_INLINE void hil_signal_square_root(const struct hil_signal_square_root *p, c
 }
 
 /*@kernel
-name = "hil_signal_log"
+name = "hil_generic_signal_log"
 requires = []
 inputs = ["uint32_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "none"
 code = 160
-[cost.counts]
+[cost]
 channel = "length"
-[cost.on.cortex-m3]
-call = 27.61
-channel = 37.77
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
-struct hil_signal_log {
+struct hil_generic_signal_log {
     int32_t length;       /* channels */
     int32_t correction;   /* bits by which inputs are raised */
     int32_t scale;        /* what a logarithm of one is in the output */
@@ -225,7 +195,8 @@ struct hil_signal_log {
     const int16_t *table; /* log2(1 + i / 128) - i / 128 in Q16 */
 };
 
-HIL_INLINE void hil_signal_log(const struct hil_signal_log *p, const uint32_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_signal_log(const struct hil_generic_signal_log *p, const uint32_t *in,
+                                       int16_t *out) {
     for (int32_t i = 0; i < p->length; i++) {
         const uint32_t x = in[i] << p->correction;
         if (x <= 1) {
@@ -261,29 +232,24 @@ HIL_INLINE uint32_t hil_signal_gain(const int16_t *gains, uint32_t level) {
 }
 
 /*@kernel
-name = "hil_signal_pcan"
+name = "hil_generic_signal_pcan"
 requires = []
 inputs = ["uint32_t", "uint32_t"]
 outputs = ["uint32_t"]
 scratch = "0"
 order = "elementwise"
 code = 160
-[cost.counts]
+[cost]
 channel = "length"
-[cost.on.cortex-m3]
-call = 32.71
-channel = 37.26
-[cost.on.cortex-m4]
-factor = 1.03
 @*/
-struct hil_signal_pcan {
+struct hil_generic_signal_pcan {
     int32_t length;       /* channels */
     int32_t shift;        /* of products with gains, to the right */
     const int16_t *gains; /* entries for each number of bits of a level of noise */
 };
 
-HIL_INLINE void hil_signal_pcan(const struct hil_signal_pcan *p, const uint32_t *in,
-                                const uint32_t *noise, uint32_t *out) {
+HIL_INLINE void hil_generic_signal_pcan(const struct hil_generic_signal_pcan *p, const uint32_t *in,
+                                        const uint32_t *noise, uint32_t *out) {
     for (int32_t i = 0; i < p->length; i++) {
         const uint64_t product = (uint64_t)in[i] * hil_signal_gain(p->gains, noise[i]);
         const uint32_t ratio = (uint32_t)(product >> p->shift);

@@ -23,34 +23,19 @@ HIL_INLINE int32_t hil_trees_ordered(float x) {
 }
 
 /*@kernel
-name = "hil_trees_f32"
+name = "hil_generic_trees_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * features"
 order = "none"
 code = 150
-[cost.counts]
+[cost]
 feature = "rows * features"
 visit = "rows * visited"
 tree = "rows * trees"
-[cost.on.cortex-m3]
-call = 21.11
-feature = 1.545
-visit = 30.02
-tree = 16.4
-[cost.on.cortex-m4]
-factor = 0.61
-[cost.on.cortex-m33]
-factor = 0.61
-[cost.on.cortex-m55]
-factor = 0.6
-[cost.on.cortex-m0]
-factor = 1.53
-[cost.on.rv32imac]
-factor = 1.44
 @*/
-struct hil_trees_f32 {
+struct hil_generic_trees_f32 {
     int32_t rows;          /* of the input */
     int32_t features;      /* of a row */
     int32_t targets;       /* sums of a row */
@@ -65,8 +50,8 @@ struct hil_trees_f32 {
                              of a leaf the sum that it is added to */
 };
 
-HIL_INLINE void hil_trees_f32(const struct hil_trees_f32 *p, const float *in, float *out,
-                              void *scratch) {
+HIL_INLINE void hil_generic_trees_f32(const struct hil_generic_trees_f32 *p, const float *in,
+                                      float *out, void *scratch) {
     int32_t *ordered = (int32_t *)scratch;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t i = 0; i < p->features; i++) {

@@ -55,79 +55,67 @@
     } while (0)
 
 /*@kernel
-name = "hil_add_f32_mve"
+name = "hil_mve_add_f32"
 requires = ["mve", "fpu"]
 inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 200
-[cost.counts]
+[cost]
 row = "rows"
 sixteen = "rows * (length // 16)"
 four = "rows * ((length - length // 16 * 16 + 3) // 4)"
-[cost.on.cortex-m55]
-row = 34.89
-sixteen = 37.84
-four = 6.124
 @*/
-struct hil_add_f32_mve {
+struct hil_mve_add_f32 {
     HIL_BINARY_F32_FIELDS;
 };
 
-HIL_INLINE void hil_add_f32_mve(const struct hil_add_f32_mve *p, const float *a, const float *b,
+HIL_INLINE void hil_mve_add_f32(const struct hil_mve_add_f32 *p, const float *a, const float *b,
                                 float *out) {
     HIL_MVE_BINARY_F32_WALK(p, a, b, out, vaddq_f32);
 }
 
 /*@kernel
-name = "hil_sub_f32_mve"
+name = "hil_mve_sub_f32"
 requires = ["mve", "fpu"]
 inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 200
-[cost.counts]
+[cost]
 row = "rows"
 sixteen = "rows * (length // 16)"
 four = "rows * ((length - length // 16 * 16 + 3) // 4)"
-[cost.on.cortex-m55]
-row = 34.41
-sixteen = 38.73
-four = 7.577
 @*/
-struct hil_sub_f32_mve {
+struct hil_mve_sub_f32 {
     HIL_BINARY_F32_FIELDS;
 };
 
-HIL_INLINE void hil_sub_f32_mve(const struct hil_sub_f32_mve *p, const float *a, const float *b,
+HIL_INLINE void hil_mve_sub_f32(const struct hil_mve_sub_f32 *p, const float *a, const float *b,
                                 float *out) {
     HIL_MVE_BINARY_F32_WALK(p, a, b, out, vsubq_f32);
 }
 
 /*@kernel
-name = "hil_mul_f32_mve"
+name = "hil_mve_mul_f32"
 requires = ["mve", "fpu"]
 inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 200
-[cost.counts]
+[cost]
 row = "rows"
 sixteen = "rows * (length // 16)"
 four = "rows * ((length - length // 16 * 16 + 3) // 4)"
-[cost.on.cortex-m55]
-row = 34.15
-sixteen = 38.75
-four = 7.657
 @*/
-struct hil_mul_f32_mve {
+struct hil_mve_mul_f32 {
     HIL_BINARY_F32_FIELDS;
 };
 
-HIL_INLINE void hil_mul_f32_mve(const struct hil_mul_f32_mve *p, const float *a, const float *b,
+HIL_INLINE void hil_mve_mul_f32(const struct hil_mve_mul_f32 *p, const float *a, const float *b,
                                 float *out) {
     HIL_MVE_BINARY_F32_WALK(p, a, b, out, vmulq_f32);
 }
