@@ -18,6 +18,7 @@ import generated_c
 import models
 import numpy as np
 import pytest
+from c_parameters import c_parameters
 from campaigns import cases, sampled
 from random_graphs import GraphBuilder, small_net
 
@@ -27,7 +28,6 @@ from hilc.codegen.cwriter import (
     c_array,
     c_comment,
     c_number,
-    c_parameters,
     c_wrapped,
 )
 from hilc.errors import InputError

@@ -16,7 +16,7 @@ from hil.cli.render import chosen_lines
 from hilc import host
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.call import FusedCall
-from hilc.fusion.fused import GroupCalls, fuse
+from hilc.fusion.fused import GroupCalls
 from hilc.fusion.slices import expansions
 from hilc.interpreter import run
 from hilc.ir import Array, Graph
@@ -53,7 +53,7 @@ def _input(graph: Graph, seed: int = 0) -> dict[str, Array]:
 
 
 def _fused(graph: Graph, cpu: str, sliced: int) -> FusedCall:
-    return fuse(graph, _group(graph, sliced=sliced), get_cpu(cpu))
+    return GroupCalls(graph, get_cpu(cpu)).call(_group(graph, sliced=sliced))
 
 
 WAYS = [(1, "SAME", 3), (2, "SAME", 3), (1, "VALID", 3), (2, "VALID", 5), (3, "SAME", 5)]
