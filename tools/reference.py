@@ -26,6 +26,7 @@ import numpy as np
 import single_op
 from marked import replaced, table
 
+import hil
 from hil.board import board_names, load_board
 from hil.board.ports import (
     board_settings,
@@ -44,6 +45,7 @@ from hilc.ir import DTYPES
 from hilc.ops import OPS
 from hilc.ops.attributes import describe_type
 from hilc.ops.operands import ARITHMETIC
+from hilc.support.option import options_of
 from hilc.target import FEATURES, cpu_names, get_cpu
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -195,18 +197,15 @@ def _escaped(text: str) -> str:
 
 #: What users import, by module. Other names may change without notice.
 PYTHON: Mapping[str, Sequence[str]] = {
-    "hil": ("verify", "evaluate", "bench", "open", "compile", "export"),
-    "hil.device": ("Device", "Model", "RunResult", "Outputs"),
-    "hil.export": ("About", "Exported", "register_export", "ExportFormat", "Package"),
-    "hil.verify": ("Report", "LayerReport", "TensorReport", "Cost", "Oracle")
-    + ("Evaluation", "MetricReport", "Score", "Mismatch"),
+    # `from hil import *` leaves Python's own `open` and `compile` alone.
+    "hil": (*hil.__all__, "compile", "open"),
+    "hil.device": ("Model", "RunResult", "Outputs"),
+    "hil.export": ("register_export", "ExportFormat", "Package"),
     "hil.oracle": ("reference_of", "expected_outputs"),
     "hil.samples": ("RandomSamples", "ArraySamples", "load_samples", "load_data", "DataSet")
     + ("Scaling",),
-    "hil.bench": ("BenchReport",),
     "hil.history": ("History", "Entry", "history_path"),
     "hil.board": ("load_board", "board_names", "default_board", "Board", "MemoryRegion"),
-    "hil.build": ("build", "create_project", "Firmware", "Sizes"),
     "hil.access": (
         *("register_runner", "Runner", "Running", "Resettable", "Need", "Connection"),
         *("register_flasher", "Flasher", "FlasherSession", "Flashed", "Core", "Setting"),
@@ -221,7 +220,8 @@ PYTHON: Mapping[str, Sequence[str]] = {
     "hilc.memory.program": ("PoolSpec",),
     "hilc.target": ("add_cores", "cpu_names", "get_cpu", "Cpu"),
     "hilc.host": ("load", "build", "export_library", "load_module", "AotExecutorFactory"),
-    "hilc.executor": ("AotModule",),
+    "hilc.executor": ("Executor",),
+    "hilc.compat.tvm.executor": ("AotModule",),
     "hilc.quantization": ("quantize", "QuantizedModel", "Report", "TensorNoise", "Accuracy"),
     "hilc.interpreter": ("run", "run_all"),
     "hilc.references": ("reference_names", "get_reference", "Reference"),
@@ -237,10 +237,10 @@ def python() -> str:
     for module_name, names in PYTHON.items():
         module = importlib.import_module(module_name)
         parts += [f"## {module_name}", _docstring(module, only_first=True)]
-        for name in names:
+        # Functions first: what a reader looks for.
+        classes = {name for name in names if inspect.isclass(getattr(module, name))}
+        for name in sorted(names, key=classes.__contains__):
             value = getattr(module, name)
-            if inspect.ismodule(value):  # one that can be called
-                value = getattr(value, name)
             where = f"{module_name}.{name}"
             parts += _class(where, value) if inspect.isclass(value) else _function(where, value)
     return "\n\n".join(parts)
@@ -331,8 +331,9 @@ def _annotation(annotation: Any) -> str:
 
 def _fields(cls: type) -> dict[str, tuple[str, str]]:
     """Return the annotated attributes of a class's own body, with the ``#:`` comments before
-    them.
+    them, or the help that a field states.
     """
+    stated = options_of(cls) if is_dataclass(cls) else {}
     source = inspect.getsource(cls)
     indent = len(source) - len(source.lstrip())
     lines = [line[indent:] for line in source.splitlines()]
@@ -348,7 +349,9 @@ def _fields(cls: type) -> dict[str, tuple[str, str]]:
             while row >= 0 and lines[row].strip().startswith("#:"):
                 comment.insert(0, lines[row].strip()[2:].strip())
                 row -= 1
-            fields[node.target.id] = (ast.unparse(node.annotation), _markdown(" ".join(comment)))
+            name = node.target.id
+            text = stated[name].help if name in stated else _markdown(" ".join(comment))
+            fields[name] = (ast.unparse(node.annotation), text.replace("|", "\\|"))
     return fields
 
 

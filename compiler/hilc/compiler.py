@@ -49,7 +49,7 @@ def compile(model: Model, options: CompileOptions) -> ModelLibrary:
         saved = _whole_saves_bytes(model, planned, options)
         found = replace(found, report=replace(found.report, whole_saves_bytes=saved))
         options = replace(options, optimize=found.sharing)
-    library = generate(planned.program, options, source.file, source.original, source.folded)
+    library = generate(planned.program, options, source)
     name = library.modules[0].name
     return replace(
         library,
@@ -101,13 +101,13 @@ class _Planned:
     found: Found | None
 
 
-def _planned(model: Model, options: CompileOptions) -> _Planned:
-    cpu = load_cpu(options.cpu)
-    source = prepare(
+def prepared(model: Model, options: CompileOptions) -> Source:
+    """Return ``model`` read and simplified as the options say, before it is planned."""
+    return prepare(
         model,
         options.name,
-        cpu,
-        externals=options.externals,
+        load_cpu(options.cpu),
+        externals=options.generators,
         api=options.api,
         fold_constant_channels=options.fold_constant_channels,
         allow_float=options.allow_float,
@@ -116,6 +116,11 @@ def _planned(model: Model, options: CompileOptions) -> _Planned:
         inputs=options.inputs,
         samples=options.samples,
     )
+
+
+def _planned(model: Model, options: CompileOptions) -> _Planned:
+    cpu = load_cpu(options.cpu)
+    source = prepared(model, options)
     goals = [options.optimize]
     if any(OPS[node.op].control for node in source.graph.nodes):
         # The graphs that it calls are planned before the limits of the whole are known to hold.

@@ -276,7 +276,9 @@ def _choose_format(args: Any, console: Console) -> None:
         raise usage_error(f"--json and --format {args.format} are both given", "give one of them")
     from hil.cli.reports import format_named
 
-    console.format = format_named("json" if args.json else args.format or "text")
+    chosen = format_named("json" if args.json else args.format or "text")
+    chosen.check()
+    console.format = chosen
     console.as_json = console.format.name == "json"
 
 

@@ -31,8 +31,9 @@ SECTIONS = {
 def build_parser(words: Sequence[str] | None = None) -> Parser:
     """Return the parser of the whole command line, or of the part that ``words`` need.
 
-    Of the commands that ``words`` do not name, only the names are known then: their modules, and
-    the flags of tvmc, which come from the compiler, take a while to load.
+    Of the commands that ``words`` do not name, only the names are known then, and the summaries if
+    they name none: modules and options take a while to load, and so do the flags of tvmc, which
+    come from the compiler.
     """
     parser = Parser(
         prog="hil",
@@ -47,10 +48,10 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
     known = [name for names in SECTIONS.values() for name in names]
     named = set(known).intersection(words or ())
     for name in known:
-        if named and name not in named:
-            commands.add_parser(name)
+        if words is None or name in named:
+            _command(name).add(commands, name)
         else:
-            _command(name).add(commands, name, words)
+            commands.add_parser(name, help=None if named else _command(name).summary)
     return parser
 
 

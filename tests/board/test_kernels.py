@@ -63,7 +63,7 @@ BOARDS = {
 #: Calls of a family's kernels that there must be at least, of all and of each.
 CALLS, CALLS_OF_EACH = 1000, 10
 #: Kernels that take an image a few rows at a time, which tests/board/test_fusion.py runs.
-ROW_ADDERS = {"hil_average_rows_f32_mve", "hil_mean_rows_f32_mve"}
+ROW_ADDERS = {"hil_mve_average_rows_f32", "hil_mve_mean_rows_f32"}
 #: Which of the layers ``make test`` takes. RISC-V has the kernels of the others, and QEMU checks
 #: each access to memory by itself there: its memory protection has regions smaller than a page.
 SAMPLE = {"mps2-an385": 160, "mps2-an386": 120, "mps3-an547": 120, LARGE_M0: 320}

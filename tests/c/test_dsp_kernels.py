@@ -95,7 +95,7 @@ def test_sums_at_their_limits():
     assert sum(name.startswith("hil_dsp_") for name in names) > 20, names
 
 
-LINE, TWICE = "hil_dsp_matvec_pairs_s8", "hil_dsp_matvec_s8"
+LINE, TWICE = "hil_dsp_matvec_s8_column_pairs", "hil_dsp_matvec_s8"
 
 
 @pytest.mark.parametrize("sign", sampled([-1, 1], keep=[-1]))
@@ -142,7 +142,7 @@ def test_what_pairs_cannot_hold_takes_wide_weights():
     out = replace(layer.out, quant=replace(layer.out.quant, zero_point=(0,)))
     layer = replace(layer, ins=(x, replace(weights, data=data), no_bias), out=out)
     served = {call.kernel.name for call in family_calls(layer, DSP)}
-    assert served == {"hil_dsp_matmul_eight_s8", "hil_dsp_matmul_pairs_s8"}
+    assert served == {"hil_dsp_matmul_s8_8_columns", "hil_dsp_matmul_s8_column_pairs"}
     check([layer])
 
 

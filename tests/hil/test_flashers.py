@@ -53,7 +53,7 @@ def test_no_other_module_names_a_flasher() -> None:
 
 def test_the_former_module_is_refused_by_name() -> None:
     with pytest.raises(ImportError, match=r"hil\.runners is hil\.access since 0\.2"):
-        import hil.runners  # noqa: F401
+        import hil.access  # noqa: F401
 
 
 # -- settings ----------------------------------------------------------------------------------
@@ -144,6 +144,9 @@ def test_hints_of_boards_without_a_flasher(
 class _Plain(Flasher):
     name = "plain"
     title = "plain"
+
+    def open(self, *given: object, **more: object) -> Any:
+        raise NotImplementedError
 
 
 def test_a_lacking_capability_is_named() -> None:

@@ -17,7 +17,7 @@ from campaigns import cases
 from fake_bench import Bench
 from wrong_outputs import DIGITS, with_flipped_weight
 
-from hil import runners
+from hil import access
 from hil.cli import main
 from hil.device import session
 from hil.errors import LinkError
@@ -130,7 +130,7 @@ def test_a_dead_board_is_tried_once(
     dead = rig.add()
     dead.die()
     starts: list[str | None] = []
-    start = runners.start
+    start = access.start
 
     def counted(board: Any, firmware: Any, runner: Any, choice: Any) -> Any:
         starts.append(choice.probe)

@@ -769,10 +769,10 @@ def test_usage(
 
 
 def test_the_extra_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_module, "_PACKAGES", ("jinja2", "no_such_package"))
-    with pytest.raises(InputError, match="needs no_such_package") as raised:
+    monkeypatch.setattr("hilc.support.optional.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="an HTML page needs the package jinja2") as raised:
         page_of(result())
-    assert raised.value.hint == "pip install 'hil-harness[report]'"
+    assert raised.value.hint == "install it: pip install 'hil-harness[report]'"
 
 
 # -- style -------------------------------------------------------------------------------------

@@ -198,8 +198,8 @@ def test_layers_that_differ_in_arrays_share_a_body() -> None:
     assert "/* One body for the layers 0 and 1: what each has for itself. */" in balanced
     # The numbers are the body's, and what differs is each layer's.
     body = balanced[balanced.index("static int32_t shared_0(") :]
-    assert ".in_h = 6," in body[: body.index("hil_conv2d_s8(&p")]
-    assert ".weights = own->weights," in body[: body.index("hil_conv2d_s8(&p")]
+    assert ".in_h = 6," in body[: body.index("hil_generic_conv2d_s8(&p")]
+    assert ".weights = own->weights," in body[: body.index("hil_generic_conv2d_s8(&p")]
     assert balanced.count("static const struct shared_0 layer_") == 2
     assert "shared_" not in source("speed")
     # In size, where the numbers may differ too.
@@ -210,7 +210,7 @@ def test_layers_that_differ_in_arrays_share_a_body() -> None:
 def test_size_shares_a_body_only_where_it_pays() -> None:
     source = hilc.compile(_tiny(), optimize="size").files["codegen/host/src/tiny_lib1.c"].decode()
     assert "static int32_t shared_" in source
-    assert "hil_split(&layer_" in source
+    assert "hil_generic_split(&layer_" in source
 
 
 # A caller in C ----------------------------------------------------------------------------------

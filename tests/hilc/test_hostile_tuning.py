@@ -27,7 +27,7 @@ CPU = "cortex-m4"
 def log() -> dict[str, Any]:
     """A log of a model, as JSON has it."""
     source = prepare(convolutions(), "net", get_cpu(CPU))
-    layer = TunedLayer("c", "CONV_2D", (Measured("hil_conv2d_s8", 100), Measured("b", 90)))
+    layer = TunedLayer("c", "CONV_2D", (Measured("hil_generic_conv2d_s8", 100), Measured("b", 90)))
     group = TunedGroup(Group(("padded", "c"), 1), 150)
     programs = [
         TunedProgram(goal, {"d": "generic.matmul.s8"}, (group,), 512, 180)

@@ -25,7 +25,6 @@ from hilc.ir import Attributes, Graph, Node, Quant, Rounding, Tensor
 from hilc.lowering import registry
 from hilc.ops import _OPS, register
 from hilc.ops.attributes import ActivationAttributes
-from hilc.ops.opdef import OpDef
 from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.traits import IntegerOperands
 from hilc.transforms import run_passes
@@ -89,7 +88,7 @@ def test_it_is_imported_folded_and_fused() -> None:
     (own,) = (node for node in simplified.nodes if node.op == "NEGATE")
     assert own.attrs == ActivationAttributes(activation="RELU")
     assert [node.op for node in simplified.nodes] == ["CONV_2D", "NEGATE", "CONV_2D", "ADD"]
-    folded = run_passes(simplified, [fold_channels])
+    folded = fold_channels(simplified).graph
     (own,) = (node for node in folded.nodes if node.op == "NEGATE")
     assert folded.tensors[own.outputs[0]].shape == (1, SIDE, SIDE, CHANNELS - 2)
 
@@ -137,7 +136,7 @@ def test_old_fields_are_refused_by_name(old: str, new: str) -> None:
     own = _OPS["NEGATE"]
     given: Any = {old: None}
     with pytest.raises(InputError, match=old) as caught:
-        OpDef(own.infer, own.reference, **given)
+        replace(own, **given)
     assert new in str(caught.value.hint)
     assert getattr(own, new, "") != ""
 
@@ -169,7 +168,7 @@ def test_its_integer_form_is_fused() -> None:
         # Not elementwise for the passes: no table of its values is made.
         _OPS["OWN_FLOAT"] = replace(own, rows=None, channel_groups=None, integer_form=form)
         try:
-            fused = fuse_quantized(graph)
+            fused = fuse_quantized(graph).graph
         finally:
             del _OPS["OWN_FLOAT"]
         computed[form] = [node.op for node in fused.nodes]

@@ -119,7 +119,7 @@ def test_a_renamed_struct_is_written_anew(checkout: Path):
     assert python(checkout, "build_hook.py").returncode == 0
     types = (checkout / "hilc/lowering/parameters.pyi").read_text(encoding="utf-8")
     assert "class HilRenamedF32(Parameters):" in types
-    assert "class HilSoftmaxF32(Parameters):" not in types
+    assert "class HilGenericSoftmaxF32(Parameters):" not in types
 
 
 def test_every_field_of_a_kernel_has_a_meaning():
@@ -164,7 +164,7 @@ def test_every_kernel_has_a_dataclass_with_the_fields_of_its_struct():
 def test_a_wrong_field_is_refused_where_it_is_written():
     # mypy refuses it too: it would call the comment unused otherwise.
     with pytest.raises(TypeError, match="colums"):
-        parameters.HilSoftmaxF32(rows=1, colums=2, beta=1.0)  # type: ignore[call-arg]
+        parameters.HilGenericSoftmaxF32(rows=1, colums=2, beta=1.0)  # type: ignore[call-arg]
 
 
 def test_structs_are_read_with_their_comments(mine: Path):
@@ -233,7 +233,11 @@ def test_a_dataclass_that_is_not_the_struct_is_refused(mine: Path):
     [
         ("mine/mine.h", "", "no header has a block"),
         ("hil/mine.h", HEADER, "which is a path of the run time"),
-        ("mine/mine.h", HEADER.replace('"mine"', '"hil_copy"'), "hil_copy is described twice"),
+        (
+            "mine/mine.h",
+            HEADER.replace('"mine"', '"hil_generic_copy"'),
+            "hil_generic_copy is described twice",
+        ),
         ("mine/mine.h", HEADER.replace("scratch", "scratches"), "lacks the key 'scratch'"),
         ("mine/mine.h", HEADER.replace('"mine"', "mine"), "cannot be used"),
     ],

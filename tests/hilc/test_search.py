@@ -496,7 +496,7 @@ def test_groups_take_flash_heavy_kernels_where_that_keeps_the_promise():
         if isinstance(step.call, FusedCall)
         for stage in step.call.stages
     }
-    assert "hil_dsp_winograd_3x3_s8" in names
+    assert "hil_dsp_conv2d_s8_winograd" in names
 
 
 def test_the_policy_decides_what_a_goal_takes():

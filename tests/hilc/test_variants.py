@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pkgutil import iter_modules
 
 import pytest
 from random_graphs import GraphBuilder
 
+from hilc import lowering
 from hilc.lowering import candidates, registry
 from hilc.lowering.kernels import KernelCall, kernels
 from hilc.lowering.registry import Layer
@@ -28,7 +30,21 @@ def convolution() -> tuple[object, ...]:
 def test_each_kernel_has_a_name_of_its_own() -> None:
     names = [kernel.variant for kernel in kernels().values()]
     assert len(set(names)) == len(names)
-    assert {"dsp.conv2d.s8.pairs", "compact.matmul.s8", "generic.quantize.f32_s8"} <= set(names)
+    assert {"dsp.conv2d.s8.column_pairs", "compact.matmul.s8", "generic.quantize.f32_s8"} <= set(
+        names
+    )
+
+
+def test_folders_of_families_have_one_name_in_python_and_c() -> None:
+    families = {kernel.header.split("/")[2] for kernel in kernels().values()}
+    assert families == {"generic", "compact", "v6m", "v7m", "dsp", "fpu", "mve"}
+    packages = {module.name for module in iter_modules(lowering.__path__) if module.ispkg}
+    assert packages == families
+
+
+def test_names_of_kernels_begin_with_their_family() -> None:
+    for name, kernel in kernels().items():
+        assert name.startswith(f"hil_{kernel.header.split('/')[2]}_")
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -55,7 +71,7 @@ def test_a_builder_that_gives_a_name_twice_is_refused(monkeypatch: pytest.Monkey
     (entry,) = (
         entry
         for entry in registry._ENTRIES["CONV_2D"]
-        if entry.build.__module__ == "hilc.lowering.small"
+        if entry.build.__module__ == "hilc.lowering.compact.conv2d"
     )
 
     def twice(layer: Layer) -> Iterator[KernelCall]:

@@ -171,7 +171,7 @@ def test_a_firmware_that_runs_already(suite: pytest.Pytester) -> None:
     [
         (
             'hil(modle="x")',
-            "*test_it*: unknown argument 'modle'; the marker is hil(model=PATH, bo*",
+            "*test_it*: unknown argument 'modle' (did you mean model?); the marker is hil(model=*",
         ),
         ('hil("x.tflite")', "*test_it*: positional argument 'x.tflite'; the marker is hil(model=*"),
         ("hil(model=5)", "*test_it*: model=5 is not a path; the marker is *"),

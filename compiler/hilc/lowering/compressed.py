@@ -255,7 +255,7 @@ def _tiled(
             _cut(weights, own.channel_axis, part),
             *(None if t is None else _cut(t, 0, part) for t in ins[2:]),
         ]
-        result = replace(out, shape=(*out.shape[:-1], width), channels=None)
+        result = replace(out, shape=(*out.shape[:-1], width))
         found = candidates(node, operands, [result], cpu)
         made = next((each for each in found if each.variant == call.variant), None)
         if not isinstance(made, KernelCall):
@@ -308,7 +308,7 @@ def _cut(tensor: Tensor, axis: int, part: slice) -> Tensor:
     quant = tensor.quant
     if isinstance(quant, Quant) and not quant.per_tensor:
         quant = replace(quant, scale=quant.scale[part], zero_point=quant.zero_point[part])
-    return replace(tensor, shape=data.shape, data=data, quant=quant, channels=None)
+    return replace(tensor, shape=data.shape, data=data, quant=quant)
 
 
 def _differ_in_arrays(one: KernelCall, other: KernelCall) -> bool:

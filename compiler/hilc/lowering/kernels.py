@@ -6,7 +6,7 @@ a folder.
 A kernel states what the compiler must know of it once, in a TOML block beside its code::
 
     /*@kernel
-    name = "hil_conv2d_s8"     # the function, and its parameter struct's tag
+    name = "hil_generic_conv2d_s8"     # the function, and its parameter struct's tag
     requires = []              # features of a core (hilc.target.FEATURES); what needs none is
                                # portable
     inputs = ["int8_t"]        # C element type of each tensor argument, "void" where any will do;
@@ -113,8 +113,6 @@ _CODE_BYTES = 600
 _LOOP = re.compile(rf"({'|'.join(LOOP_KINDS)}) (.+)")
 #: An element type in the name of a kernel.
 _TYPE = re.compile(r"[fsu]\d+")
-#: Operators whose kernels have a form between the operator and the element types.
-_OPERATORS = ("depthwise_conv2d", "depthwise", "transpose_conv2d", "conv2d", "matmul", "matvec")
 
 #: Value of a field of a parameter struct: a number, a constant array in flash, or a short array of
 #: numbers inside the struct.
@@ -165,19 +163,18 @@ class Kernel:
     @cached_property
     def variant(self) -> str:
         """The identity of a variant with this kernel: family, operator, element types and form,
-        such as ``dsp.conv2d.s8.pairs``; the kernel's own name if it is not of the run time.
+        such as ``dsp.conv2d.s8.column_pairs``; the kernel's own name if it is not of the run time.
         """
         if not self.header.startswith(f"{_INCLUDE}/"):
             return self.name
-        family = self.header.removeprefix(f"{_INCLUDE}/").split("/")[0]
-        words = [word for word in self.name.removeprefix("hil_").split("_") if word != family]
+        family, *words = self.name.removeprefix("hil_").split("_")
         typed = [bool(_TYPE.fullmatch(word)) for word in words]
         begin = typed.index(True) if any(typed) else len(words)
         end = begin + [*typed[begin:], False].index(False)
-        stem = "_".join(words[:begin])
-        operator = next((op for op in _OPERATORS if f"{stem}_".startswith(f"{op}_")), stem)
-        forms = [stem.removeprefix(operator).removeprefix("_"), "_".join(words[end:])]
-        parts = [family, operator, "_".join(words[begin:end]), "_".join(filter(None, forms))]
+        parts = [
+            family,
+            *("_".join(part) for part in (words[:begin], words[begin:end], words[end:])),
+        ]
         return ".".join(filter(None, parts))
 
     def scratch_bytes(self, fields: Mapping[str, FieldValue]) -> int:

@@ -6,7 +6,7 @@ have::
     @lowers("ADD", "SUB", dtypes={"int8"}, requires={"mve"})
     def sums(layer):
         ...
-        yield KernelCall(HilSumS8Mve(size=layer.out.size, ...), (0, 1))
+        yield KernelCall(HilMveSumS8(size=layer.out.size, ...), (0, 1))
 
 It returns or yields a call for each way that it has, the one that is expected to be the fastest
 first, and none where it cannot serve the layer. :func:`candidates` asks the builders that fit a

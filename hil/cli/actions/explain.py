@@ -10,6 +10,7 @@ from hil.cli.plan_report import plan_text
 from hil.errors import InputError
 from hil.firmware.sources import explain_models
 from hil.page.plan_json import plan_entry
+from hilc.support.optional import check_installed
 from hilc.support.outputs import check_file
 
 
@@ -17,6 +18,7 @@ def explain_command(args: argparse.Namespace, console: Console) -> int:
     """Print the plans of the models, compiled as for firmware of the board."""
     # Not at the top: only a picture needs the plotting library.
     if args.output:
+        check_installed("matplotlib", "a picture")
         from hil.page import plan_picture as picture
 
         if len(args.models) != 1:

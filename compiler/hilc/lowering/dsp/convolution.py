@@ -26,11 +26,11 @@ from hilc.lowering.linear import (
     Convolution,
 )
 from hilc.lowering.parameters import (
-    HilDspConv2dPairsS8,
-    HilDspConv2dPartialS8,
     HilDspConv2dS8,
-    HilDspWinograd3x3S8,
-    HilDspWinogradPacked3x3S8,
+    HilDspConv2dS8ColumnPairs,
+    HilDspConv2dS8Partial,
+    HilDspConv2dS8Winograd,
+    HilDspConv2dS8WinogradPacked,
 )
 
 
@@ -77,7 +77,7 @@ def _direct(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
         streams = [pairs for pairs in streams if pairs.wide or pairs.group == 3]
     border = np.full(in_c, form.pad_value, np.int8)
     direct: list[Parameters] = [
-        HilDspConv2dPairsS8(
+        HilDspConv2dS8ColumnPairs(
             images=form.images,
             out_c=form.channels,
             window=window,
@@ -117,7 +117,7 @@ def _partial(form: Convolution) -> list[Parameters]:
     scales = np.stack(affine.scales, axis=1).reshape(-1)
 
     def stream(taps: int) -> Array:
-        """Return the words that ``conv2d_partial_s8.h`` draws."""
+        """Return the words that ``conv2d_s8_partial.h`` draws."""
         columns = pairs.view(np.int32).reshape(-1, pixels // taps, taps * in_c // 2)
         words = columns.transpose(1, 0, 2).reshape(-1)
         return np.concatenate([starts, words, scales]).astype(np.int32)
@@ -126,7 +126,7 @@ def _partial(form: Convolution) -> list[Parameters]:
     row = window.filter_w
     streams = {taps: stream(taps) for taps in (row, 1)}
     return [
-        HilDspConv2dPartialS8(
+        HilDspConv2dS8Partial(
             images=form.images,
             out_c=form.channels,
             window=window,
@@ -217,7 +217,7 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
     taps = filters.reshape(-1, PAIR, 9, in_c // UNIT, UNIT).transpose(0, 3, 1, 2, 4)
     signs = int(affine.corrections is not None)
     border = np.full(in_c, form.pad_value, np.int8)
-    unfolded = HilDspWinograd3x3S8(
+    unfolded = HilDspConv2dS8Winograd(
         images=form.images,
         out_c=form.channels,
         pad_top=window.pad_top,
@@ -230,7 +230,7 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
         border=border,
         dsp_range=range_of(form.requantization),
     )
-    packed = HilDspWinogradPacked3x3S8(
+    packed = HilDspConv2dS8WinogradPacked(
         images=form.images,
         out_c=form.channels,
         pad_top=window.pad_top,

@@ -14,8 +14,8 @@ from hilc.lowering.linear import (
     DepthwiseConvolution,
 )
 from hilc.lowering.parameters import (
-    HilDspDepthwise3x3S8,
-    HilDspDepthwisePlaneS8,
+    HilDspDepthwiseConv2dS8Plane,
+    HilDspDepthwiseConv2dS83x3,
 )
 
 #: Channels that are widened together.
@@ -47,7 +47,7 @@ def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
 
 def _depthwise_planes(
     form: DepthwiseConvolution, channels: RightChannels
-) -> list[HilDspDepthwisePlaneS8]:
+) -> list[HilDspDepthwiseConv2dS8Plane]:
     """Return a channel's plane at a time: the whole of it, or some rows where that takes much
     scratch.
     """
@@ -60,11 +60,11 @@ def _depthwise_planes(
     # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
     packed = np.ascontiguousarray(filters[..., (0, 1, 1, 2)]).reshape(-1)
     scales = np.stack([affine.starts, *affine.scales], axis=1).reshape(-1).astype(np.int32)
-    planes: list[HilDspDepthwisePlaneS8] = []
+    planes: list[HilDspDepthwiseConv2dS8Plane] = []
     least = 0
     for count in (images.out_h, 8, 2):
         rows = "all_rows" if count == images.out_h else f"{count}_rows"
-        parameters = HilDspDepthwisePlaneS8(
+        parameters = HilDspDepthwiseConv2dS8Plane(
             images=images,
             stride=stride,
             pad_top=form.window.pad_top,
@@ -91,8 +91,8 @@ def _depthwise_planes(
 
 
 def _packed_planes(
-    plane: HilDspDepthwisePlaneS8, filters: Array, affine: Affine, form: DepthwiseConvolution
-) -> Iterator[HilDspDepthwisePlaneS8]:
+    plane: HilDspDepthwiseConv2dS8Plane, filters: Array, affine: Affine, form: DepthwiseConvolution
+) -> Iterator[HilDspDepthwiseConv2dS8Plane]:
     """Yield the same with fewer bytes of weights and scales; nothing if addends differ much."""
     # Half a unit rounds, and a zero point is added. What an addend has more is half a unit of the
     # first rounding, or about that: it fits below 256 times a bias.
@@ -131,7 +131,7 @@ def _depthwise_lines(form: DepthwiseConvolution, channels: RightChannels) -> lis
     if line > _MAX_LINE or not channels.plain:
         return []
     outputs, filters = form.requantization, channels.weights.reshape(-1, 3, 3)
-    parameters = HilDspDepthwise3x3S8(
+    parameters = HilDspDepthwiseConv2dS83x3(
         images=form.images,
         stride=form.window.stride_w,
         pad_top=form.window.pad_top,
