@@ -717,6 +717,7 @@ def test_doctor_without_an_emulator(
     assert "emulated boards do NOT work" in out
 
 
+@pytest.mark.full
 def test_without_its_reference_verify_says_what_it_compares_with(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -871,6 +872,7 @@ def test_the_end_by_a_signal_is_an_error_in_json(name: str, message: str, printe
     assert (run.returncode, run.stderr) == (code, printed)
 
 
+@pytest.mark.full
 @cases("name", ["SIGINT", "SIGTERM", "SIGHUP"], first=1)
 def test_a_signal_that_is_ignored_from_the_start_stays_so(name: str) -> None:
     """As by nohup, and by a shell for what it starts in the background."""

@@ -149,6 +149,7 @@ def test_a_reader_that_goes_away_is_told_nothing() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.full
 @cases("closed", ["1", "2"], first=1)
 def test_a_stream_that_was_closed(closed: str) -> None:
     """Nothing that belongs on stderr gets onto stdout instead."""
@@ -163,6 +164,7 @@ def test_a_stream_that_was_closed(closed: str) -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.full
 @cases("closed", ["<&-", "<&- 2>&-"], first=1)
 def test_a_board_without_standard_streams(closed: str) -> None:
     """What the emulator inherits does not take their places."""

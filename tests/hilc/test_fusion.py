@@ -329,6 +329,7 @@ def test_rounds_that_repeat_are_what_each_would_be(
     assert repeated > 50
 
 
+@pytest.mark.full
 @cases("seed", [20, 22], first=1)
 def test_a_group_tells_all_that_its_entries_do_with_what_is_not_its_own(seed: int) -> None:
     """Also those of a stage whose rows lie where the last one writes the output."""

@@ -77,7 +77,7 @@ def test_slices_compute_what_their_layers_do(stride: int, padding: str, size: in
 
 
 @cases("cpu", ["cortex-m0", "cortex-m4", "cortex-m55", "rv32imac"], first=1)
-@pytest.mark.parametrize(("stride", "padding", "size"), WAYS)
+@cases(("stride", "padding", "size"), WAYS, first=1)
 def test_plans_with_slices_keep_what_is_needed(
     stride: int, padding: str, size: int, cpu: str
 ) -> None:
