@@ -213,6 +213,7 @@ BAD = [
     Bad("compile tiny.tar -o x.tar --pin x=0", 2, "--pin cannot change it"),
     Bad("explain tiny.tflite --board mps2-an386 -o plan.jpg", 2, "ends in one of .svg, .png, .pdf"),
     Bad("explain tiny.tflite huge.tflite --board mps2-an386 -o a.svg", 2, "2 models are given"),
+    Bad("explain tiny.tflite --board mps2-an386 --frontier --ram 9", 2, "leave out --ram"),
     Bad("explain tiny.tflite --board mps2-an386 -o mine.svg", 2, "replace it with --force"),
     # Boards.
     Bad("verify tiny.tflite --board frob", 2, "unknown board 'frob'"),
@@ -390,6 +391,24 @@ def test_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert picture.read_text(encoding="utf-8").startswith("<?xml ")
     assert main(line) == 0
     assert f"{plan['workspace_bytes']:,} bytes of workspace" in capsys.readouterr().out
+
+
+def test_explain_frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "frontier.svg"
+    line = ["explain", "tiny.tflite", "--board", "mps2-an386", "--frontier", "-o", str(picture)]
+    assert main([*line, "--json"]) == 0
+    frontier = answers.entry(capsys.readouterr().out)
+    assert (frontier["model"], frontier["counter"]) == ("tiny", "instructions")
+    listed = [program["options"] for program in frontier["programs"]]
+    assert [["--optimize", goal] in listed for goal in ("speed", "balanced", "ram", "size")] == [
+        True
+    ] * 4
+    assert picture.read_text(encoding="utf-8").startswith("<?xml ")
+    assert main(line) == 0
+    text = capsys.readouterr().out
+    for program in frontier["programs"]:
+        assert " ".join(program["options"]) in text
+        assert f"{program['per_inference']:,}" in text
 
 
 def test_compile_to_tar_and_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from hil.cli.render import chosen_lines
 from hilc import host
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.call import FusedCall
+from hilc.fusion.frame import Prices
 from hilc.fusion.fused import GroupCalls
 from hilc.fusion.slices import expansions
 from hilc.interpreter import run
@@ -111,7 +112,8 @@ def test_one_kernel_computes_all_slices_of_a_layer() -> None:
     graph = _blocks(1, "SAME")
     group = _group(graph, sliced=8)
     calls = GroupCalls(graph, get_cpu("cortex-m4"))
-    kernels = calls.kernels_within(group, 1 << 20, 1 << 20)
+    free = Prices(lambda name, call: 0.0, 0.0)
+    kernels = calls.kernels_within(group, 1 << 20, 1 << 20, free)
     assert kernels is not None
     assert len(kernels) == len(group.nodes)
     stages = calls.call(replace(group, kernels=kernels)).stages
@@ -119,7 +121,7 @@ def test_one_kernel_computes_all_slices_of_a_layer() -> None:
         own = [s for s in stages if s.layer == layer and s.node.op == node.op]
         assert len({stage.call.kernel.name for stage in own}) == 1
     least = calls.call(replace(group, kernels=kernels)).scratch_bytes
-    assert calls.kernels_within(group, least // 4, 1 << 20) is None
+    assert calls.kernels_within(group, least // 4, 1 << 20, free) is None
     with pytest.raises(NotFusible):
         calls.call(replace(group, kernels=("none",) * len(kernels)))
     with pytest.raises(NotFusible, match="slices of -1 channels"):

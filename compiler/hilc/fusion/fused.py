@@ -64,13 +64,13 @@ class GroupCalls:
         return [frame.least_outline() for frame in self._frames_of(group)]
 
     def kernels_within(
-        self, group: Group, scratch_bytes: int, live_bytes: int
+        self, group: Group, scratch_bytes: int, live_bytes: int, prices: Prices
     ) -> tuple[str, ...] | None:
         """Return the cheapest kernels with which the group's outline has at most these figures
         (:meth:`Frame.kernels_within`); None if there are none.
         """
         for frame in sorted(self._frames_of(group), key=_arena_bytes):
-            if (kernels := frame.kernels_within(scratch_bytes, live_bytes)) is not None:
+            if (kernels := frame.kernels_within(scratch_bytes, live_bytes, prices)) is not None:
                 return kernels
         return None
 
