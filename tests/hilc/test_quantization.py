@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from answers import entry
 from campaigns import cases
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -429,7 +429,7 @@ def test_the_command_writes_a_model_that_compiles(
     # The second run replaces its own file, and gives the same one.
     before = (files / "q.onnx").read_bytes()
     assert main(command(files, "--json")) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = entry(capsys.readouterr().out)
     assert (files / "q.onnx").read_bytes() == before
     assert report["accuracy"] is None
     assert report["tensors"][0]["sqnr_db"] <= report["tensors"][-1]["sqnr_db"]
