@@ -88,8 +88,10 @@ class Parser(argparse.ArgumentParser):
         """Return the command that a command line names, such as ``lab list``; empty for none."""
         for position, word in enumerate(words):
             if self._commands and word in self._commands.choices:
-                inner = self._commands.choices[word].command_in(words[position + 1 :])
-                return f"{word} {inner}".rstrip()
+                sub: Parser = self._commands.choices[word]
+                inner = sub.command_in(words[position + 1 :])
+                # A group such as `hil lab` is no command.
+                return f"{word} {inner}" * bool(inner) if sub._commands else word
             # Options before a command have no values.
             if not word.startswith("-"):
                 break

@@ -168,7 +168,11 @@ def _is_evaluation(path: Path) -> bool:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(data, dict) and {"metrics", "reference", "mismatches"} <= data.keys()
+    if not isinstance(data, dict):
+        return False
+    # The keys are those of version 0.1, which had no envelope.
+    is_old = {"metrics", "reference", "mismatches"} <= data.keys()
+    return is_old or data.get("command") == "evaluate"
 
 
 def evaluation_text(report: Evaluation) -> str:
