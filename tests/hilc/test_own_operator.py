@@ -136,7 +136,7 @@ def test_old_fields_are_refused_by_name(old: str, new: str) -> None:
     own = _OPS["NEGATE"]
     given: Any = {old: None}
     with pytest.raises(InputError, match=old) as caught:
-        OpDef(own.infer, own.reference, **given)
+        replace(own, **given)
     assert new in str(caught.value.hint)
     assert getattr(own, new, "") != ""
 
