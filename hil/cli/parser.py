@@ -154,7 +154,7 @@ class Parser(argparse.ArgumentParser):
 
     def _check_renamed(self, words: Sequence[str]) -> None:
         """Raise for the first option that has another name now."""
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in zip(words, [*words, ""][1:], strict=True):
             flag, joined, value = word.partition("=")
             if flag == "--":
                 return

@@ -604,8 +604,8 @@ def test_the_help_names_the_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     commands = build_parser()._commands
     assert commands is not None
     export = commands.choices["export"]
-    told = next(a.help for a in export._actions if a.dest == "export_format")
-    assert told == f"{', '.join(FORMATS)}, or a plugin's"
+    told = next(a.help for a in export._actions if a.dest == "build_system")
+    assert told == f"{', '.join(FORMATS)}, or a plug-in's"
     assert export_registry.export_formats()[: len(FORMATS)] == FORMATS
     # Whichever of their modules was imported first.
     other_way_round = dict(reversed(export_registry._FORMATS.items()))

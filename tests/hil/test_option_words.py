@@ -26,24 +26,18 @@ def commands(parser: Parser | None = None) -> Iterator[tuple[str, Parser]]:
 
 
 def test_a_word_takes_the_same_everywhere() -> None:
-    """A value in all commands or in none; the two with `kind` have several classes of actions."""
+    """A value in all commands or in none."""
+    same_values = "--energy --samples --reference --input --format --from --base --baud --labels"
     forms: dict[str, dict[tuple[object, ...], list[str]]] = {}
     for name, parser in commands():
         for action in parser._actions:
-            takes_value = action.nargs != 0
-            values = action.metavar if action.option_strings[:1] != ["--labels"] else "WHERE"
-            form = (takes_value, values if takes_value else None)
+            # Labels are those of samples; of a data set they may also be columns or an array.
+            values = "WHERE" if "--labels" in action.option_strings else action.metavar
             for flag in action.option_strings:
-                if flag in (
-                    "--energy",
-                    "--samples",
-                    "--reference",
-                    "--input",
-                    "--format",
-                ) or flag in ("--from", "--base", "--baud", "--labels"):
-                    forms.setdefault(flag, {}).setdefault(form, []).append(name)
-                else:
-                    forms.setdefault(flag, {}).setdefault((takes_value,), []).append(name)
+                form: tuple[object, ...] = (action.nargs != 0,)
+                if flag in same_values.split():
+                    form = (*form, values)
+                forms.setdefault(flag, {}).setdefault(form, []).append(name)
     # A reference is named, of the few whose arithmetic code can have, or of any to compare with.
     forms.pop("--reference")
     assert {flag: found for flag, found in forms.items() if len(found) > 1} == {}
