@@ -51,16 +51,6 @@ def add_models(
     )
 
 
-def add_format(parser: Parser) -> None:
-    """Add ``--format``."""
-    parser.add_argument(
-        "--format",
-        metavar="NAME",
-        help="write the result as text, json (same as --json) or in a plugin's format "
-        "(default: text)",
-    )
-
-
 def add_force(parser: argparse.ArgumentParser) -> None:
     """Add ``--force``."""
     parser.add_argument(
@@ -391,6 +381,9 @@ def add_compile_options(
         "Options for model files; a compiled library is used unchanged.",
     )
     parser.set_defaults(compares=compares)
+    # In release 0.1 another name of --constant, but not where a command takes input values.
+    if "--input" not in parser._option_string_actions:
+        parser.renamed["--input"] = "--constant"
     defaults = {each.name: each.default for each in fields(CompileOptions)}
     for name, stated in options_of(CompileOptions).items():
         if stated.form is None or (compares and name == "reference"):
@@ -454,7 +447,9 @@ def add_mlperf_options(parser: Parser, option: str, default: str | None) -> None
     parser.set_defaults(energy=False)
     if default is None:
         group.add_argument(
-            "--energy",
+            "--energy-mode",
+            dest="energy",
             action="store_true",
             help="for an energy monitor: 9600 baud; a pin marks times (--source pin.c)",
         )
+        parser.renamed["--energy"] = "--energy-mode"

@@ -38,6 +38,10 @@ class Parser(argparse.ArgumentParser):
         self.sections: Mapping[str, Sequence[str]] = {}
         self._commands: argparse._SubParsersAction[Parser] | None = None
         self._words: Sequence[str] = ()
+        #: Options of release 0.1, or options with a value, and what to write now.
+        self.renamed: dict[str, str] = {}
+        #: Whether the command's results have report formats, also of plug-ins.
+        self.has_reports = False
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print help and versions; unlike argparse, raise if the stream cannot be written."""
@@ -63,7 +67,17 @@ class Parser(argparse.ArgumentParser):
         # A default of the subcommand would overwrite a value given before the subcommand.
         absent = argparse.SUPPRESS
         group.add_argument(
-            "--json", action="store_true", default=absent, help="one JSON object on stdout"
+            "--json",
+            action="store_true",
+            default=absent,
+            help="one JSON object on stdout: short for --format json",
+        )
+        formats = "text, json or in a plug-in's format" if self.has_reports else "text or json"
+        group.add_argument(
+            "--format",
+            default=absent,
+            metavar="NAME",
+            help=f"write the result as {formats} (default: text)",
         )
         group.add_argument(
             "-q",
@@ -140,8 +154,19 @@ class Parser(argparse.ArgumentParser):
                     "give it a value, or leave the option out",
                 )
 
+    def _check_renamed(self, words: Sequence[str]) -> None:
+        """Raise for the first option that has another name now."""
+        for word, following in zip(words, [*words, ""][1:], strict=True):
+            flag, joined, value = word.partition("=")
+            if flag == "--":
+                return
+            for old in (flag, f"{flag} {value if joined else following}"):
+                if old in self.renamed:
+                    raise usage_error(f"{old} has another name here", f"write {self.renamed[old]}")
+
     def _check_options(self, words: Sequence[str]) -> None:
         """Raise for the first unknown option."""
+        self._check_renamed(words)
         # The parser of the subcommand checks its own options.
         own = [] if self._commands else [word.partition("=")[0] for word in words]
         for flag in own:

@@ -496,7 +496,7 @@ def test_a_new_board_is_found_by_its_name(
     assert "my-board" in [entry["name"] for entry in answers.entries(shown.out)]
     assert "broken.toml: cpu: 1 is not a string" in shown.err
     # A name that ships means what ships, so another one of that name goes by its path.
-    assert main(["board", "new", "microbit", "--from", "microbit"]) == 0
+    assert main(["board", "new", "microbit", "--base", "microbit"]) == 0
     assert f"--board {Path('microbit.toml').resolve()}" in capsys.readouterr().out
 
 

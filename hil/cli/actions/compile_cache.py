@@ -42,7 +42,18 @@ _KIND = "answers"
 _KEY_VERSION = 2
 #: Arguments that do not change the answer: how it is printed, and where the library goes.
 _NOT_KEY = frozenset(
-    {"version", "json", "quiet", "verbose", "uses_plugins", "handler", "parser", "output", "force"}
+    {
+        "version",
+        "json",
+        "format",
+        "quiet",
+        "verbose",
+        "uses_plugins",
+        "handler",
+        "parser",
+        "output",
+        "force",
+    }
     | {"words", "given"}
 )
 #: Arguments that bring other programs, or files that name more files.

@@ -35,7 +35,7 @@ def quantize_command(args: argparse.Namespace, console: Console) -> int:
         is_own=is_own_file,
         force=args.force,
     )
-    samples = _samples(args.samples)
+    samples = _samples(args.calibration)
     name, _, path = args.model.rpartition("=")
     with ExitStack() as stack:
 

@@ -14,16 +14,21 @@ if TYPE_CHECKING:
     from hil.cli.console import Console
 
 
+#: The build systems of this project; a plug-in may add others.
+_BUILD_SYSTEMS = ("cmake", "zephyr", "arduino", "cmsis-pack", "platformio", "esp-idf")
+
+
 def add_options(parser: Parser) -> None:
     """Add the command's options."""
+    for name in _BUILD_SYSTEMS:
+        parser.renamed[f"--format {name}"] = f"--build-system {name}"
     add_models(parser, several="several models become one library")
     completed_by(
         parser.add_argument(
-            "--format",
-            dest="export_format",
+            "--build-system",
             required=True,
             metavar="NAME",
-            help="cmake, zephyr, arduino, cmsis-pack, platformio, esp-idf, or a plugin's",
+            help=f"{', '.join(_BUILD_SYSTEMS)}, or a plug-in's",
         ),
         exports,
     )

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 def add_options(parser: Parser) -> None:
     """Add the command's options."""
+    parser.renamed["--samples"] = "--calibration"
     parser.add_argument(
         "model", metavar="MODEL", help="an .onnx or .pt2 file in floats; NAME=path names it"
     )
     parser.add_argument(
-        "--samples",
+        "--calibration",
         required=True,
         metavar="F.npz",
         help="calibration samples: one array per input, by name, the first axis counts them; or an "
@@ -79,7 +80,7 @@ def add_options(parser: Parser) -> None:
     report.add_argument(
         "--test",
         metavar="F.npz",
-        help="samples that the models are compared over (default: those of --samples)",
+        help="samples that the models are compared over (default: those of --calibration)",
     )
     report.add_argument(
         "--labels", metavar="F.npy", help="the class of each of these samples, for the accuracy"

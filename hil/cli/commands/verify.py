@@ -11,7 +11,6 @@ from hil.cli.options import (
     SAMPLES,
     add_allow_fallback,
     add_device_options,
-    add_format,
     add_models,
     add_quantize_inputs,
     add_recording,
@@ -41,7 +40,7 @@ def add_options(parser: Parser) -> None:
         "is compiled with the reference's arithmetic",
     )
     add_allow_fallback(parser)
-    add_format(parser)
+    parser.has_reports = True
     add_recording(parser)
     parser.add_argument(
         "--against",
