@@ -57,6 +57,24 @@ def test_the_former_module_is_refused_by_name() -> None:
         importlib.import_module("hil.runners")
 
 
+def test_no_description_has_a_form_of_an_earlier_release() -> None:
+    """Wherever boards lie in the checkout: all that name a chip or a core of their own are read."""
+    root = TESTS.parent
+    listed = subprocess.run(
+        ["git", "ls-files", "*.toml"], cwd=root, capture_output=True, text=True, check=True
+    ).stdout.split()
+    boards = [
+        root / name
+        for name in listed
+        if re.search(
+            "^(runner|flasher|runners) = |^\\[+(runner|flasher)\\]", (root / name).read_text(), re.M
+        )
+    ]
+    assert len(boards) > 40
+    for path in boards:
+        assert load_board(path).runners, path
+
+
 # -- settings ----------------------------------------------------------------------------------
 
 
