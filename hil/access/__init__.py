@@ -271,7 +271,11 @@ def _without_flasher(board: Board) -> str:
     if board.is_host:
         return f"{starts} its firmware as a process of this machine"
     able = ", ".join(flashers_for(board))
-    other = f"choose --flasher {able}" if able else f"add a table flasher to {board.path}"
+    other = (
+        f"choose --flasher {able}"
+        if able
+        else "write a board file with a table flasher: docs/how-to/add-board.md"
+    )
     return f"{starts} it with {board.default_runner}; to program a real one, {other}"
 
 

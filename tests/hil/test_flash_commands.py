@@ -172,7 +172,7 @@ def test_gdb_debugs_what_the_command_says(probe: str) -> None:
         try:
             assert process.stdout is not None
             text = ""
-            while not text.endswith("}\n"):
+            while not text.endswith("\n}\n"):
                 line = process.stdout.readline()
                 assert line, "it ended before it said anything"
                 text += line
@@ -279,7 +279,7 @@ def test_doctor_says_what_a_board_needs(run: Run, capsys: pytest.CaptureFixture[
     # On a machine without that board, its only runner has nothing to program.
     assert main(["doctor", "--board", "frdm-k64f"]) == 4
     out = capsys.readouterr().out
-    assert "frdm-k64f: pyOCD target: k64f is supported" in out
+    assert "frdm-k64f: flasher pyocd: target k64f is supported" in out
     assert "a probe for frdm-k64f is not connected" in out
 
 
