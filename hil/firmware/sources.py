@@ -22,6 +22,7 @@ from hilc.errors import InputError
 from hilc.memory.explain import Explanation
 from hilc.memory.program import PoolSpec
 from hilc.options import CodeKeywords, CompileOptions
+from hilc.schedule.frontier import Frontier
 from hilc.schedule.search import LimitError
 from hilc.support.inputs import check_regular
 from hilc.support.option import flag_of, options_of
@@ -164,6 +165,24 @@ def explain_models(
     words: Sequence[str], options: ModelOptions, name: str | None = None
 ) -> list[Explanation]:
     """Return what the plans of several models do, each as a firmware of it alone would have it."""
+    return [
+        hilc.explain(source.path, options=options.compiler(source.name))
+        for source in _model_files(words, name)
+    ]
+
+
+def frontiers_of_models(
+    words: Sequence[str], options: ModelOptions, name: str | None = None
+) -> list[Frontier]:
+    """Return the programs to choose from of several models, each for a firmware of it alone."""
+    return [
+        hilc.frontier(source.path, options=options.compiler(source.name))
+        for source in _model_files(words, name)
+    ]
+
+
+def _model_files(words: Sequence[str], name: str | None) -> list[ModelSource]:
+    """Return the sources of models; raise :class:`InputError` for one that is compiled already."""
     sources = parse_sources(words, name)
     for source in sources:
         if source.is_archive:
@@ -171,7 +190,7 @@ def explain_models(
                 f"{source.path} is compiled already, and an archive does not hold its plan",
                 "give the model file that it was compiled from",
             )
-    return [hilc.explain(source.path, options=options.compiler(source.name)) for source in sources]
+    return sources
 
 
 def load_sources(sources: Sequence[Given], options: ModelOptions) -> list[ModelLibrary]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from campaigns import cases
 from kernel_layers import conv, depthwise, rectified, tamed
 from linear_layers import Layer, make_layer
 
@@ -608,7 +609,7 @@ def check_lines(p: Packed, channel: int, words: list[int]) -> None:
     np.testing.assert_array_equal(result, p.exact(channel, sums))
 
 
-@pytest.mark.parametrize("taps", [3, 1])
+@cases("taps", [3, 1], first=1)
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_windows_by_partial_sums(taps: int, activation: str) -> None:
     p = packed(windows(8, 5, activation), DSP, "hil_dsp_conv2d_s8_partial", taps=taps, group=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
@@ -212,6 +213,7 @@ BAD = [
     Bad("compile tiny.tar -o x.tar --pin x=0", 2, "--pin cannot change it"),
     Bad("explain tiny.tflite --board mps2-an386 -o plan.jpg", 2, "ends in one of .svg, .png, .pdf"),
     Bad("explain tiny.tflite huge.tflite --board mps2-an386 -o a.svg", 2, "2 models are given"),
+    Bad("explain tiny.tflite --board mps2-an386 --frontier --ram 9", 2, "leave out --ram"),
     Bad("explain tiny.tflite --board mps2-an386 -o mine.svg", 2, "replace it with --force"),
     # Boards.
     Bad("verify tiny.tflite --board frob", 2, "unknown board 'frob'"),
@@ -389,6 +391,24 @@ def test_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert picture.read_text(encoding="utf-8").startswith("<?xml ")
     assert main(line) == 0
     assert f"{plan['workspace_bytes']:,} bytes of workspace" in capsys.readouterr().out
+
+
+def test_explain_frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "frontier.svg"
+    line = ["explain", "tiny.tflite", "--board", "mps2-an386", "--frontier", "-o", str(picture)]
+    assert main([*line, "--json"]) == 0
+    frontier = answers.entry(capsys.readouterr().out)
+    assert (frontier["model"], frontier["counter"]) == ("tiny", "instructions")
+    listed = [program["options"] for program in frontier["programs"]]
+    assert [["--optimize", goal] in listed for goal in ("speed", "balanced", "ram", "size")] == [
+        True
+    ] * 4
+    assert picture.read_text(encoding="utf-8").startswith("<?xml ")
+    assert main(line) == 0
+    text = capsys.readouterr().out
+    for program in frontier["programs"]:
+        assert " ".join(program["options"]) in text
+        assert f"{program['per_inference']:,}" in text
 
 
 def test_compile_to_tar_and_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -716,6 +736,7 @@ def test_doctor_without_an_emulator(
     assert "emulated boards do NOT work" in out
 
 
+@pytest.mark.full
 def test_without_its_reference_verify_says_what_it_compares_with(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -870,6 +891,7 @@ def test_the_end_by_a_signal_is_an_error_in_json(name: str, message: str, printe
     assert (run.returncode, run.stderr) == (code, printed)
 
 
+@pytest.mark.full
 @cases("name", ["SIGINT", "SIGTERM", "SIGHUP"], first=1)
 def test_a_signal_that_is_ignored_from_the_start_stays_so(name: str) -> None:
     """As by nohup, and by a shell for what it starts in the background."""
@@ -880,7 +902,7 @@ def test_a_signal_that_is_ignored_from_the_start_stays_so(name: str) -> None:
 def test_a_result_stays_the_only_one_when_a_signal_comes_after_it() -> None:
     body = "console.result({'a': 1}, '')\nos.kill(os.getpid(), signal.SIGTERM); time.sleep(20)"
     run = run_handler(body, "--json")
-    assert answers.entry(run.stdout) == {"a": 1}
+    assert json.loads(run.stdout)["results"] == [{"a": 1}]
     assert (run.returncode, run.stderr) == (143, "terminated\n")
 
 

@@ -39,6 +39,8 @@ _WORTH = 0.95
 _COMPANION = 0.25
 #: Products for each byte of constants from which on decoding does not dominate.
 _REUSE = 8
+#: Ratio: the arrays of a kernel that is decoded for its speed to those of the smallest.
+_UNFOLDED = 1.5
 #: Bytes of weights that are decoded at a time, if there is no need for more.
 _TILE_BYTES = 2560
 #: Channels that kernels take at a time; tiles have a multiple of them.
@@ -177,7 +179,8 @@ def compressed_calls(
     tiled: bool = True,
 ) -> Iterator[CompressedCall]:
     """Yield variants of ``calls``, which compute ``node``, whose arrays are stored compressed: of
-    that whose arrays are smallest, and of the fastest where it computes more than it decodes.
+    that whose arrays are smallest, and of the fastest whose arrays are about as small where it
+    computes more than it decodes.
 
     Without ``tiled`` all of a layer's weights are decoded before it.
     """
@@ -186,8 +189,10 @@ def compressed_calls(
         return
     smallest = min(usual, key=_nbytes)
     chosen = [smallest]
-    if usual[0] is not smallest and usual[0].macs >= _REUSE * _nbytes(usual[0]):
-        chosen.append(usual[0])
+    # The first is the fastest: decoded, the weights of some kernels take several times the memory.
+    fastest = next(c for c in usual if _nbytes(c) <= _UNFOLDED * _nbytes(smallest))
+    if fastest is not smallest and fastest.macs >= _REUSE * _nbytes(fastest):
+        chosen.append(fastest)
     for call in chosen:
         if (whole := _whole(call)) is None:
             continue
@@ -204,8 +209,7 @@ def _nbytes(call: KernelCall) -> int:
 def _compresses(call: KernelCall) -> bool:
     kernel = call.kernel
     return (
-        not kernel.flash_heavy
-        and not kernel.fails
+        not kernel.fails
         and max((array.nbytes for array in call.constant_arrays), default=0) >= _LEAST_BYTES
     )
 

@@ -20,12 +20,6 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
                                # a few rows at a time (if not stated, SearchPolicy.band_code)
     fails = true               # that it returns a status: not 0 where it refuses what inputs hold
                                # (false if not stated)
-    flash_heavy = true         # that its constants take several times the flash of what others
-                               # need: only for programs that are to be fast (false if not stated)
-    speed_only = true          # flash-heavy, and only for programs that are to be fast whatever
-                               # flash they take: no other goal takes it, or is measured by it
-    unfolds = true             # that it unfolds weights to scratch, for speed: the goal of least
-                               # memory is measured by programs without (false if not stated)
     [cost]                     # what takes time, and how often it is done (hilc.lowering.cost);
     output = "rows * columns"  # the instructions of each are in a table for each core
     mac = "output * depth"     # (hilc.lowering.cost_tables)
@@ -144,11 +138,6 @@ class Kernel:
     band_code: int | None = None
     #: Whether it returns a status, which is not 0 where it refuses what its inputs hold.
     fails: bool = False
-    #: Whether it is only for programs to which speed is worth several times the flash.
-    flash_heavy: bool = False
-    speed_only: bool = False
-    #: Whether it unfolds weights to scratch, for speed.
-    unfolds: bool = False
 
     def __post_init__(self) -> None:
         known = READS.get(self.order if isinstance(self.order, str) else "loops", ())
@@ -431,9 +420,6 @@ def described_kernels(headers: Mapping[str, str], costs: Costs) -> Iterator[Kern
                 code=entry.get("code", _CODE_BYTES),
                 band_code=entry.get("band_code"),
                 fails=entry.get("fails", False),
-                flash_heavy=entry.get("flash_heavy", False) or entry.get("speed_only", False),
-                speed_only=entry.get("speed_only", False),
-                unfolds=entry.get("unfolds", False),
             )
 
 

@@ -46,7 +46,6 @@ scratch = "512 * ((columns + 15) // 16) + 6 * columns + 96 * chunks * sixes + ro
 order = ["rows lines"]
 reads = "window"
 code = 3000
-speed_only = true # its scratch is some rows of windows, which others do without
 [cost]
 block = "batch * ((out_h + lines - 1) // lines)"
 row = "block * rows"

@@ -75,7 +75,6 @@ order = ["rows lines"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3"}
 code = 1500
-speed_only = true # its scratch is some rows of windows, which others do without
 [cost]
 row = "batch * out_h"
 direct_window = "row * (out_w - before)"

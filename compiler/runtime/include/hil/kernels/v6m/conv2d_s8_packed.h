@@ -13,7 +13,6 @@ outputs = ["int8_t"]
 scratch = "filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "window"
-flash_heavy = true
 code = 3600
 [cost]
 row = "batch * out_h * out_w"

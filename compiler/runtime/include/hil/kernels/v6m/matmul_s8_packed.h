@@ -13,7 +13,6 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1"]
 reads = "rows"
-flash_heavy = true
 code = 3300
 [cost]
 row = "rows"

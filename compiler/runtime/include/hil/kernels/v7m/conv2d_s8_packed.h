@@ -15,7 +15,6 @@ scratch = "8 * filter_h * filter_w * in_c"
 order = ["pixels 2"]
 reads = "window"
 code = 1300
-speed_only = true
 [cost]
 depth = "filter_h * filter_w * in_c"
 pair = "batch * ((out_h * out_w + 1) // 2)"

@@ -60,7 +60,6 @@ order = ["channels 1", "rows band"]
 reads = "channel window once"
 window = {filter_h = "3", filter_w = "3"}
 code = 700
-speed_only = true
 [cost]
 channel = "batch * in_c"
 copied_line = "channel * (stride * out_h + 2)"

@@ -14,7 +14,6 @@ scratch = "8 * depth"
 order = ["pixels 2"]
 reads = "rows"
 code = 1000
-speed_only = true
 [cost]
 tile = "(rows + 1) // 2"
 widened = "tile * depth"

@@ -42,7 +42,6 @@ scratch = "4 * depth"
 order = ["pixels 1"]
 reads = "rows"
 code = 800
-speed_only = true
 [cost]
 row = "rows"
 widened = "rows * depth"
