@@ -248,9 +248,9 @@ def test_lines_are_those_that_trying_every_multiplier_finds(seed: int) -> None:
     for channel in range(channels):
         part = slice(channel, channel + 1)
         arrays = (first, low, high, shifts, exact, corrections)
-        found = affine._lines(LEVELS, *(array[part] for array in arrays))
+        found = affine._affine_requantizations(LEVELS, *(array[part] for array in arrays))
         assert (None if found is None else (found[0][0], found[1][0])) == expected[channel]
-    found = affine._lines(LEVELS, first, low, high, shifts, exact, corrections)
+    found = affine._affine_requantizations(LEVELS, first, low, high, shifts, exact, corrections)
     assert (found is None) == (None in expected)
 
 
@@ -271,8 +271,9 @@ def test_fractions_place_lines_where_a_sum_is_less_than_a_unit_of_the_addend() -
     for channel in range(channels):
         own = slice(channel, channel + 1)
         part = (first[own], low[own], high[own], shifts[own], exact[own])
-        finer = affine._finer_lines(LEVELS, *part)
-        if finer is None or affine._lines(LEVELS, *part, np.zeros(1, np.int64)) is not None:
+        finer = affine._finer_affine_requantizations(LEVELS, *part)
+        usual = affine._affine_requantizations(LEVELS, *part, np.zeros(1, np.int64))
+        if finer is None or usual is not None:
             continue
         multiplier, addend, fraction = (int(values[0]) for values in finer)
         assert 0 < fraction < 256

@@ -8,7 +8,13 @@ import numpy as np
 
 from hilc.ir import Array
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, range_of, right_channels
+from hilc.lowering.dsp.affine import (
+    Affine,
+    RightShiftedChannels,
+    affine_of,
+    range_of,
+    require_right_shifts,
+)
 from hilc.lowering.dsp.packing import (
     PAIR,
     UNIT,
@@ -35,14 +41,16 @@ from hilc.lowering.parameters import (
 
 
 def conv2d(form: Convolution) -> list[Parameters]:
-    """Return a window at every place of an image."""
+    """Return the parameters of each DSP kernel that computes this int8 convolution, fastest first;
+    none if no kernel gives its outputs exactly.
+    """
     outputs = form.requantization
     first, last = _winograd(form)
-    direct, framed = _direct(form)
+    direct, with_padding = _direct(form)
     partial = _partial(form)
     packed = packed_columns(form.weights, outputs, PAIR)
     if packed is None:
-        return [*first, *direct, *last, *framed, *partial]
+        return [*first, *direct, *last, *with_padding, *partial]
     parameters = HilDspConv2dS8(
         images=form.images,
         out_c=form.channels,
@@ -53,7 +61,7 @@ def conv2d(form: Convolution) -> list[Parameters]:
         weights=packed[1],
         pairs=pair_words(*packed),
     )
-    return [*first, *direct, parameters, *last, *framed, *partial]
+    return [*first, *direct, parameters, *last, *with_padding, *partial]
 
 
 def _direct(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
@@ -85,18 +93,18 @@ def _direct(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
             units=units_of(form),
             dsp_pairs=pairs,
             border=border,
-            framed_h=0,
-            framed_w=0,
+            padded_h=0,
+            padded_w=0,
             dsp_range=range_of(form.requantization),
         ).as_form(*form_of(pairs))
         for pairs in streams
     ]
-    framed: list[Parameters] = [
-        replace(call, framed_h=framed_h, framed_w=framed_w).as_form(call.form, "padded")
-        for framed_h, framed_w in _framed(form)
+    with_padding: list[Parameters] = [
+        replace(call, padded_h=padded_h, padded_w=padded_w).as_form(call.form, "padded")
+        for padded_h, padded_w in _padded_copies(form)
         for call in direct
     ]
-    return direct, framed
+    return direct, with_padding
 
 
 def _partial(form: Convolution) -> list[Parameters]:
@@ -145,23 +153,23 @@ def _partial(form: Convolution) -> list[Parameters]:
     ]
 
 
-def _plain_lines(form: Convolution) -> tuple[RightChannels, Affine] | None:
+def _plain_lines(form: Convolution) -> tuple[RightShiftedChannels, Affine] | None:
     """Return the channels and their requantization by one shift for all; None where it has none."""
-    channels = right_channels(form.weights, form.requantization)
+    channels = require_right_shifts(form.weights, form.requantization)
     affine = None if channels is None else affine_of(channels, form.requantization, signs=True)
-    if channels is None or affine is None or not affine.plain:
+    if channels is None or affine is None or not affine.shares_one_shift:
         return None
     return channels, affine
 
 
-def _framed(form: Convolution) -> list[tuple[int, int]]:
+def _padded_copies(form: Convolution) -> list[tuple[int, int]]:
     """Return rows and columns of the image with its padding, if windows that reach beyond it are so
     many that its copy is worth it.
     """
     images, window = form.images, form.window
     height = (images.out_h - 1) * window.stride_h + (window.filter_h - 1) * window.dilation_h + 1
     width = (images.out_w - 1) * window.stride_w + (window.filter_w - 1) * window.dilation_w + 1
-    small = height * width * images.in_c <= _MOST_FRAMED
+    small = height * width * images.in_c <= _MOST_PADDED
     # Windows are widened in runs.
     runs = window.dilation_w == 1 or window.filter_w == 1
     beyond = window.pad_left > 0 or width - window.pad_left > images.in_w
@@ -172,7 +180,7 @@ def _framed(form: Convolution) -> list[tuple[int, int]]:
 
 
 #: Bytes of an image with its padding up to which it is put into scratch.
-_MOST_FRAMED = 4096
+_MOST_PADDED = 4096
 
 #: From a filter's row to four numbers, of which two outputs next to each other are made: twice G.
 _WINOGRAD = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
@@ -184,9 +192,9 @@ _FEW_PRODUCTS_CHANNELS = 8
 
 
 def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
-    """Return the convolution by fewer products where it can: by one row of tiles at a time of
-    weights as they are; by two, which take twice the scratch, and of weights that take 3.6 times
-    the flash.
+    """Return the parameters of Winograd F(2x2, 3x3), if the layer has its shape: those of one row
+    of tiles at a time with weights as they are; and those of two rows, which take twice the
+    scratch, and of weights transformed in flash, which take 3.6 times as much of it.
 
     That is a filter of 3x3 over neighbouring pixels of whole units, one pixel after the other.
     """

@@ -8,7 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from hilc.ir import Array
-from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, range_of, right_channels
+from hilc.lowering.dsp.affine import (
+    Affine,
+    RightShiftedChannels,
+    affine_of,
+    range_of,
+    require_right_shifts,
+)
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     DepthwiseConvolution,
@@ -33,7 +39,7 @@ def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     stride = window.stride_w
     if form.multiplier > 1 or size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
         return []
-    channels = right_channels(form.weights, form.requantization)
+    channels = require_right_shifts(form.weights, form.requantization)
     if channels is None:
         return []
     planes = _depthwise_planes(form, channels)
@@ -46,7 +52,7 @@ def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
 
 
 def _depthwise_planes(
-    form: DepthwiseConvolution, channels: RightChannels
+    form: DepthwiseConvolution, channels: RightShiftedChannels
 ) -> list[HilDspDepthwiseConv2dS8Plane]:
     """Return a channel's plane at a time: the whole of it, or some rows where that takes much
     scratch.
@@ -99,7 +105,7 @@ def _packed_planes(
     zero_point = form.requantization.output_range.out_zero_point
     addend = (2 * zero_point + 1) << affine.shift >> 1
     more = affine.addends - addend
-    if affine.plain and more.min() >= 0 and more.max() < _ADDEND_LIMIT:
+    if affine.shares_one_shift and more.min() >= 0 and more.max() < _ADDEND_LIMIT:
         scales = np.stack([256 * affine.bias + more, affine.multipliers], axis=1)
         yield replace(
             plane,
@@ -125,10 +131,12 @@ def plane_lines(form: DepthwiseConvolution) -> tuple[int, int, int]:
     return columns, line, beyond
 
 
-def _depthwise_lines(form: DepthwiseConvolution, channels: RightChannels) -> list[Parameters]:
+def _depthwise_lines(
+    form: DepthwiseConvolution, channels: RightShiftedChannels
+) -> list[Parameters]:
     """Four channels at a time, line by line, whatever the range of the outputs."""
     line = (form.images.out_w - 1) * form.window.stride_w + 3
-    if line > _MAX_LINE or not channels.plain:
+    if line > _MAX_LINE or not channels.rounds_twice:
         return []
     outputs, filters = form.requantization, channels.weights.reshape(-1, 3, 3)
     parameters = HilDspDepthwiseConv2dS83x3(

@@ -8,7 +8,7 @@ import numpy as np
 
 from hilc.ir import Rounding
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.affine import affine_of, range_of, right_channels
+from hilc.lowering.dsp.affine import affine_of, range_of, require_right_shifts
 from hilc.lowering.dsp.convolution import conv2d
 from hilc.lowering.dsp.depthwise import depthwise
 from hilc.lowering.dsp.packing import (
@@ -42,7 +42,7 @@ from hilc.lowering.parameters import (
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.rounds import rounding_of
-from hilc.lowering.v7m.conv2d import by_words
+from hilc.lowering.v7m.conv2d import with_int32_multiplies
 
 #: Depth from which a single row's weights may take twice the room. They are most of such a model,
 #: and the shallower the layer, the less of its time the products take.
@@ -60,7 +60,7 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
     yield from linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
     if rounding_of(linear_form(layer).requantization) is Rounding.NEAREST_EVEN:
         # No line rounds ties to even.
-        yield from by_words(layer)
+        yield from with_int32_multiplies(layer)
 
 
 def _rows(form: MatrixProduct) -> Iterable[Parameters]:
@@ -124,7 +124,7 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
 
 def _eight(form: MatrixProduct) -> Iterator[Parameters]:
     """Yield the kernel of rows of eight, of which there are many."""
-    channels = right_channels(form.weights, form.requantization)
+    channels = require_right_shifts(form.weights, form.requantization)
     affine = None if channels is None else affine_of(channels, form.requantization)
     if channels is None or affine is None or not affine.shared:
         return
@@ -145,9 +145,9 @@ def _eight(form: MatrixProduct) -> Iterator[Parameters]:
 def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
     """Yield the kernel of few rows that requantizes by a line, where it serves."""
     outputs = form.requantization
-    channels = right_channels(form.weights, outputs)
+    channels = require_right_shifts(form.weights, outputs)
     affine = None if channels is None else affine_of(channels, outputs, signs=True)
-    if channels is None or affine is None or not affine.plain:
+    if channels is None or affine is None or not affine.shares_one_shift:
         return
     packed = paired_weights(channels.weights, VECTOR_BLOCK)
     # Wide weights take twice the room and save an instruction in five.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hilc.ir import Array
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, right_channels
+from hilc.lowering.dsp.affine import Affine, RightShiftedChannels, affine_of, require_right_shifts
 from hilc.lowering.linear import (
     LinearForm,
 )
@@ -38,7 +38,7 @@ def units_of(form: LinearForm) -> int:
 
 def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
     """Return the ways to pack the weights in pairs, where that serves."""
-    channels = right_channels(matrix, outputs)
+    channels = require_right_shifts(matrix, outputs)
     affine = None if channels is None else affine_of(channels, outputs, signs=True)
     if channels is None or affine is None:
         return []
@@ -47,7 +47,7 @@ def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
     kinds = [(2, True), (3, True)]
     if pairs is not None and matrix.size > SMALL_WEIGHTS:
         kinds = [(3, False), *kinds, (2, False)]
-    if not affine.plain:
+    if not affine.shares_one_shift:
         # Only two rows of wide weights leave registers for shifts; wide sums start from a fraction.
         kinds = [(2, True)]
     found = []
@@ -112,18 +112,18 @@ def wide_weights(matrix: Array, block: int) -> npt.NDArray[np.int32]:
 
 def packed_columns(
     matrix: Array, outputs: HilRequantization, block: int
-) -> tuple[RightChannels, Array, Array] | None:
+) -> tuple[RightShiftedChannels, Array, Array] | None:
     """Return the channels, their weights in blocks of ``block`` and the biases of pairs; None where
     they do not fit.
     """
-    channels = right_channels(matrix, outputs)
+    channels = require_right_shifts(matrix, outputs)
     weights = None if channels is None else paired_weights(channels.weights, block)
-    if channels is None or weights is None or not channels.plain:
+    if channels is None or weights is None or not channels.rounds_twice:
         return None
     return channels, weights, paired_bias(padded(channels.bias, block))
 
 
-def pair_words(channels: RightChannels, weights: Array, bias: Array) -> Array:
+def pair_words(channels: RightShiftedChannels, weights: Array, bias: Array) -> Array:
     """Return the words for the sums of each pair of columns: HIL_DSP_PAIR_WORDS."""
     factors = padded(channels.multipliers.astype(np.int64), PAIR).reshape(-1, 2)
     moves = padded(channels.shifts.astype(np.int64), PAIR).reshape(-1, 2) @ (1, 256)

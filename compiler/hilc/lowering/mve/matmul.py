@@ -44,7 +44,7 @@ from hilc.lowering.parameters import (
     HilMveMatvecS8TwoPasses,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.v7m.conv2d import by_words
+from hilc.lowering.v7m.conv2d import with_int32_multiplies
 
 #: With fewer rows a vector at a time is quicker than four of which some are repeated.
 _FEW_ROWS = 2
@@ -62,7 +62,7 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
     if outputs.shifts.max() < 0:
         yield from linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
     if ties(outputs):
-        yield from by_words(layer)
+        yield from with_int32_multiplies(layer)
 
 
 def _rows(form: MatrixProduct) -> Iterable[Parameters]:

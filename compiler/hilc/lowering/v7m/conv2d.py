@@ -35,7 +35,7 @@ from hilc.lowering.parameters import (
     HilV7mMatvecS8,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.v7m.channels import right_channels, scales_of
+from hilc.lowering.v7m.channels import require_right_shifts, scales_of
 
 #: Columns whose weights lie next to each other, for three rows and for a single one.
 _BLOCK = 4
@@ -62,10 +62,10 @@ _BAND_BYTES = (448, 0)
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mul32"}, lacks={"dsp"}, roundings=Rounding)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer."""
-    return by_words(layer)
+    return with_int32_multiplies(layer)
 
 
-def by_words(layer: Layer) -> Iterator[KernelCall]:
+def with_int32_multiplies(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels on any core: they round ties to even, which others do not."""
     return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
 
@@ -79,7 +79,7 @@ def _matvec(form: MatrixProduct) -> list[Parameters]:
     bits.
     """
     outputs = form.requantization
-    channels = right_channels(form.weights, outputs)
+    channels = require_right_shifts(form.weights, outputs)
     if channels is None:
         return []
     weights = padded(channels.weights, _VECTOR_BLOCK)
@@ -126,7 +126,7 @@ def _conv2d(form: Convolution) -> list[Parameters]:
 def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     """Lower filters of 3x3, one per channel."""
     window, images, outputs = form.window, form.images, form.requantization
-    channels = right_channels(form.weights, outputs) if is_3x3(form) else None
+    channels = require_right_shifts(form.weights, outputs) if is_3x3(form) else None
     if channels is None:
         return []
     line = (images.out_w - 1) * window.stride_w + 3
@@ -192,7 +192,7 @@ def _columns(form: LinearForm) -> list[HilV7mColumns]:
     outputs = form.requantization
     found = []
     for wide, raised in ((2, 0), (1, _RAISED)):
-        channels = right_channels(form.weights, outputs, raised)
+        channels = require_right_shifts(form.weights, outputs, raised)
         if channels is not None:
             weights = padded(channels.weights, _BLOCK)
             even_shift, scales = scales_of(channels)

@@ -35,7 +35,12 @@ from hilc.lowering.parameters import (
     HilV7mPacked,
 )
 from hilc.lowering.registry import Layer, Rank, lowers
-from hilc.lowering.v7m.channels import SUM_LIMIT, RightChannels, right_channels, scales_of
+from hilc.lowering.v7m.channels import (
+    SUM_LIMIT,
+    RightShiftedChannels,
+    require_right_shifts,
+    scales_of,
+)
 from hilc.lowering.v7m.conv2d import (
     FEW_ROWS,
     PART_BITS,
@@ -105,7 +110,7 @@ def _packed_conv2d(form: Convolution) -> list[Parameters]:
 def _depthwise_words(form: DepthwiseConvolution) -> list[Parameters]:
     """Lower filters of 3x3, one per channel, to words."""
     window, images, outputs = form.window, form.images, form.requantization
-    channels = right_channels(form.weights, outputs) if is_3x3(form) else None
+    channels = require_right_shifts(form.weights, outputs) if is_3x3(form) else None
     if channels is None or (word_scales := _word_scales(channels)) is None:
         return []
     begins, scale, multipliers, shift = word_scales
@@ -130,7 +135,7 @@ def _depthwise_words(form: DepthwiseConvolution) -> list[Parameters]:
 
 
 @once_for_channels
-def _word_scales(channels: RightChannels) -> tuple[_Words, _Words, _Words, int] | None:
+def _word_scales(channels: RightShiftedChannels) -> tuple[_Words, _Words, _Words, int] | None:
     """Return what the sums of each channel begin with, by how many bits they are scaled, the
     multipliers, and the shift of all; None where that is not exact for every sum of every channel,
     or not every value of int8 is an output.
@@ -171,7 +176,7 @@ def _word_scales(channels: RightChannels) -> tuple[_Words, _Words, _Words, int] 
 def _packed(form: LinearForm, triples: int) -> list[HilV7mPacked]:
     """Return the weights of blocks of so many triples of columns, each packed into two words."""
     outputs = form.requantization
-    channels = right_channels(form.weights, outputs)
+    channels = require_right_shifts(form.weights, outputs)
     if channels is None:
         return []
     weights = padded(channels.weights, _TRIPLE * triples)
