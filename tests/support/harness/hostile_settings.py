@@ -25,7 +25,6 @@ import numpy as np
 from hostile_files import Format, changed_json, changed_text, damaged
 from tiny_library import tiny_library
 
-import hil.verify.evaluation as evaluation
 from hil.board import load_board
 from hil.board.config import configured, power_table, read_config, remember, remembered
 from hil.energy.trace import read_trace
@@ -37,6 +36,7 @@ from hil.history.measurement import read_measurements
 from hil.history.store import APPLICATION_ID, History
 from hil.results.codec import encode
 from hil.support.cache import RESULT, sealed
+from hil.verify import evaluation
 from hil.verify.datasets import DataSet, array_data, digest_of, load_data, read_index
 from hil.verify.samples import load_array, load_arrays
 from hilc.artifact.library import TensorInfo
