@@ -6,9 +6,9 @@ A plugin is an entry point of the group ``hil.plugins`` of any installed distrib
     rig = "acme_rig"
 
 It names a module, which registers what it brings when it is imported (operators, kernels, front
-ends, runners, report and export formats), or a function of one, which is called. The command line
-and the pytest plugin import all of them before they compile or start anything; a program that uses
-the Python API imports what it needs itself. Nothing here loads the compiler.
+ends, runners, flashers, report and export formats), or a function of one, which is called. The
+command line and the pytest plugin import all of them before they compile or start anything; a
+program that uses the Python API imports what it needs itself. Nothing here loads the compiler.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class Plugin:
             f"repair or update {self.distribution}, or remove it: pip uninstall {self.distribution}"
         )
 
-    def told_problem(self) -> str:
+    def problem_text(self) -> str:
         """Return the problem in one line; empty for a plugin that works."""
         if self.problem is None:
             return ""
-        return _told(self.problem, self.package)
+        return _in_one_line(self.problem, self.package)
 
 
 class _EntryError(Exception):
@@ -123,11 +123,11 @@ def load_plugins() -> None:
         if plugin.problem is not None:
             from hil.errors import InputError
 
-            told = plugin.told_problem()
+            text = plugin.problem_text()
             if not isinstance(plugin.problem, _EntryError):
-                told = f"importing {plugin.target} raised {told}"
+                text = f"importing {plugin.target} raised {text}"
             raise InputError(
-                f"the plugin {plugin.name!r} cannot be loaded: {told}", plugin.remedy
+                f"the plugin {plugin.name!r} cannot be loaded: {text}", plugin.remedy
             ) from plugin.problem
 
 
@@ -185,7 +185,7 @@ def _as_exception(error: BaseException) -> Exception:
     return said.with_traceback(error.__traceback__)
 
 
-# Faults of what plugins registered ---------------------------------------------------------------
+# Errors of what plugins registered ---------------------------------------------------------------
 
 
 def is_own(function: object) -> bool:
@@ -196,7 +196,7 @@ def is_own(function: object) -> bool:
 
 
 @contextmanager
-def blaming(function: object, what: str) -> Iterator[None]:
+def attributed_to(function: object, what: str) -> Iterator[None]:
     """Turn an exception of ``function``, a plugin's, into an InputError that names its source.
 
     The errors of this project pass.
@@ -210,10 +210,10 @@ def blaming(function: object, what: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         package = module_of(function).partition(".")[0]
-        raise fault_of(function, f"{what} raised {_told(error, package)}") from error
+        raise plugin_error(function, f"{what} raised {_in_one_line(error, package)}") from error
 
 
-def fault_of(function: object, fact: str) -> InputError:
+def plugin_error(function: object, fact: str) -> InputError:
     """Return the error for a fault of a registered function: the fact and the plugin, a remedy."""
     from hil.errors import InputError
     from hilc.support.registering import module_of
@@ -222,11 +222,11 @@ def fault_of(function: object, fact: str) -> InputError:
     for plugin in plugins():
         if plugin.package == module.partition(".")[0]:
             whose = f"the plugin {plugin.name!r} ({module})"
-            return InputError(f"{fact}; it is of {whose}", plugin.remedy)
-    return InputError(f"{fact}; it is of the module {module}", f"repair {module}")
+            return InputError(f"{fact}; it comes from {whose}", plugin.remedy)
+    return InputError(f"{fact}; it comes from the module {module}", f"repair {module}")
 
 
-def fault_in(error: BaseException) -> InputError | None:
+def plugin_error_from(error: BaseException) -> InputError | None:
     """Return the error for an exception that a plugin's code raised; None where it did not."""
     from hil.errors import InputError
 
@@ -235,8 +235,8 @@ def fault_in(error: BaseException) -> InputError | None:
     if not modules:
         return None
     blamed = packages[modules[-1].partition(".")[0]]
-    told = _told(error, blamed.package)
-    return InputError(f"the plugin {blamed.name!r} ({modules[-1]}) raised {told}", blamed.remedy)
+    text = _in_one_line(error, blamed.package)
+    return InputError(f"the plugin {blamed.name!r} ({modules[-1]}) raised {text}", blamed.remedy)
 
 
 def _calls(error: BaseException) -> Iterator[tuple[str, str]]:
@@ -254,7 +254,7 @@ def _calls(error: BaseException) -> Iterator[tuple[str, str]]:
         trace = following
 
 
-def _told(error: BaseException, package: str) -> str:
+def _in_one_line(error: BaseException, package: str) -> str:
     """Return an exception in one line, with the place in ``package`` that it comes from."""
     # The errors of this project have a fact of one line.
     text = getattr(error, "fact", None) or " ".join(str(error).split())

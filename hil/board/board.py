@@ -11,16 +11,24 @@ import functools
 import math
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from hil.board.config import boards_folder
 from hil.board.description import read_description, shipped_file
 from hil.board.ports import ROLES, Port, make_port, port_description, port_names
+from hil.board.settings import (
+    Kind,
+    Setting,
+    Value,
+    is_known,
+    known_names,
+    read_settings,
+    settings_of,
+)
 from hil.errors import BoardError
-from hil.plugins import load_plugins
 from hilc.support.arguments import typed
 from hilc.support.inputs import check_regular
 from hilc.support.resources import data_dir
@@ -29,15 +37,10 @@ from hilc.support.tables import Table
 from hilc.support.toml import tomllib
 from hilc.target import Cpu, cpu_names, get_cpu, load_cpu
 
-#: Ways to start a firmware; those that have a table of their own in the description.
-_RUNNERS = ["native", "qemu", "renode", "pyocd"]
-
 _ADDRESS_SPACE = 1 << 32
 _GUARD_MIN, _GUARD_MAX = 256, 1 << 20
 _READ_CYCLES_MAX = 1000
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*\Z")
-#: Names of machines, cores, chips and peripherals in other programs.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*\Z")
 #: Platforms that come with Renode; a file from elsewhere could run programs.
 _PLATFORM = re.compile(
     r"platforms/(cpus|boards)/([A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_.-]+\.repl\Z"
@@ -115,16 +118,21 @@ class Renode:
     changes: str = ""
 
 
-@dataclass(frozen=True)
-class PyOcd:
-    """Settings of the board in pyOCD."""
-
-    #: pyOCD's name of the chip: ``pyocd list --targets``.
-    target: str
-    #: Clock of the debug port in Hz.
-    frequency_hz: int
-    #: Argument of ``pyocd pack install`` if pyOCD supports the chip only with a CMSIS pack; or "".
-    pack: str
+#: The settings of the runners `qemu` and `renode`, which are read as :class:`Qemu` and
+#: :class:`Renode`.
+QEMU_SETTINGS: Mapping[str, Setting] = {
+    "machine": Setting("name", "QEMU's name of the machine"),
+    "icount_shift": Setting("integer", "an instruction takes 2 to this power ns", None, 0, 10),
+    "serial": Setting("integer", "index of the machine's serial line that is the UART", 0, 0, 7),
+    "cpu": Setting("name", "the core, where the machine has a choice", ""),
+    "memory": Setting("size", "bytes of RAM, where the machine has a choice", 0),
+}
+RENODE_SETTINGS: Mapping[str, Setting] = {
+    "platform": Setting("text", "Renode's platform file of the chip", ""),
+    "uart": Setting("name", "the platform's name of the UART", ""),
+    "mips": Setting("integer", "million instructions in a second of virtual time", 0, 0, 10_000),
+    "changes": Setting("text", "additions to the platform, in Renode's language", ""),
+}
 
 
 @dataclass(frozen=True)
@@ -162,11 +170,13 @@ class Board:
     frame_max: int
     rx_max: int
     ports: tuple[Port, ...]
-    #: Ways to run the board; the first is the default.
+    #: What starts the board's firmware: runners, and flashers, which start the board itself by
+    #: programming it. The first is the default.
     runners: tuple[str, ...]
+    #: What programs the board; the first is the default. Empty for one that is only emulated.
+    flashers: tuple[str, ...]
     qemu: Qemu | None
     renode: Renode | None
-    pyocd: PyOcd | None
     #: Whether it is the default board; one of the shipped boards is.
     is_default: bool
     #: Whether a firmware of this project has run on the real board.
@@ -175,10 +185,32 @@ class Board:
     chip_files: tuple[Path, ...] = ()
     #: The pin that a meter of current watches; None for none.
     trigger: Trigger | None = None
+    #: The settings of each runner and flasher, by its name.
+    settings: Mapping[str, Mapping[str, Value]] = field(default_factory=dict, hash=False)
 
     @property
     def default_runner(self) -> str:
+        """The runner that starts the board if the user chooses none."""
         return self.runners[0]
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether only emulators start it: there is no real board, or nothing that programs it."""
+        return not self.flashers and not self.is_host
+
+    def with_settings(self, option: str, name: str, words: Mapping[str, str]) -> Board:
+        """Return the board with other settings of the runner or flasher ``name``: the text of
+        ``KEY=VALUE`` pairs of ``option``.
+
+        Raise :class:`BoardError` for a value that the setting does not accept.
+        """
+        if not words:
+            return self
+        known = settings_of(name)
+        stated = {k: v for k, v in self.settings.get(name, {}).items() if v != known[k].default}
+        values = {**stated, **{key: known[key].parsed(word) for key, word in words.items()}}
+        table = Table(lambda key: f"{option} {name}:{key}", "", values, BoardError)
+        return _with_access(self, name, table)
 
     @property
     def is_host(self) -> bool:
@@ -311,7 +343,7 @@ def _read_board(path: Path) -> Board:
     description = read_description(path)
     top = Table(description.place, "", description.values, BoardError)
     cpu = _cpu(top)
-    runners = _runners(top)
+    runners, flashers = _ways(top)
     clock_hz = top.integer("clock_hz", 1, 10**10)
     rpc = top.table("rpc")
     frame_max = rpc.integer("frame_max", 128, 16384)
@@ -332,40 +364,78 @@ def _read_board(path: Path) -> Board:
         rx_max=rx_max,
         ports=ports,
         runners=runners,
-        qemu=_qemu(top.table("qemu"), clock_hz) if "qemu" in runners else None,
-        renode=_renode(top.table("renode"), clock_hz, ports) if "renode" in runners else None,
-        pyocd=_pyocd(top.table("pyocd")) if "pyocd" in runners else None,
+        flashers=flashers,
+        qemu=None,
+        renode=None,
         is_default=top.boolean("default", False),
         silicon=top.boolean("silicon", False),
         chip_files=description.chip_files,
         trigger=None if host else _trigger(top),
     )
     top.finish()
+    for kind in ("runner", "flasher"):
+        ways = top.table(kind)
+        for name in description.values.get(kind, {}):
+            # A runner's entry that names a flasher only states the order.
+            if kind == "flasher" or name not in flashers:
+                board = _with_access(board, name, ways.table(name))
     if not host:
         _check_room(board, top)
     return board
 
 
-def allow_runner(name: str) -> None:
-    """Let descriptions name a runner, which is registered where the runners are."""
-    if name not in _RUNNERS:
-        _RUNNERS.append(name)
-
-
-def _runners(top: Table) -> tuple[str, ...]:
-    runners = top.strings("runners")
+def _ways(top: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the board's runners, with its flashers, and of its flashers."""
+    names: dict[Kind, tuple[str, ...]] = {"runner": (), "flasher": ()}
+    for kind in names:
+        top.known(kind)
+        if kind in top:
+            names[kind] = top.table(kind).keys
+    flashers = names["flasher"]
+    for name in flashers:
+        if not is_known("flasher", name):
+            raise _unknown(top, "flasher", name, known_names("flasher"))
+    for name in names["runner"]:
+        if name in flashers:
+            if keys := top.table("runner").table(name).keys:
+                raise top.error(
+                    f"runner.{name}.{keys[0]}",
+                    f"{name} is the board's flasher",
+                    "set it in the flasher's table",
+                )
+        elif not is_known("runner", name):
+            raise _unknown(top, "runner", name, (*known_names("runner"), *flashers))
+    runners = (*names["runner"], *(name for name in flashers if name not in names["runner"]))
     if not runners:
-        raise top.error("runners", "the list is empty", f"choose from {', '.join(_RUNNERS)}")
-    for runner in runners:
-        if runner not in _RUNNERS:
-            load_plugins()  # one of them may bring it
-        if runner not in _RUNNERS:
-            raise top.error(
-                "runners",
-                f"unknown runner {runner!r}{nearest(runner, _RUNNERS)}",
-                f"choose from {', '.join(_RUNNERS)}",
-            )
-    return runners
+        raise top.error(
+            "runner",
+            "the board has no runner and no flasher",
+            'add what starts its firmware, such as flasher = { name = "NAME" } or runner = '
+            f'{{ name = "NAME" }}; runners: {", ".join(known_names("runner"))}; flashers: '
+            f"{', '.join(known_names('flasher'))}",
+        )
+    return runners, flashers
+
+
+def _unknown(top: Table, kind: Kind, name: str, known: Sequence[str]) -> BoardError:
+    error = top.error(
+        f"{kind}.{name}.name",
+        f"unknown {kind} {name!r}{nearest(name, known)}",
+        f"choose from {', '.join(known)}",
+    )
+    assert isinstance(error, BoardError)
+    return error
+
+
+def _with_access(board: Board, name: str, table: Table) -> Board:
+    """Return the board with the settings of a runner or flasher that ``table`` has."""
+    values = read_settings(table, settings_of(name))
+    changes: dict[str, Any] = {}
+    if name == "qemu":
+        changes["qemu"] = _qemu(values, table, board.clock_hz)
+    elif name == "renode":
+        changes["renode"] = _renode(values, table, board.clock_hz, board.ports)
+    return replace(board, settings={**board.settings, name: values}, **changes)
 
 
 def _memory(top: Table) -> tuple[MemoryRegion, ...]:
@@ -460,15 +530,14 @@ def _ports(top: Table, isa: str) -> tuple[Port, ...]:
     return tuple(ports)
 
 
-def _qemu(table: Table, clock_hz: int) -> Qemu:
+def _qemu(values: Mapping[str, Any], table: Table, clock_hz: int) -> Qemu:
     qemu = Qemu(
-        machine=_named(table, "machine"),
-        icount_shift=table.integer("icount_shift", 0, 10),
-        serial=table.integer("serial", 0, 7, default=0),
-        cpu=_named(table, "cpu", default=""),
-        memory_bytes=table.size("memory") if "memory" in table else _none(table, "memory"),
+        values["machine"],
+        values["icount_shift"],
+        values["serial"],
+        values["cpu"],
+        values["memory"],
     )
-    table.finish()
     instruction_ns, tick_ns = 1 << qemu.icount_shift, 10**9 / clock_hz
     # A measurement is up to a tick short; half an instruction is rounded away. If an instruction
     # takes whole ticks, the measurement is exact.
@@ -482,28 +551,16 @@ def _qemu(table: Table, clock_hz: int) -> Qemu:
     return qemu
 
 
-def _named(table: Table, key: str, default: str | None = None) -> str:
-    """Return a name for another program, which could take other characters for options."""
-    name = table.string(key, default)
-    if name != default and not _NAME.match(name):
-        raise table.error(key, f"{name!r} is not a name", "write letters, digits and . _ -")
-    return name
-
-
-def _none(table: Table, key: str) -> int:
-    table.known(key)
-    return 0
-
-
-def _renode(table: Table, clock_hz: int, ports: tuple[Port, ...]) -> Renode:
-    platform = table.string("platform", default="")
+def _renode(
+    values: Mapping[str, Any], table: Table, clock_hz: int, ports: tuple[Port, ...]
+) -> Renode:
+    platform, changes = values["platform"], values["changes"]
     if platform and not _PLATFORM.match(platform):
         raise table.error(
             "platform",
             f"{platform!r} is not one of Renode's platforms",
             'write platform = "platforms/cpus/NAME.repl", or boards in place of cpus',
         )
-    changes = table.text("changes", default="")
     for line in changes.splitlines():
         if line.strip() and not _CHANGE.match(line):
             raise table.error(
@@ -513,13 +570,14 @@ def _renode(table: Table, clock_hz: int, ports: tuple[Port, ...]) -> Renode:
                 f"{', '.join(_MODELS)}, and indented `property: NUMBER, true, false or a name` and "
                 "`-> name@NUMBER`",
             )
+    if platform and not values["uart"]:
+        raise table.error("uart", "the key is missing", "give the platform's name of the UART")
     renode = Renode(
-        platform=platform,
-        uart=_named(table, "uart", default=None if platform else "uart"),
-        mips=table.integer("mips", 1, 10_000, default=max(1, clock_hz // 2_000_000)),
-        changes=changes,
+        platform,
+        values["uart"] or "uart",
+        values["mips"] or max(1, clock_hz // 2_000_000),
+        changes,
     )
-    table.finish()
     if 2_000_000 * renode.mips > clock_hz:
         raise table.error(
             "mips",
@@ -535,16 +593,6 @@ def _renode(table: Table, clock_hz: int, ports: tuple[Port, ...]) -> Renode:
             "give the Renode platform file for the chip",
         )
     return renode
-
-
-def _pyocd(table: Table) -> PyOcd:
-    pyocd = PyOcd(
-        target=_named(table, "target"),
-        frequency_hz=table.integer("frequency_hz", 10_000, 50_000_000, default=4_000_000),
-        pack=_named(table, "pack", default=""),
-    )
-    table.finish()
-    return pyocd
 
 
 def _trigger(top: Table) -> Trigger | None:

@@ -24,6 +24,8 @@ from hil.board.ports import (
     port_pins,
     port_pll,
 )
+from hil.board.settings import Kind as Access
+from hil.board.settings import is_known, settings_of
 from hil.errors import BoardError
 from hilc.support.inputs import check_regular
 from hilc.support.resources import data_dir
@@ -43,18 +45,13 @@ _FOLDERS: Mapping[Kind, str] = {"board": "", "chip": "chips", "family": "familie
 _SIZES = ("stack_bytes", "handler_stack_bytes")
 _RPC_SIZES = ("frame_max", "rx_max")
 _BOARD_KEYS = (
-    *("chip", "description", "runners", "default", "silicon", "boot_loader_bytes"),
-    *("memory", *_SIZES, "rpc", *ROLES, "trigger", "qemu", "pyocd"),
+    *("chip", "description", "default", "silicon", "boot_loader_bytes"),
+    *("memory", *_SIZES, "rpc", *ROLES, "trigger", "runner", "flasher"),
 )
 _CHIP_KEYS = (
     *("family", "cpu", "clock_hz", "memory", *_SIZES, "rpc", "core", "soc", "timer", "uarts"),
-    *("pyocd", "renode"),
+    *("runners", "flashers"),
 )
-_PYOCD_KEYS: Mapping[Kind, tuple[str, ...]] = {
-    "board": ("frequency_hz",),
-    "chip": ("target", "pack"),
-}
-_RENODE_KEYS = ("platform", "changes", "mips")
 _UART_KEYS = ("port", "renode", "soc", "pin_function", "pin_functions")
 #: Setting that a chip adds to those of its soc: the rate that its PLL is set up for.
 _PLL_INPUT = "pll_input_hz"
@@ -62,8 +59,10 @@ _PLL_INPUT = "pll_input_hz"
 _NOTHING_DERIVED: Mapping[str, str] = {}
 
 #: Tables of a description in the order in which they are written; the rest of the keys come first.
-_FIRST = ("description", "cpu", "clock_hz", "stack_bytes", "handler_stack_bytes", "runners")
-_TABLES = (*ROLES, "rpc", "trigger", "qemu", "renode", "pyocd")
+_FIRST = ("description", "cpu", "clock_hz", "stack_bytes", "handler_stack_bytes")
+_TABLES = (*ROLES, "rpc", "trigger")
+#: The ways to a board: a list of tables in its file, a table for each name in its chip's.
+_ACCESS: tuple[Access, ...] = ("runner", "flasher")
 _ADDRESSES = ("origin", "base", "gpio_base")
 
 
@@ -110,7 +109,10 @@ def read_description(path: Path) -> Description:
             if near := like("chip", board.values):
                 raise board.error(near[0], "unknown key (did you mean chip?)", _NAME_A_CHIP)
             raise board.error("chip", "the key is missing", _NAME_A_CHIP)
-        return Description(path, {**board.values, **board.core()})
+        board.check_forms()
+        places: dict[str, tuple[Path, str]] = {}
+        ways: dict[str, Any] = {kind: _ways(board, kind, places) for kind in _ACCESS}
+        return Description(path, {**board.values, **board.core(), **ways}, places)
     chip = board.named("chip")
     files = [chip]
     if "family" in chip.values:
@@ -181,6 +183,34 @@ class _File:
             raise self.error(kind, problem, hint)
         return _File.read(path, kind)
 
+    def check_forms(self) -> None:
+        """Raise for a key of an earlier release, with its new form: ``runners = [...]`` of a board,
+        and the table of a runner or flasher by its name.
+        """
+        if self.kind == "board" and "runners" in self.values:
+            names = self.values["runners"]
+            words = [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
+            tables = [f'[[{_kind_of(name)}]] name = "{name}"' for name in words]
+            raise self.error(
+                "runners",
+                "this form of a release before 0.2 is not read any more",
+                f"write a table for each: {'; '.join(tables) or '[[runner]] name = ...'}",
+            )
+        for name, value in self.values.items():
+            if not isinstance(value, dict) or name in (*_BOARD_KEYS, *_CHIP_KEYS):
+                continue
+            kind = next((kind for kind in _ACCESS if is_known(kind, name)), None)
+            if kind is None:
+                continue
+            new = (
+                f'[[{kind}]] with name = "{name}"' if self.kind == "board" else f"[{kind}s.{name}]"
+            )
+            raise self.error(
+                name,
+                "this form of a release before 0.2 is not read any more",
+                f"move its keys to {new}",
+            )
+
     def table(self, key: str) -> Mapping[str, Any]:
         """Return the table ``key`` of the file; empty if it has none."""
         return self.part(key, self.values.get(key, {}))
@@ -224,6 +254,10 @@ class _File:
             raise self.error(f"{prefix}{key}", f"unknown key{nearest(key, own)}", allowed)
 
 
+def _kind_of(name: str) -> Access:
+    return "flasher" if is_known("flasher", name) else "runner"
+
+
 # -- board, chip and family --------------------------------------------------------------------
 
 
@@ -239,16 +273,20 @@ class _Joined:
         #: Keys that are stated, and that may be stated, for errors about missing ones.
         self._places: dict[str, tuple[Path, str]] = {}
         self._expected: dict[str, tuple[Path, str]] = {}
+        #: The name of the board's UART in Renode's platform, its file and its key there.
+        self._renode_uart: tuple[Any, _File, str] | None = None
 
     def description(self) -> Description:
         board = self._board
         chip_only = set(_CHIP_KEYS) - set(_BOARD_KEYS)
+        board.check_forms()
         board.check("", board.values, _BOARD_KEYS, chip_only)
         for file in self._files:
+            file.check_forms()
             own = _CHIP_KEYS if file.kind == "chip" else _CHIP_KEYS[1:]
             file.check("", file.values, own, set(_BOARD_KEYS) - set(own))
-        plain = ("description", "runners", "default", "silicon", "boot_loader_bytes")
-        for key in (*plain, "trigger", "qemu"):
+        plain = ("description", "default", "silicon", "boot_loader_bytes")
+        for key in (*plain, "trigger"):
             if key in board.values:
                 self._put(key, board.values[key], board, key)
         for key in ("cpu", "clock_hz", *_SIZES):
@@ -262,7 +300,7 @@ class _Joined:
             raise board.error("uart", f"port {ports['core']!r} provides the uart already")
         if ports["soc"]:
             self._add_pll(ports["soc"])
-        self._add_tools()
+        self._add_access()
         return Description(
             board.path,
             self._values,
@@ -506,7 +544,7 @@ class _Joined:
             own = file.part(f"{label}.pin_functions", part.get("pin_functions", {}))
             functions |= {**own, **({"": part["pin_function"]} if "pin_function" in part else {})}
             if "renode" in part:
-                self._put("renode.uart", part["renode"], file, f"{label}.renode")
+                self._renode_uart = part["renode"], file, f"{label}.renode"
         for key, value in table.items():
             if key not in ("instance", "tx", "rx"):
                 self._put(f"uart.{key}", value, board, f"uart.{key}")
@@ -564,27 +602,61 @@ class _Joined:
             )
         self._put(f"{role}.{rx_key}", values["rx"], self._board, "uart.rx")
 
-    def _add_tools(self) -> None:
-        """Add pyOCD and Renode, if the board has them among its runners."""
-        runners = self._board.values.get("runners", ())
-        wanted = [r for r in runners if isinstance(r, str)] if isinstance(runners, list) else []
-        for file in self._files:
-            pyocd = file.table("pyocd")
-            file.check("pyocd", pyocd, _PYOCD_KEYS["chip"], _PYOCD_KEYS["board"])
-            for key in pyocd:
-                self._put(f"pyocd.{key}", pyocd[key], file, f"pyocd.{key}")
-            renode = file.table("renode")
-            file.check("renode", renode, _RENODE_KEYS)
-            for key in renode:
-                self._put(f"renode.{key}", renode[key], file, f"renode.{key}")
-        own = self._board.table("pyocd")
-        self._board.check("pyocd", own, _PYOCD_KEYS["board"], _PYOCD_KEYS["chip"])
-        for key in own:
-            self._put(f"pyocd.{key}", own[key], self._board, f"pyocd.{key}")
-        for runner in ("pyocd", "renode"):
-            self._expected[runner] = self._chip.path, runner
-            if runner not in wanted:
-                self._values.pop(runner, None)
+    def _add_access(self) -> None:
+        """Add the board's runners and flashers, each with the settings that its chip adds.
+
+        A board with a flasher has all flashers that its chip describes: its own come first.
+        """
+        for kind in _ACCESS:
+            places: dict[str, tuple[Path, str]] = {}
+            own = _ways(self._board, kind, places)
+            self._values[kind] = {name: {} for name in own}
+            for name, table in own.items():
+                for key, value in table.items():
+                    _, there = places[f"{kind}.{name}.{key}"]
+                    self._put(f"{kind}.{name}.{key}", value, self._board, there)
+            for file in self._files:
+                for name, table in file.table(f"{kind}s").items():
+                    label = f"{kind}s.{name}"
+                    if not is_known(kind, name):
+                        continue  # of a plugin that is not installed here
+                    settings = settings_of(name)
+                    file.check(label, file.part(label, table), settings)
+                    if name not in own and not (kind == "flasher" and own):
+                        continue
+                    self._expected[f"{kind}.{name}"] = file.path, label
+                    for key, value in table.items():
+                        self._put(f"{kind}.{name}.{key}", value, file, f"{label}.{key}")
+            if self._renode_uart is not None and "renode" in self._values["runner"]:
+                self._put("runner.renode.uart", *self._renode_uart)
+                self._renode_uart = None
+            for name in own:
+                self._expected.setdefault(f"{kind}.{name}", (self._chip.path, f"{kind}s.{name}"))
+            self._places |= {key: place for key, place in places.items() if key.count(".") == 1}
+
+
+def _ways(
+    file: _File, kind: Access, places: dict[str, tuple[Path, str]]
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of each runner or flasher of a board's file, by its name, in the order of
+    the file; add the location of each key to ``places``.
+    """
+    value = file.values.get(kind, [])
+    entries = value if isinstance(value, list) else [value]
+    found: dict[str, dict[str, Any]] = {}
+    for index, entry in enumerate(entries):
+        label = f"{kind}[{index}]" if isinstance(value, list) else kind
+        table = file.part(label, entry)
+        name = table.get("name")
+        if not isinstance(name, str) or not name:
+            problem = "the key is missing" if name is None else f"{name!r} is not a name"
+            raise file.error(f"{label}.name", problem, f'write name = "..." of a {kind}')
+        if name in found:
+            raise file.error(f"{label}.name", f"{name!r} is a duplicate", "remove one of the two")
+        found[name] = {key: part for key, part in table.items() if key != "name"}
+        places[f"{kind}.{name}"] = file.path, label
+        places |= {f"{kind}.{name}.{key}": (file.path, f"{label}.{key}") for key in found[name]}
+    return found
 
 
 # -- writing TOML ------------------------------------------------------------------------------
@@ -594,7 +666,7 @@ def to_toml(values: Mapping[str, Any]) -> str:
     """Return ``values`` as a board description without a chip."""
     tables = (*_TABLES, "memory")
     first = [key for key in _FIRST if key in values]
-    first += [key for key in values if key not in first and key not in tables]
+    first += [key for key in values if key not in (*first, *tables, *_ACCESS)]
     lines = [_line(key, values[key]) for key in first]
     for region in values.get("memory", ()):
         lines += ["", "[[memory]]"]
@@ -605,6 +677,10 @@ def to_toml(values: Mapping[str, Any]) -> str:
         if name in values:
             lines += ["", f"[{name}]"]
             lines += [_line(key, value) for key, value in values[name].items()]
+    for kind in _ACCESS:
+        for name, settings in values.get(kind, {}).items():
+            lines += ["", f"[[{kind}]]", _line("name", name)]
+            lines += [_line(key, value) for key, value in settings.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -9,7 +9,7 @@ from hil.board.board import Board
 
 def machine_words(board: Board) -> list[str]:
     """Return the command without image, clock and devices."""
-    assert board.qemu is not None, "the board has a [qemu] table"
+    assert board.qemu is not None, "the board has the runner qemu"
     words = [board.cpu.toolchain.qemu, "-machine", board.qemu.machine]
     if board.qemu.cpu:
         words += ["-cpu", board.qemu.cpu]
@@ -22,7 +22,7 @@ def machine_words(board: Board) -> list[str]:
 
 def counted_words(board: Board) -> list[str]:
     """Return the command with exact counts of instructions, without an image and a serial line."""
-    assert board.qemu is not None, "the board has a [qemu] table"
+    assert board.qemu is not None, "the board has the runner qemu"
     words = [*machine_words(board), "-nodefaults", "-display", "none"]
     # The firmware sleeps between requests; with sleep=off QEMU would skip that virtual time from
     # timer interrupt to timer interrupt, at full CPU load.
@@ -34,5 +34,5 @@ def counted_words(board: Board) -> list[str]:
 
 def uart_words(board: Board, device: str) -> list[str]:
     """Return the options that connect the firmware's UART to ``device``."""
-    assert board.qemu is not None, "the board has a [qemu] table"
+    assert board.qemu is not None, "the board has the runner qemu"
     return [*("-serial", "null") * board.qemu.serial, "-serial", device]

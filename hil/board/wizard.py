@@ -1,4 +1,4 @@
-"""Creation of board descriptions: from another one, from pyOCD's facts of a chip, from answers.
+"""Creation of board descriptions: from another one, from a flasher's facts of a chip, from answers.
 
 A chip with unsupported peripherals gets a description without any: clocks as they are after reset,
 SysTick as the time base, RTT through the debug probe as the serial line. That runs on any Cortex-M
@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hil.board.board import Board, board_names, load_board
+from hil.board.chip import Chip, ChipFlasher
 from hil.board.description import read_description, to_toml
 from hil.board.ports import ROLES, port_names
-from hil.board.pyocd_targets import Chip, read_chip
+from hil.board.settings import settings_of
 from hil.errors import BoardError, InputError
 from hilc.support.temporary import TemporaryFolder
 from hilc.target import cpu_names, get_cpu, load_cpu
@@ -29,15 +30,15 @@ _REGION = re.compile(r"(?:([a-z][a-z0-9_]*)=)?(0[xX][0-9a-fA-F]+|\d+):(\d+)([KM]
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
 #: Ports that run on any chip, as far as possible.
 _PLAIN_PORTS = {"core": "cortex_m", "soc": "fixed_clock", "timer": "systick", "uart": "rtt"}
-#: Exceptions of chips without the standard peripherals, by the start of pyOCD's name. The nRF51 has
-#: no SysTick (nRF51 Series Reference Manual, 3 and 18).
+#: Exceptions of chips without the standard peripherals, by the start of the chip's name. The nRF51
+#: has no SysTick (nRF51 Series Reference Manual, 3 and 18).
 _CHIP_PORTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "nrf51": {"timer": {"port": "nrf51_timer", "base": 0x4000_8000, "irq": 8}},
     # Without this port it may lock its debug port: see _IMAGE_RULES.
     "nrf52": {"soc": {"port": "nrf52"}},
 }
-#: Core clock after reset if it is fixed, by the start of pyOCD's name (nRF51 Reference Manual, 13;
-#: nRF52832, 52833 and 52840 Product Specifications, CLOCK).
+#: Core clock after reset if it is fixed, by the start of the chip's name (nRF51 Reference Manual,
+#: 13; nRF52832, 52833 and 52840 Product Specifications, CLOCK).
 _CHIP_CLOCK_HZ = {"nrf51": 16_000_000, "nrf52": 64_000_000}
 #: Data that an image for a family of chips must have, and the SoC port that adds it. Without it a
 #: chip may lock its debug port, or does not start.
@@ -80,7 +81,8 @@ class Answers:
     """Answers of the user; None for none."""
 
     base: str | None = None
-    pyocd_target: str | None = None
+    #: What programs the board, as ``--flasher`` says, and the chip that it describes.
+    flasher: ChipFlasher | None = None
     description: str | None = None
     cpu: str | None = None
     clock_hz: str | None = None
@@ -89,6 +91,8 @@ class Answers:
     #: Ports by role, as ``PORT[,KEY=N]...``.
     ports: Mapping[str, str] | None = None
     qemu: str | None = None
+    #: What programs a board where neither ``flasher`` nor the other description says it.
+    default_flasher: ChipFlasher | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ def describe(name: str, answers: Answers, ask: Ask) -> Description:
         )
     values = _base_values(answers.base)
     notes: list[str] = []
-    chip = read_chip(answers.pyocd_target) if answers.pyocd_target else None
+    chip = answers.flasher.chip if answers.flasher is not None else None
     if chip is not None:
         notes += chip.notes
     values["cpu"] = answers.cpu or _cpu(chip) or values.get("cpu") or _asked_cpu(ask)
@@ -128,9 +132,9 @@ def describe(name: str, answers: Answers, ask: Ask) -> Description:
     _fill_ports(values, answers.ports or {}, chip)
     if chip is not None:
         _check_image_rule(chip, values["soc"]["port"])
-        notes += _relatives(chip, answers)
+        notes += _relatives(answers)
     _fill_sizes(values)
-    _fill_runners(values, answers, chip)
+    _fill_runners(values, answers)
     if values["soc"]["port"] == "fixed_clock":
         notes.append(
             f"nothing sets up the clocks: clock_hz = {values['clock_hz']} must be the core's after "
@@ -158,7 +162,7 @@ def _cpu(chip: Chip | None) -> str:
 
 
 def _asked_cpu(ask: Ask) -> str:
-    # pyOCD describes no chip whose core has no debug probe.
+    # A core without a debug probe is that of an emulator.
     names = [name for name in cpu_names() if get_cpu(name).debug.part_numbers]
     return ask("--cpu", f"core, one of {', '.join(names)}", "cortex-m4")
 
@@ -234,7 +238,7 @@ def _fill_ports(values: dict[str, Any], said: Mapping[str, str], chip: Chip | No
 
 
 def _of_chip(chip: Chip, table: Mapping[str, T]) -> T | None:
-    """Return a table's entry for a chip, by the start of pyOCD's name."""
+    """Return a table's entry for a chip, by the start of the chip's name."""
     return next((value for start, value in table.items() if chip.target.startswith(start)), None)
 
 
@@ -255,10 +259,18 @@ def _check_image_rule(chip: Chip, port: str) -> None:
     )
 
 
-def _relatives(chip: Chip, answers: Answers) -> list[str]:
+def _relatives(answers: Answers) -> list[str]:
     """Return a remark on shipped boards with the same chip, whose clocks and pins may be reused."""
-    same = [b.name for b in _shipped() if b.pyocd and b.pyocd.target.lower() == chip.target]
-    if not same or answers.base is not None or chip.target == "cortex_m":
+    flasher = answers.flasher
+    if flasher is None or flasher.chip is None or not flasher.chip.memory:
+        return []
+    target = flasher.chip.target
+    same = [
+        board.name
+        for board in _shipped()
+        if target in (str(v).lower() for v in board.settings.get(flasher.name, {}).values())
+    ]
+    if not same or answers.base is not None:
         return []
     names = " and ".join(same)
     return [f"the same chip is on {names}: --from {same[0]} has its clocks, its pins and its UART"]
@@ -309,24 +321,27 @@ def _bytes(size: int | str) -> int:
     return int(number) * _UNITS[size[-1]] if size[-1] in "KM" else int(number)
 
 
-def _fill_runners(values: dict[str, Any], answers: Answers, chip: Chip | None) -> None:
-    target = chip.target if chip is not None else values.get("pyocd", {}).get("target")
-    # pyOCD can debug the core of any chip; only flash needs a target that supports it.
-    runners = ["pyocd"]
-    values["pyocd"] = {**values.get("pyocd", {}), "target": target or "cortex_m"}
-    if chip is not None:
-        values["pyocd"].pop("pack", None)
+def _fill_runners(values: dict[str, Any], answers: Answers) -> None:
+    flasher = answers.flasher
+    if flasher is None and not values.get("flasher"):
+        flasher = answers.default_flasher
+    if flasher is not None:
+        known = settings_of(flasher.name)
+        settings = {**values.get("flasher", {}).get(flasher.name, {}), **flasher.settings}
+        stated = {key: v for key, v in settings.items() if v != known[key].default}
+        values["flasher"] = {flasher.name: stated}
+    runners = {}
+    if "qemu" in values.get("runner", {}):
+        runners["qemu"] = values["runner"]["qemu"]
     if answers.qemu is not None:
         # The smallest shift that counts exactly: an instruction takes two ticks or more.
         shortest_ns = 2 * 10**9 / values["clock_hz"]
         shift = next(shift for shift in range(32) if 1 << shift >= shortest_ns)
-        values["qemu"] = {"machine": answers.qemu, "icount_shift": shift}
-    if "qemu" in values:
+        runners["qemu"] = {"machine": answers.qemu, "icount_shift": shift}
+    if runners and values["uart"]["port"] == "rtt":
         # RTT on an emulated board needs the virtual probe.
-        is_rtt = values["uart"]["port"] == "rtt"
-        runners = ["pyocd", "qemu"] if is_rtt else ["qemu", "pyocd"]
-    values.pop("renode", None)
-    values["runners"] = runners
+        runners = {next(iter(values["flasher"])): {}, **runners}
+    values["runner"] = runners
 
 
 def _checked(name: str, text: str) -> Board:

@@ -203,8 +203,8 @@ def _guarded(words: Sequence[str], signals: _Signals) -> int:
     console = signals.console = Console("--json" in words)
     try:
         if "_ARGCOMPLETE" in os.environ:
-            from hil.cli.commands.command_line import build_parser
-            from hil.cli.commands.completing import complete
+            from hil.cli.command_line import build_parser
+            from hil.cli.completing import complete
 
             complete(build_parser(os.environ.get("COMP_LINE", "").split()))
         code = _run(words, console)
@@ -223,20 +223,20 @@ def _guarded(words: Sequence[str], signals: _Signals) -> int:
 
 
 def _run(words: Sequence[str], console: Console) -> int:
-    from hil.cli.commands.command_line import build_parser
+    from hil.cli.command_line import build_parser
 
     try:
-        args, unknown = build_parser(words).parse_known_args(words)
+        parser = build_parser(words)
+        console.command = parser.command_in(words)
+        args, unknown = parser.parse_known_args(words)
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
     args.parser.check_unknown(unknown)
     if args.quiet and args.verbose:
-        from hil.cli.commands.parser import usage_error
+        from hil.cli.parser import usage_error
 
         raise usage_error("-q and -v are both given", "give one of them")
     args.parser.check_empty()
-    if "help_of" in args:
-        return _help(args.help_of, console)
     if args.handler is None:
         return _lacking_command(args.parser, console)
     console.as_json, console.quiet = args.json, args.quiet
@@ -255,13 +255,15 @@ def _run(words: Sequence[str], console: Console) -> int:
         _choose_format(args, console)
 
     # `hil tvmc compile -v` counts its own -v.
-    with console.listening(args.verbose):
+    from hil.support.scope import one_command
+
+    with console.listening(args.verbose), one_command():
         if getattr(args, "on_boards", None):
             # Commands without boards do not need the compiler that this imports.
-            from hil.cli.commands.on_boards import run_on_boards
+            from hil.cli.on_boards import run_on_boards
 
             return run_on_boards(args, console)
-        from hil.cli.commands.each_board import handled
+        from hil.cli.each_board import handled
 
         return handled(args, console)
 
@@ -269,7 +271,7 @@ def _run(words: Sequence[str], console: Console) -> int:
 def _choose_format(args: Any, console: Console) -> None:
     """Select the report format; ``--json`` means ``--format json``."""
     if args.json and args.format not in (None, "json"):
-        from hil.cli.commands.parser import usage_error
+        from hil.cli.parser import usage_error
 
         raise usage_error(f"--json and --format {args.format} are both given", "give one of them")
     from hil.cli.reports import format_named
@@ -278,7 +280,7 @@ def _choose_format(args: Any, console: Console) -> None:
     console.as_json = console.format.name == "json"
 
 
-def _help(command: Sequence[str], console: Console) -> int:
+def show_help(command: Sequence[str], console: Console) -> int:
     """Print the text of ``hil COMMAND --help``, also as JSON."""
     words = [*command, "--help"]
     if not console.as_json:
@@ -288,7 +290,9 @@ def _help(command: Sequence[str], console: Console) -> int:
 
     with redirect_stdout(io.StringIO()) as text:
         code = _run(words, console)
-    console.result({"command": " ".join(["hil", *command]), "help": text.getvalue()}, "")
+    from hil.results.boards import HelpEntry
+
+    console.result(HelpEntry(" ".join(["hil", *command]), text.getvalue()), "")
     return code
 
 
@@ -313,11 +317,11 @@ def _report(error: BaseException, console: Console) -> int:
         # If stdout cannot be written, the message on stderr below has to do.
         from contextlib import suppress
 
-        from hil.cli.console import error_json
+        from hil.results.answer import ErrorInfo
         from hilc.support.outputs import OutputError
 
         with suppress(BrokenPipeError, OutputError):
-            console.result({"error": error_json(known)}, "")
+            console.error_result(ErrorInfo.of(known))
     console.error(known)
     return known.exit_code
 
@@ -361,11 +365,12 @@ def _stopped(signals: _Signals, words: Sequence[str]) -> int:
     text, code = ENDED[signal.Signals(number)], 128 + number
     console = signals.console or Console("--json" in words)
     if console.as_json and not console.has_result:
-        error = {"message": text, "hint": "", "class": "interrupted", "exit_code": code}
         # If stdout cannot be written, or the signal left nothing whole of what writing needs, the
         # exit code has to do.
         with suppress(Exception):
-            console.result({"error": error}, "")
+            from hil.results.answer import ErrorInfo
+
+            console.error_result(ErrorInfo(text, "", "interrupted", code))
     if number != signal.SIGHUP:  # nobody reads it
         print(text, file=sys.stderr)
     return code

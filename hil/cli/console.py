@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
-from hil.support.numbers import json_number
 from hil.support.visible import visible
 
 if TYPE_CHECKING:
     from hil.cli.reports import Outcome, ReportFormat
+    from hil.results.answer import Answer, ErrorInfo
+    from hil.results.parts import TensorValues
     from hilc.errors import HilError
     from hilc.ir import Array
 
@@ -55,6 +56,8 @@ class Console:
         self.format: ReportFormat | None = None
         #: Whether the JSON object has been written.
         self.has_result = False
+        #: Words of the command, as answers have them: ``verify``, ``lab list``.
+        self.command = ""
         #: The signal that ends the command; None before one arrives.
         self.ended_by: int | None = None
         #: The outcome of the command, if it has one.
@@ -76,8 +79,6 @@ class Console:
         before = logger.level
         logger.addHandler(handler)
         logger.setLevel(level)
-        # pyOCD warns of what it changes on a chip.
-        logging.getLogger("pyocd").addHandler(handler)
 
         def show(
             message: Warning | str,
@@ -100,14 +101,26 @@ class Console:
                 yield
             finally:
                 logger.removeHandler(handler)
-                logging.getLogger("pyocd").removeHandler(handler)
                 logger.setLevel(before)
 
-    def result(self, data: Mapping[str, Any], text: str) -> None:
-        """Print the command's result in the requested format; called once."""
+    def result(self, entries: Any, text: str, exit_code: int = 0) -> None:
+        """Print the command's result in the requested format; called once.
+
+        ``entries`` are an entry (:mod:`hil.results`) or a sequence of them, ``exit_code`` is that
+        of the command, and ``text`` the result for people.
+        """
         if self.as_json:
-            text = json.dumps(data, indent=2, allow_nan=False)
+            from hil.results.answer import Answer
+
+            results = entries if isinstance(entries, list | tuple) else [entries]
+            text = answer_text(Answer(self.command, exit_code, results))
         self.result_text(text)
+
+    def error_result(self, error: ErrorInfo) -> None:
+        """Print the JSON answer of a command that an error ended."""
+        from hil.results.answer import Answer
+
+        self.result_text(answer_text(Answer(self.command, error.exit_code, error=error)))
 
     def outcome(self, outcome: Outcome) -> None:
         """Write the command's outcome in the chosen report format; called once."""
@@ -221,8 +234,7 @@ class _LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         show = self._console.warn if record.levelno >= logging.WARNING else self._console.log
-        source = "pyOCD: " if record.name.startswith("pyocd") else ""
-        show(source + record.getMessage())
+        show(record.getMessage())
 
 
 class PartConsole(Console):
@@ -348,39 +360,16 @@ def _in_line(text: str) -> str:
     return visible(text, colours=False).translate(_BREAKS)
 
 
-def arrays_json(arrays: Mapping[str, Array]) -> list[Mapping[str, Any]]:
-    """Return arrays, by name, as the objects of a result's ``outputs``."""
-    return [
-        {
-            "name": name,
-            "shape": list(array.shape),
-            "dtype": array.dtype.name,
-            "values": [json_number(value) for value in array.ravel().tolist()],
-        }
+def tensor_values(arrays: Mapping[str, Array]) -> tuple[TensorValues, ...]:
+    """Return arrays, by name, as results have them."""
+    from hil.results.parts import TensorValues
+
+    return tuple(
+        TensorValues(name, tuple(array.shape), array.dtype.name, tuple(array.ravel().tolist()))
         for name, array in arrays.items()
-    ]
+    )
 
 
-def error_json(error: HilError) -> dict[str, Any]:
-    """Return an error as a JSON object."""
-    found: dict[str, Any] = {
-        "message": error.fact,
-        "hint": error.hint,
-        "class": error.kind,
-        "exit_code": error.exit_code,
-    }
-    # Only errors of boards have steps of recovery.
-    if hasattr(error, "recoveries"):
-        found["recoveries"] = recoveries_json(error)
-    return found
-
-
-def recoveries_json(error: HilError | None) -> list[dict[str, Any]]:
-    """Return the steps of recovery that were taken before an error."""
-    # Not by its class: `hil --help` loads none of the harness.
-    return [attempt.to_json() for attempt in getattr(error, "recoveries", ())]
-
-
-def several(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return one JSON object for the results of an image's models; one model's result unchanged."""
-    return results[0] if len(results) == 1 else {"models": list(results)}
+def answer_text(answer: Answer) -> str:
+    """Return the JSON object of an answer."""
+    return json.dumps(answer.to_json(), indent=2, allow_nan=False)

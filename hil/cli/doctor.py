@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import hilc
+from hil.access import Need, flashers, need_of, runner_named
 from hil.board import Board
 from hil.errors import HilError
 from hil.firmware.toolchain import (
@@ -23,7 +23,7 @@ from hil.firmware.toolchain import (
     is_older,
     version_in,
 )
-from hil.runners import Need, need_of, runner_named
+from hil.results.boards import ToolFinding
 from hilc import host, interpreter
 from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
@@ -74,21 +74,33 @@ class Finding:
             return ""
         return f"{self.tool.name} {self.version} is too old: at least {in_words(oldest)} is needed"
 
-    def json(self) -> dict[str, Any]:
-        return {
-            "name": self.tool.name,
-            "found": self.version is not None,
-            "version": self.version,
-            "too_old": self.version is not None and bool(self.problem),
-            "required": self.tool.required,
-            "purpose": self.tool.purpose,
-            "remedy": self.tool.remedy,
-        }
+    def entry(self) -> ToolFinding:
+        """Return the finding as the entry of ``hil doctor`` has it."""
+        return ToolFinding(
+            name=self.tool.name,
+            found=self.version is not None,
+            version=self.version,
+            too_old=self.version is not None and bool(self.problem),
+            required=self.tool.required,
+            purpose=self.tool.purpose,
+            remedy=self.tool.remedy,
+        )
 
 
 def diagnose() -> list[Finding]:
-    """Check every tool."""
-    return [Finding(tool, tool.find()) for tool in TOOLS]
+    """Check every tool, with those of the flashers."""
+    return [Finding(tool, tool.find()) for tool in (*TOOLS, *_flasher_tools())]
+
+
+def _flasher_tools() -> list[Tool]:
+    """Return what the registered flashers need."""
+    tools = []
+    for flasher in flashers().values():
+        need = flasher.needs(None)
+        if need is not None:
+            purpose = f"the flasher `{flasher.name}`: programs boards"
+            tools.append(Tool(need.name, purpose, need.hint, False, partial(_version_of, need)))
+    return tools
 
 
 def missing_for_runner(board: Board, runner: str | None = None) -> Tool | None:
@@ -106,8 +118,8 @@ def missing_for_runner(board: Board, runner: str | None = None) -> Tool | None:
 
 
 def _version_of(need: Need) -> str | None:
-    """Return a placeholder for an unknown version; None if the program is missing."""
-    return "found" if need.is_there() else None
+    """Return a package's version, a placeholder for an unknown one; None if it is missing."""
+    return (_package(need.name)() or "found") if need.is_there() else None
 
 
 def self_test() -> str:
@@ -255,13 +267,6 @@ TOOLS = (
         for toolchain in sorted(toolchains(), key=lambda t: not t.is_default)
         if not toolchain.is_host
         for tool in _toolchain_tools(toolchain)
-    ),
-    Tool(
-        "pyocd",
-        "programs and debugs boards through their probes",
-        "pip install pyocd",
-        False,
-        _package("pyocd"),
     ),
     Tool(
         "renode",

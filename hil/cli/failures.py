@@ -8,7 +8,7 @@ import tempfile
 from copy import copy
 
 from hil.errors import HilError, InputError
-from hil.plugins import fault_in
+from hil.plugins import plugin_error_from
 from hilc.support.limits import Limit, is_memory_limited, limit_of
 from hilc.support.outputs import cannot_write, is_unwritable
 
@@ -29,7 +29,7 @@ def known_error(error: BaseException) -> HilError | None:
     An error of the project whose cause was a limit of the system gets the remedy for that limit.
     """
     limit = limit_of(error)
-    known = error if isinstance(error, HilError) else fault_in(error)
+    known = error if isinstance(error, HilError) else plugin_error_from(error)
     if known is not None:
         is_cause = limit is not None and (not limit.is_memory or is_memory_limited())
         return _with_remedy(known, limit) if limit is not None and is_cause else known

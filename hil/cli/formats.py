@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from hil.cli.console import coloured, error_json, recoveries_json
+from hil.cli.console import answer_text, coloured
 from hil.cli.render import bench_text, build_text, recovery_lines, verify_text
 from hil.cli.reports import Outcome, ReportFormat, register_report
 from hil.firmware.build import Firmware
+from hil.results.answer import Answer
 from hil.verify import Report
 from hil.verify.bench import BenchReport
 
@@ -42,50 +41,24 @@ def _verdict(text: str, good: bool) -> str:
     return coloured(text, "good" if good else "bad", sys.stdout)
 
 
+def _answer(outcomes: Sequence[Outcome]) -> Answer:
+    """Return the answer with the entries of all combinations; the highest exit code is its own."""
+    worst = max(outcome.exit_code for outcome in outcomes)
+    entries = [entry for outcome in outcomes for entry in outcome.results]
+    return Answer(outcomes[0].command, worst, entries)
+
+
 def _json(outcomes: Sequence[Outcome]) -> str:
-    """Return one JSON object: the data of the only board, or of each board with its exit code."""
-    data: Mapping[str, Any] = _data(outcomes[0])
-    if (error := outcomes[0].error) is not None:
-        data = {**data, "error": error_json(error)}
-    if len(outcomes) > 1:
-        worst = max(outcome.exit_code for outcome in outcomes)
-        data = {"boards": [_of_board(outcome) for outcome in outcomes], "exit_code": worst}
-    return json.dumps(data, indent=2, allow_nan=False)
-
-
-def _of_board(outcome: Outcome) -> dict[str, Any]:
-    head: dict[str, Any] = {"board": outcome.board, "exit_code": outcome.exit_code}
-    # What only some matrices have.
-    more = {"optimize": outcome.goal, "source": outcome.model, "skipped": outcome.skipped}
-    head |= {key: value for key, value in more.items() if value}
-    if outcome.error is not None:
-        head["error"] = error_json(outcome.error)
-    return {**head, **_data(outcome)}
-
-
-def _data(outcome: Outcome) -> Mapping[str, Any]:
-    """Return the data of a command, whose recoveries include earlier runs of it."""
-    data = outcome.data
-    if outcome.command == "build":
-        return data
-    if isinstance(data.get("models"), list):
-        return {**data, "models": [_with_reruns(model, outcome) for model in data["models"]]}
-    return _with_reruns(data, outcome)
-
-
-def _with_reruns(data: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
-    own = data.get("recoveries", []) or recoveries_json(outcome.error)
-    return {**data, "recoveries": [*(a.to_json() for a in outcome.reruns), *own]}
+    return answer_text(_answer(outcomes))
 
 
 def _html(outcomes: Sequence[Outcome]) -> str:
     """Return the page of the outcomes in ASCII, which every standard output can carry."""
     # Not at the top: only a page needs it.
     from hil.page.page import make_page, now
-    from hil.page.results import results_in
+    from hil.page.results import results_of
 
-    data = {"boards": [_of_board(outcome) for outcome in outcomes]}
-    page = make_page(results_in(data, "the results"), made=now())
+    page = make_page(list(results_of([_answer(outcomes)], "the results")), made=now())
     return page.html.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from hil.board import Board, MemoryRegion
+from hil.board import Board
 from hil.cli.console import shown_name, shown_text, table
+from hil.results.boards import BoardEntry, BoardRegion, FrameSizes
+from hil.results.verify import Diagnosis, Fidelity
 from hil.support.fused import group_text
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded, Module
 from hilc.ir import Array, FixedSize, FloatLayer, RoundedBias
@@ -16,14 +18,12 @@ from hilc.schedule.tuning import Tuning
 from hilc.support.suggest import counted
 
 if TYPE_CHECKING:
+    from hil.access.protocols import Flashed
     from hil.energy import Energy
     from hil.errors import Attempt
     from hil.firmware.build import Firmware, Sizes
-    from hil.probe.flash import Flashed
     from hil.verify import Difference, LayerReport, Report, TensorReport
     from hil.verify.bench import BenchReport
-    from hil.verify.diagnosis import Diagnosis
-    from hil.verify.fidelity import Fidelity
 
 #: The unit printed with a count.
 COUNTER_NOTES = {
@@ -270,17 +270,15 @@ def _latency_line(report: BenchReport) -> str:
 
 def _energy_line(energy: Energy) -> str:
     """Return the energy of an inference, and the power that it comes from."""
-    data = energy.to_json()
+    data = energy.entry()
     line = (
-        f"energy {data['per_inference_uj']:,.3f} uJ per inference, "
-        f"{data['mean_power_mw']:.3f} mW for {data['duration_us'] / 1000:,.3f} ms"
+        f"energy {data.per_inference_uj:,.3f} uJ per inference, "
+        f"{data.mean_power_mw:.3f} mW for {1e3 * energy.duration_s:,.3f} ms"
     )
     if len(energy.windows) > 1:
-        line += (
-            f"; {len(energy.windows)} inferences, {data['min_uj']:,.3f} to {data['max_uj']:,.3f} uJ"
-        )
+        line += f"; {len(energy.windows)} inferences, {data.min_uj:,.3f} to {data.max_uj:,.3f} uJ"
     if energy.idle_w is not None:
-        line += f"; {data['idle_power_mw']:.3f} mW otherwise"
+        line += f"; {data.idle_power_mw:.3f} mW otherwise"
     return f"{line}; by {energy.source}"
 
 
@@ -427,39 +425,32 @@ def size_text(size: int | None) -> str:
     return f"{size >> 20} MB" if size % (1 << 20) == 0 else f"{size >> 10} KB"
 
 
-def board_json(board: Board) -> dict[str, Any]:
-    """Return all values of a description as a JSON object."""
-    return {
-        "name": board.name,
-        "description": board.description,
-        "cpu": board.cpu.name,
-        "clock_hz": board.clock_hz,
-        "flash_bytes": memory_bytes(board, "flash"),
-        "ram_bytes": memory_bytes(board, "ram"),
-        "memory": [_region_json(region) for region in board.memory],
-        "stack_bytes": board.stack_bytes,
-        "handler_stack_bytes": board.handler_stack_bytes,
-        "rpc": {"frame_max": board.frame_max, "rx_max": board.rx_max},
-        "ports": {
+def board_entry(board: Board) -> BoardEntry:
+    """Return the entry of ``hil boards`` for a board."""
+    return BoardEntry(
+        name=board.name,
+        description=board.description,
+        cpu=board.cpu.name,
+        clock_hz=board.clock_hz,
+        flash_bytes=memory_bytes(board, "flash"),
+        ram_bytes=memory_bytes(board, "ram"),
+        memory=tuple(BoardRegion(**asdict(region)) for region in board.memory),
+        stack_bytes=board.stack_bytes,
+        handler_stack_bytes=board.handler_stack_bytes,
+        rpc=FrameSizes(board.frame_max, board.rx_max),
+        ports={
             port.roles[0]: {"port": port.name, "provides": list(port.roles), **port.settings}
             for port in board.ports
         },
-        "line": "rtt" if board.is_over_rtt else "uart",
-        "runners": list(board.runners),
-        "qemu": asdict(board.qemu) if board.qemu else None,
-        "renode": asdict(board.renode) if board.renode else None,
-        "pyocd": asdict(board.pyocd) if board.pyocd else None,
-        "default": board.is_default,
-        "silicon": board.silicon,
-        "ran_on": ran_on(board),
-    }
-
-
-def _region_json(region: MemoryRegion) -> dict[str, Any]:
-    facts = asdict(region)
-    if not region.read_cycles:
-        del facts["read_cycles"]
-    return facts
+        line="rtt" if board.is_over_rtt else "uart",
+        runners=tuple(board.runners),
+        qemu=asdict(board.qemu) if board.qemu else None,
+        renode=asdict(board.renode) if board.renode else None,
+        flashers={name: dict(board.settings.get(name, {})) for name in board.flashers},
+        default=board.is_default,
+        silicon=board.silicon,
+        ran_on=ran_on(board),
+    )
 
 
 def board_text(board: Board) -> str:
@@ -502,9 +493,15 @@ def board_text(board: Board) -> str:
     )
     starts = [f"started by {', '.join(board.runners)}"]
     starts += [f"QEMU machine {board.qemu.machine}"] if board.qemu else []
-    starts += [f"pyOCD target {board.pyocd.target}"] if board.pyocd else []
+    starts += [f"programmed by {_flasher_text(board, name)}" for name in board.flashers]
     lines.append("; ".join(starts))
     return "\n\n".join(lines)
+
+
+def _flasher_text(board: Board, name: str) -> str:
+    settings = board.settings.get(name, {})
+    stated = [f"{key} {value}" for key, value in settings.items() if value != ""]
+    return f"{name} ({', '.join(stated)})" if stated else name
 
 
 def flashed_text(done: Flashed) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from hil.errors import Attempt, DeviceError, HilError, NumericError
 from hil.firmware.build import Firmware
-from hil.plugins import fault_of, registered
+from hil.plugins import plugin_error, registered
+from hil.results.answer import ErrorInfo, FailedEntry, SkippedEntry
 from hil.verify import Report
 from hil.verify.bench import BenchReport
 from hilc.support.registering import check_registered
@@ -23,8 +24,8 @@ class Outcome:
     board: str
     #: One per model of the image; for ``build`` one firmware.
     reports: Sequence[Report | BenchReport | Firmware] = ()
-    #: The command's JSON object.
-    data: Mapping[str, Any] = field(default_factory=dict)
+    #: The entries of its JSON answer where they are not those of ``reports``.
+    entries: Sequence[Any] = ()
     exit_code: int = 0
     #: What ended it; ``reports`` are then those of the models before.
     error: HilError | None = None
@@ -35,6 +36,9 @@ class Outcome:
     #: In a matrix of several goals, or with ``--separate``: the goal, and the model's file.
     goal: str | None = None
     model: str | None = None
+    #: The models and the goal of the combination, as entries without figures name them.
+    models: Sequence[str] = ()
+    optimize: str | None = None
     #: Why the combination was skipped; empty if it ran.
     skipped: str = ""
     #: Time of the whole combination, build included.
@@ -53,6 +57,33 @@ class Outcome:
         for report in self.reports:
             found += [] if isinstance(report, Firmware) else report.recoveries
         return found + list(self.error.recoveries if isinstance(self.error, DeviceError) else ())
+
+    @property
+    def results(self) -> list[Any]:
+        """The entries of the JSON answer: of each model its result, its error or why it was
+        skipped.
+        """
+        found = list(self.entries) or [report.entry() for report in self.reports]
+        if self.reruns:
+            earlier = tuple(self.reruns)
+            found = [
+                replace(entry, recoveries=earlier + entry.recoveries)
+                if hasattr(entry, "recoveries")
+                else entry
+                for entry in found
+            ]
+        if self.error is None and not self.skipped:
+            return found
+        # An image's models are measured in their order; the error ended the first without a result.
+        left = list(self.models[len(self.reports) :]) or list(self.models[-1:]) or [""]
+        what: dict[str, Any] = {"board": self.board, "goal": self.optimize}
+        if self.error is None:
+            return found + [SkippedEntry(name, **what, skipped=self.skipped) for name in left]
+        error, own = ErrorInfo.of(self.error), getattr(self.error, "recoveries", ())
+        recoveries = (*self.reruns, *own)
+        return found + [
+            FailedEntry(name, **what, error=error, recoveries=recoveries) for name in left
+        ]
 
     @property
     def compared(self) -> list[Report]:
@@ -94,7 +125,7 @@ class ReportFormat:
         """
         text = self.write(outcomes)
         if not isinstance(text, str):
-            raise fault_of(
+            raise plugin_error(
                 self.write,
                 f"the report format {self.name!r} returned {text!r}, of type "
                 f"{type(text).__name__}, not a text",

@@ -88,8 +88,9 @@ def _die_with(parent: int) -> None:
 
 def _report(status: int, words: Sequence[str]) -> int:
     """Report the end of the child without an exit code of its own; return the exit code."""
-    from hil.cli.console import Console, error_json
+    from hil.cli.console import Console
     from hil.errors import InputError
+    from hil.results.answer import ErrorInfo
 
     code = os.waitstatus_to_exitcode(status)
     how = f"exit status {code}" if code >= 0 else f"signal {-code} ({_name(-code)})"
@@ -100,9 +101,19 @@ def _report(status: int, words: Sequence[str]) -> int:
     )
     console = Console("--json" in words)
     if console.as_json:
-        console.result({"error": error_json(error)}, "")
+        console.command = _command(words)
+        console.error_result(ErrorInfo.of(error))
     console.error(error)
     return error.exit_code
+
+
+def _command(words: Sequence[str]) -> str:
+    """Return the command in ``words``; nothing where even its parser cannot be loaded."""
+    with suppress(Exception):
+        from hil.cli.command_line import build_parser
+
+        return build_parser(words).command_in(words)
+    return ""
 
 
 def _name(number: int) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hil.access import Connection, Flashed, Flasher, chosen_flasher, pinned, start
+from hil.access.hardware import converted, reached
 from hil.device.power import power_of
 from hil.device.recovery import Recovery, Step
 from hil.device.session import open_link
@@ -13,8 +15,6 @@ from hil.errors import Attempt, InputError, LinkError, Mend
 from hil.firmware.image import check_image, has_symbol, read_image
 from hil.link.client import Client
 from hil.link.replies import Hello
-from hil.probe import flash
-from hil.runners import Choice, pinned, start
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -35,23 +35,25 @@ class ElfImage:
 class Deployed:
     """Result of :func:`deploy`."""
 
-    flashed: flash.Flashed
+    flashed: Flashed
     #: The firmware's answer to the handshake; None for an image of another project.
     hello: Hello | None
     #: Steps that brought the board back.
     recoveries: tuple[Attempt, ...] = ()
 
 
-def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
+def deploy(board: Board, elf: Path, choice: Connection, flasher: str | None = None) -> Deployed:
     """Program ``elf`` if the board does not have it yet, reset the board, and shake hands.
 
     A board that fails is programmed again, and switched off and on where the user configured how
     (:mod:`hil.device.power`). Raises :class:`~hil.errors.LinkError` where something else answers,
     or nothing does. An image that is none of this project's is started, and that is all.
+    ``flasher`` is the name of one of the board's flashers, by default its first.
     """
     check_image(board, elf)
+    board, chosen = chosen_flasher(board, flasher)
     if not has_symbol(elf, _OWN_SYMBOL):
-        return Deployed(_start_foreign(board, elf, choice), None)
+        return Deployed(_start_foreign(board, elf, choice, chosen), None)
     if has_symbol(elf, _RTT_SYMBOL):
         board = board.over_rtt()
         if choice.port is not None:
@@ -65,7 +67,7 @@ def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
         )
     power = power_of(board.name)
     # Every attempt is for the board that was chosen first, also while another one is connected.
-    choice = pinned(board, "pyocd", choice)
+    choice = pinned(board, chosen.name, choice)
 
     def again() -> None:
         nonlocal choice
@@ -84,13 +86,13 @@ def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
     if power is not None:
         steps.append(Step(Mend.POWER, "a power cycle", cycle))
     recovery = Recovery(board.name, lambda _: steps, unit=choice.uid)
-    deployed = recovery.repeated(lambda: _deployed(board, elf, choice))
+    deployed = recovery.repeated(lambda: _deployed(board, elf, choice, chosen.name))
     return replace(deployed, recoveries=recovery.unreported())
 
 
-def _deployed(board: Board, elf: Path, choice: Choice) -> Deployed:
-    done: list[flash.Flashed] = []
-    with start(board, ElfImage(elf), "pyocd", replace(choice, flashed=done.append)) as running:
+def _deployed(board: Board, elf: Path, choice: Connection, flasher: str) -> Deployed:
+    done: list[Flashed] = []
+    with start(board, ElfImage(elf), flasher, replace(choice, flashed=done.append)) as running:
         link = open_link(board, running)
         try:
             hello = Client(link).hello
@@ -105,18 +107,15 @@ def _deployed(board: Board, elf: Path, choice: Choice) -> Deployed:
     return Deployed(done[0], hello)
 
 
-def _start_foreign(board: Board, elf: Path, choice: Choice) -> flash.Flashed:
+def _start_foreign(board: Board, elf: Path, choice: Connection, flasher: Flasher) -> Flashed:
     """Start a firmware without opening its serial line."""
-    # Not at the top: pyOCD takes a third of a second to import.
-    from hil.runners.pyocd import reached
-
-    image = read_image(elf)
     with (
-        reached(board, choice) as chosen,
-        flash.connected(board, chosen.uid, erase_to_unlock=choice.erase_to_unlock) as session,
+        converted(flasher, board, elf) as image,
+        reached(flasher, board, choice) as chosen,
+        flasher.open(board, chosen.uid, choice) as session,
     ):
-        done = flash.program(session, image, choice.progress)
-        flash.start_image(session, image)
+        done = session.program(image, choice.progress)
+        session.start(image)
     return done
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from hil.access import Counter, Running, Wired
 from hil.device.held import Held
 from hil.device.recovery import Recovery
 from hil.errors import DeviceError, InputError, LinkError, Mend, StackError
@@ -25,7 +26,6 @@ from hil.link.replies import (
     protocol_error,
 )
 from hil.link.tensors import TensorRef
-from hil.runners import Counter, Running, Wired
 from hilc.artifact.library import Layer, ModelLibrary, Module, TensorInfo
 from hilc.executor import (
     Outputs,

@@ -9,6 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from hil.access import (
+    Connection,
+    Counter,
+    Resettable,
+    Running,
+    check_line,
+    check_ready,
+    is_machine,
+    pinned,
+    runner_name,
+    runner_named,
+    start,
+)
+from hil.access.board_lock import board_lock
+from hil.access.probes import lock_names
 from hil.board import Board, load_board
 from hil.device.device import Device
 from hil.device.power import Power, power_of
@@ -21,27 +36,12 @@ from hil.link.bulk import Bulk
 from hil.link.client import RUN_TIMEOUT_S, Client
 from hil.link.line import Link, check_port
 from hil.link.ports import lasting_name
-from hil.probe.probes import lock_names
-from hil.runners import (
-    Choice,
-    Counter,
-    Resettable,
-    Running,
-    check_line,
-    check_ready,
-    is_machine,
-    pinned,
-    runner_name,
-    runner_named,
-    start,
-)
-from hil.support.board_lock import board_lock
 from hilc.artifact.library import ModelLibrary
 from hilc.support.arguments import typed
 
 if TYPE_CHECKING:
+    from hil.access.protocols import Flashed
     from hil.lab import LabBoard
-    from hil.probe.flash import Flashed
 
 _DEFAULT_BAUDRATE = 115200
 #: Time for a port to return: USB enumerates the device again.
@@ -68,7 +68,7 @@ def open(
     """Open a device that runs ``models`` (libraries, model files, archives) on ``board``.
 
     Build the firmware and start it with ``runner``, by default the board's first. With ``probe`` (a
-    debug probe's unique id or a part of it, or ``virtual``) pyOCD programs the board first;
+    debug probe's unique id or a part of it, or ``virtual``) the board's flasher programs it first;
     ``progress`` is called with the programmed fraction, 0 to 1, and ``flashed`` with the result.
     With ``transport="rtt"`` the serial line goes through the probe, too; a board's description may
     select this as well.
@@ -81,7 +81,7 @@ def open(
     started: the firmware at the port must be the one that is built from ``models``, or any firmware
     of this project if there are no models; which board it runs on is not known
     (:attr:`Device.is_proven`). With a probe, ``port`` is the serial port of the board, by default
-    the probe's own, and it is proven to be (:mod:`hil.runners.proof`): a port of another board is a
+    the probe's own, and it is proven to be (:mod:`hil.access.proof`): a port of another board is a
     :class:`~hil.errors.LinkError`. ``workspace`` is ``own`` or ``shared``:
     whether models use the same memory one after the other. ``board`` may select a board of a lab
     (``lab:PLACE``, ``cpu=cortex-m4``: :mod:`hil.lab`), which is acquired for the time of the
@@ -116,10 +116,8 @@ def open(
         board = load_board(board)
     if transport == "rtt":
         board = board.over_rtt()
-    choice = Choice(probe, port, board.is_over_rtt, progress, flashed, lab, bulk)
-    check_way(board, runner, choice)
-    if not _attaches(runner, choice):
-        choice = pinned(board, runner, choice)
+    choice = Connection(probe, port, board.is_over_rtt, progress, flashed, lab, bulk)
+    choice = check_connection(board, runner, choice)
     libraries = _libraries(models, board, workspace)
     has_firmware = bool(libraries) or not _attaches(runner, choice)
     firmware = build(libraries, board, workspace=workspace) if has_firmware else None
@@ -151,13 +149,13 @@ def open_firmware(
     recover: bool = True,
 ) -> Iterator[Device]:
     """Open a device for a firmware that is already built; otherwise like :func:`open`."""
-    choice = Choice(probe, port)
+    choice = Connection(probe, port)
     way = (firmware, runner, choice, run_timeout_s, recover)
     with _device(firmware.board, firmware.libraries, *way) as device:
         yield device
 
 
-def _check_bulk(board: Board, runner: str | None, choice: Choice) -> None:
+def _check_bulk(board: Board, runner: str | None, choice: Connection) -> None:
     """Raise if the board's memory is known to be inaccessible."""
     name = runner_name(board, runner, choice)
     if choice.lab is not None:
@@ -180,8 +178,10 @@ def _check_bulk(board: Board, runner: str | None, choice: Choice) -> None:
     raise InputError(f"--bulk: {why}", "drop --bulk")
 
 
-def check_way(board: Board, runner: str | None, choice: Choice) -> None:
-    """Raise before a build if a prerequisite for reaching the board is missing."""
+def check_connection(board: Board, runner: str | None, choice: Connection) -> Connection:
+    """Return the connection to the board that is found now; raise before a build if a prerequisite
+    for reaching it is missing.
+    """
     check_line(choice)
     if choice.bulk:
         _check_bulk(board, runner, choice)
@@ -189,11 +189,11 @@ def check_way(board: Board, runner: str | None, choice: Choice) -> None:
     if _attaches(runner, choice):
         assert choice.port is not None
         check_port(choice.port)
-    else:
-        check_ready(board, runner, choice)
+        return choice
+    return check_ready(board, runner, choice)
 
 
-def runner_label(board: Board, runner: str | None, choice: Choice, lab: Any = None) -> str:
+def runner_label(board: Board, runner: str | None, choice: Connection, lab: Any = None) -> str:
     """Return what starts a board, for the provenance of results."""
     if lab is not None:
         return f"lab:{lab.place}"
@@ -202,7 +202,7 @@ def runner_label(board: Board, runner: str | None, choice: Choice, lab: Any = No
     return runner_name(board, runner, choice)
 
 
-def _attaches(runner: str | None, choice: Choice) -> bool:
+def _attaches(runner: str | None, choice: Connection) -> bool:
     """Return whether to connect to a firmware that already runs at the chosen port."""
     return choice.port is not None and runner is None and choice.probe is None
 
@@ -213,7 +213,7 @@ def _device(
     libraries: Sequence[ModelLibrary],
     firmware: Firmware | None,
     runner: str | None,
-    choice: Choice,
+    choice: Connection,
     run_timeout_s: float,
     recover: bool,
 ) -> Iterator[Device]:
@@ -255,7 +255,7 @@ class _Way:
         board: Board,
         firmware: Firmware | None,
         runner: str | None,
-        choice: Choice,
+        choice: Connection,
         run_timeout_s: float,
     ) -> None:
         self._board = board

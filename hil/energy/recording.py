@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.errors import InputError
+from hil.results.bench import EnergyPerInference
 
 Floats = npt.NDArray[np.floating[Any]]
 Bools = npt.NDArray[np.bool_]
@@ -81,18 +82,19 @@ class Energy:
         """Median over the windows."""
         return statistics.median(seconds for _, seconds in self.windows)
 
-    def to_json(self) -> dict[str, Any]:
+    def entry(self) -> EnergyPerInference:
+        """Return the energy as results have it, in microjoules."""
         joules = [energy for energy, _ in self.windows]
-        return {
-            "source": self.source,
-            "inferences": len(self.windows),
-            "per_inference_uj": 1e6 * self.per_inference_j,
-            "min_uj": 1e6 * min(joules),
-            "max_uj": 1e6 * max(joules),
-            "duration_us": 1e6 * self.duration_s,
-            "mean_power_mw": 1e3 * self.per_inference_j / self.duration_s,
-            "idle_power_mw": None if self.idle_w is None else 1e3 * self.idle_w,
-        }
+        return EnergyPerInference(
+            per_inference_uj=1e6 * self.per_inference_j,
+            inferences=len(self.windows),
+            source=self.source,
+            min_uj=1e6 * min(joules),
+            max_uj=1e6 * max(joules),
+            duration_us=1e6 * self.duration_s,
+            mean_power_mw=1e3 * self.per_inference_j / self.duration_s,
+            idle_power_mw=None if self.idle_w is None else 1e3 * self.idle_w,
+        )
 
 
 def energy_of(recording: Recording) -> Energy:

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from hil.energy.recording import Recording
 from hil.errors import InputError
-from hil.plugins import blaming, fault_of, is_own, registered
+from hil.plugins import attributed_to, is_own, plugin_error, registered
 from hilc.support.registering import check_registered
 from hilc.support.suggest import nearest
 
@@ -81,10 +81,10 @@ def opened_meter(spec: str) -> Iterator[Recorder]:
         with meter.open(argument) as recorder:
             yield recorder
         return
-    with blaming(meter.open, f"the meter {meter.name!r}"):
+    with attributed_to(meter.open, f"the meter {meter.name!r}"):
         context: object = meter.open(argument)
     if not isinstance(context, AbstractContextManager):
-        raise fault_of(meter.open, f"the meter {meter.name!r} returned {context!r}, no context")
+        raise plugin_error(meter.open, f"the meter {meter.name!r} returned {context!r}, no context")
     with context as recorder:
         yield recorder
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from hil.plugins import fault_of, load_plugins, registered
+from hil.plugins import load_plugins, plugin_error, registered
 from hilc.support.registering import check_registered
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ class ExportFormat:
         if not isinstance(files, Mapping) or not all(
             isinstance(path, str) and isinstance(data, bytes) for path, data in files.items()
         ):
-            raise fault_of(
+            raise plugin_error(
                 self.write,
                 f"the export format {self.name!r} returned {type(files).__name__!r}, not files: a "
                 "mapping of paths to bytes",
             )
         for path in files:
             if path.startswith("/") or not path or {"", ".", ".."} & set(path.split("/")):
-                raise fault_of(
+                raise plugin_error(
                     self.write,
                     f"the export format {self.name!r} returned the path {path!r}, which is not one "
                     "below the library's folder",

@@ -41,6 +41,14 @@ from hil.firmware.project import (
 )
 from hil.firmware.stack import stack_bound
 from hil.firmware.toolchain import build_programs, compiler_version
+from hil.results.build import (
+    BuildEntry,
+    BuiltModel,
+    CompressedLayer,
+    RegionSize,
+    SectionSize,
+)
+from hil.results.codec import encode
 from hil.support.cache import (
     REMEDY,
     RESULT,
@@ -201,26 +209,42 @@ class Firmware:
         return f"<Firmware of {models} for {self.board.name}: {self.elf}>"
 
     def to_json(self) -> dict[str, Any]:
-        """Return paths and sizes: the contract of ``hil build --json``."""
+        """Return the JSON of :meth:`entry`."""
+        data: dict[str, Any] = encode(self.entry())
+        return data
+
+    def entry(self, seconds: float | None = None) -> BuildEntry:
+        """Return the entry of ``hil build``; ``seconds`` is the time that the build took."""
         sizes = self.sizes
-        compressed = {m.name: m.compressed_json() for m in modules_of(self.libraries)}
-        return {
-            "board": self.board.name,
-            "folder": str(self.folder),
-            "elf": str(self.elf),
-            "build_id": self.build_id,
-            "flash_bytes": sizes.flash_bytes,
-            "ram_bytes": sizes.ram_bytes,
-            "stack_bytes": sizes.stack_bytes,
-            "handler_stack_bytes": sizes.handler_stack_bytes,
-            "stack_bound_bytes": sizes.stack_bound_bytes,
-            "regions": [asdict(use) for use in sizes.regions],
-            "models": [
-                {"model": name, **asdict(model), "compressed": compressed.get(name, [])}
+        modules = {module.name: module for module in modules_of(self.libraries)}
+        goals = {module.goal for module in modules.values()}
+        return BuildEntry(
+            board=self.board.name,
+            flash_bytes=sizes.flash_bytes,
+            ram_bytes=sizes.ram_bytes,
+            models=tuple(
+                BuiltModel(
+                    model=name,
+                    **asdict(model),
+                    compressed=tuple(
+                        CompressedLayer(**layer) for layer in modules[name].compressed_json()
+                    )
+                    if name in modules
+                    else (),
+                )
                 for name, model in sizes.models.items()
-            ],
-            "sections": [{**asdict(use), "size": use.size} for use in sizes.sections],
-        }
+            ),
+            goal=goals.pop() if len(goals) == 1 else None,
+            folder=str(self.folder),
+            elf=str(self.elf),
+            build_id=self.build_id,
+            stack_bytes=sizes.stack_bytes,
+            handler_stack_bytes=sizes.handler_stack_bytes,
+            stack_bound_bytes=sizes.stack_bound_bytes,
+            regions=tuple(RegionSize(**asdict(use)) for use in sizes.regions),
+            sections=tuple(SectionSize(**asdict(use), size=use.size) for use in sizes.sections),
+            seconds=seconds,
+        )
 
 
 @typed

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any
 
 from hil.errors import InputError
-from hil.history.measurement import FIGURES, MeasuredLayer, Measurement, partner_of
+from hil.history.measurement import FIGURES, Measurement, partner_of
+from hil.results.bench import MeasuredLayer
+from hil.results.history import CompareEntry, CountChange, FigureChange, Measured
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,9 @@ class Change:
             return None
         return 100 * self.difference / self.before
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.title,
-            "a": self.before,
-            "b": self.after,
-            "difference": self.difference,
-            "percent": self.percent,
-        }
+    def entry(self) -> FigureChange:
+        """Return the change as the entry of ``hil compare`` has it."""
+        return FigureChange(self.title, self.before, self.after, self.difference, self.percent)
 
 
 @dataclass(frozen=True)
@@ -70,9 +66,10 @@ class LayerChange:
             self.after.count if self.after else None,
         )
 
-    def to_json(self) -> dict[str, Any]:
-        ops = {"ops": list(self.layer.ops)} if self.layer.ops else {}
-        return {**self.change.to_json(), "op": self.layer.op, **ops}
+    def entry(self) -> CountChange:
+        """Return the change as the entry of ``hil compare`` has it."""
+        layer = self.layer
+        return CountChange(**vars(self.change.entry()), op=layer.op, ops=layer.ops)
 
 
 @dataclass(frozen=True)
@@ -93,15 +90,16 @@ class Comparison:
         most = max(self.layers, key=lambda layer: layer.difference, default=None)
         return most if most is not None and most.difference > 0 else None
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "a": _about(self.before),
-            "b": _about(self.after),
-            "counter": self.after.counter,
-            "per_inference": self.count.to_json(),
-            "figures": [change.to_json() for change in self.figures],
-            "layers": [layer.to_json() for layer in self.layers],
-        }
+    def entry(self) -> CompareEntry:
+        """Return the entry of ``hil compare``."""
+        return CompareEntry(
+            a=_measured(self.before),
+            b=_measured(self.after),
+            counter=self.after.counter,
+            per_inference=self.count.entry(),
+            figures=tuple(change.entry() for change in self.figures),
+            layers=tuple(layer.entry() for layer in self.layers),
+        )
 
 
 def compare(before: Measurement, after: Measurement) -> Comparison:
@@ -197,12 +195,12 @@ def _paired(
     return tuple(pairs)
 
 
-def _about(measurement: Measurement) -> dict[str, Any]:
-    return {
-        "source": measurement.source,
-        "model": measurement.model,
-        "board": measurement.board,
-        "goal": measurement.goal,
-        "model_sha256": measurement.model_sha256,
-        "checked": measurement.checked.to_json() if measurement.checked else None,
-    }
+def _measured(measurement: Measurement) -> Measured:
+    return Measured(
+        source=measurement.source,
+        model=measurement.model,
+        board=measurement.board,
+        goal=measurement.goal,
+        model_sha256=measurement.model_sha256,
+        checked=measurement.checked,
+    )

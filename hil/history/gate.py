@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from hil.errors import InputError
 from hil.history.comparison import Change, Comparison, compare, partners, without_partner
-from hil.history.measurement import FIGURES, Checked, Measurement
+from hil.history.measurement import FIGURES, Measurement
+from hil.results.bench import CheckedOutputs
+from hil.results.history import ExceededLimit, GateEntry
 
 _PERCENT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*%")
 
@@ -51,13 +52,14 @@ class Excess:
     layer: str = ""
     layer_change: Change | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **self.change.to_json(),
-            "limit": self.limit.text,
-            "layer": self.layer or None,
-            "layer_change": self.layer_change.to_json() if self.layer_change else None,
-        }
+    def entry(self) -> ExceededLimit:
+        """Return the excess as the entry of ``hil gate`` has it."""
+        return ExceededLimit(
+            **vars(self.change.entry()),
+            limit=self.limit.text,
+            layer=self.layer or None,
+            layer_change=self.layer_change.entry() if self.layer_change else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ class Verdict:
     excesses: tuple[Excess, ...]
 
     @property
-    def checked(self) -> Checked | None:
-        """The comparison of the measured firmware's outputs; None if it was waived."""
+    def checked(self) -> CheckedOutputs | None:
+        """The comparison of the measured firmware's outputs; None if they were not compared."""
         return self.comparison.after.checked
 
     @property
@@ -81,16 +83,17 @@ class Verdict:
     def passed(self) -> bool:
         return self.is_correct and not self.excesses
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "model": self.comparison.after.model,
-            "board": self.comparison.after.board,
-            "goal": self.comparison.after.goal,
-            "passed": self.passed,
-            "checked": self.checked.to_json() if self.checked else None,
-            "excesses": [excess.to_json() for excess in self.excesses],
-            "comparison": self.comparison.to_json(),
-        }
+    def entry(self) -> GateEntry:
+        """Return the entry of ``hil gate``."""
+        return GateEntry(
+            model=self.comparison.after.model,
+            board=self.comparison.after.board,
+            goal=self.comparison.after.goal,
+            passed=self.passed,
+            checked=self.checked,
+            excesses=tuple(excess.entry() for excess in self.excesses),
+            comparison=self.comparison.entry(),
+        )
 
 
 def gate(
@@ -118,8 +121,6 @@ def gate(
                 f"{baseline.checked.reference}",
                 "give a baseline whose outputs are right, or add --no-check",
             )
-    else:
-        current = replace(current, checked=None)
     _check_same(baseline, current, allow_other_model)
     comparison = compare(baseline, current)
     changes = {"slower": comparison.count} | {

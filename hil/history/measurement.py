@@ -1,22 +1,17 @@
-"""Measurements as they are compared: read from the JSON objects of ``hil bench``.
-
-A file may have been written by an older version, or by hand: each value is checked when it is read.
-"""
+"""Measurements as they are compared: from the entries of ``hil bench``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from hil.errors import InputError
-from hil.support.fused import group_text
-from hilc.codegen.options import Options
+from hil.results.answer import FailedEntry
+from hil.results.bench import BenchEntry, CheckedOutputs, MeasuredLayer
+from hil.results.read import read_answers
+from hil.results.v0 import DEFAULT_GOAL
 
-#: The goal of a measurement whose options name none.
-DEFAULT_GOAL = Options.optimize
-#: No count, number of bytes or energy comes near it.
-_MOST = 1 << 62
 _REMEDY = "write it with `hil bench MODEL --board B --json`"
 
 
@@ -42,38 +37,6 @@ FIGURES: Sequence[Figure] = (
 
 
 @dataclass(frozen=True)
-class MeasuredLayer:
-    """A layer's name, operator and count."""
-
-    name: str
-    #: Of a fused group the last one's operator.
-    op: str
-    count: int
-    #: Operators of a fused group; empty for a single layer, and in older files.
-    ops: tuple[str, ...] = ()
-
-    @property
-    def shown_op(self) -> str:
-        return group_text(self.op, self.ops)
-
-
-@dataclass(frozen=True)
-class Checked:
-    """The comparison of the measured firmware's outputs with a reference."""
-
-    samples: int
-    reference: str
-    match: bool
-    #: Whether this compiler's own interpreter replaced the reference, since that could not run.
-    is_fallback: bool = False
-    #: Whether other people's code computed the reference.
-    independent: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
 class Measurement:
     """A measurement of one model on one board."""
 
@@ -92,7 +55,7 @@ class Measurement:
     #: Energy of an inference in microjoules; None where it was not measured.
     energy_uj: float | None = None
     #: None where the outputs were not compared, and in older files.
-    checked: Checked | None = None
+    checked: CheckedOutputs | None = None
     #: Goal of the compiler; None in older files, which do not name it.
     goal: str | None = None
     #: What identifies the run: its own number, or where an older result is stored.
@@ -131,136 +94,42 @@ def partner_of(measurement: Measurement, others: Sequence[Measurement]) -> Measu
     return found[0] if found else None
 
 
-def goal_of(result: Mapping[str, Any], source: str) -> str | None:
-    """Return the goal that a JSON object of ``hil bench`` names; None for older ones."""
-    provenance = _optional(result, "provenance", dict, source) or {}
-    options = _optional(provenance, "options", dict, source)
-    named = _optional(options or {}, "optimize", str, source)
-    named = named or _optional(result, "optimize", str, source)
-    return named or (None if options is None else DEFAULT_GOAL)
-
-
 def read_measurements(data: Any, source: str, *, stored_at: str | None = None) -> list[Measurement]:
-    """Return the measurements in a JSON object of ``hil bench``, of one or several models and
-    boards.
+    """Return the measurements in an answer of ``hil bench``, as JSON.
 
-    ``stored_at`` identifies the file or the entry that holds them. Raise
-    :class:`~hil.errors.InputError` for anything else, for nothing, and for a board that failed.
+    ``stored_at`` identifies the file that holds it. Raise :class:`~hil.errors.InputError` for
+    anything else, for an answer without results, and for a board that failed.
     """
-    found = []
-    for board in _parts(data, "boards", source):
-        for model in _parts(board, "models", source):
-            if isinstance(model, dict) and "optimize" in board:
-                model = {"optimize": board["optimize"], **model}
-            found.append(_measurement(model, source, stored_at))
-    return found
+    answers = read_answers(data, source, _REMEDY)
+    entries = [entry for answer in answers for entry in answer.results]
+    if not entries:
+        raise InputError(f"{source} has no results: nothing was measured", _REMEDY)
+    return [measurement_of(entry, source, stored_at=stored_at) for entry in entries]
 
 
-def _parts(data: Any, key: str, source: str) -> list[Any]:
-    """Return the objects of the list ``key``, or the object itself if it has no such list."""
-    if not isinstance(data, dict):
-        raise InputError(f"{source} is not a result of hil bench", _REMEDY)
-    if key not in data:
-        return [data]
-    parts = _list(data, key, source)
-    if not parts:
-        raise InputError(f"{source}: {key} is an empty list: nothing was measured", _REMEDY)
-    return parts
-
-
-def _measurement(data: Any, source: str, stored_at: str | None) -> Measurement:
-    if not isinstance(data, dict):
-        raise InputError(f"{source} is not a result of hil bench", _REMEDY)
-    if "error" in data:
-        board = data.get("board", "a board")
+def measurement_of(entry: Any, source: str, *, stored_at: str | None = None) -> Measurement:
+    """Return the measurement in an entry of ``hil bench``; raise InputError for any other entry."""
+    if isinstance(entry, FailedEntry):
+        board = entry.board or "a board"
         raise InputError(f"{source}: there is no measurement on {board}, which failed", _REMEDY)
-    provenance = _optional(data, "provenance", dict, source) or {}
-    model = _optional(provenance, "model", dict, source) or {}
-    inputs = _optional(provenance, "inputs", dict, source) or {}
-    energy = _optional(data, "energy", dict, source) or {}
-    goal = goal_of(data, source)
-    stored = f"{stored_at}: {data.get('model')}, {data.get('board')}, {goal}" if stored_at else None
+    if not isinstance(entry, BenchEntry):
+        raise InputError(f"{source} is not a result of hil bench", _REMEDY)
+    if not entry.per_inference:
+        raise InputError(f"{source}: per_inference is 0, which no result has", _REMEDY)
+    made_from = entry.provenance
+    stored = f"{stored_at}: {entry.model}, {entry.board}, {entry.goal}" if stored_at else None
     return Measurement(
         source=source,
-        model=_value(data, "model", str, source),
-        board=_value(data, "board", str, source),
-        counter=_value(data, "counter", str, source),
-        per_inference=_positive(data, "per_inference", source),
-        figures={f.key: _value(data, f.key, int, source) for f in FIGURES if f.key in data},
-        layers=tuple(_layer(layer, source) for layer in _list(data, "layers", source)),
-        model_sha256=_optional(model, "sha256", str, source),
-        inputs_sha256=_optional(inputs, "sha256", str, source),
-        energy_uj=_optional(energy, "per_inference_uj", float, source),
-        checked=_checked(_optional(data, "checked", dict, source), source),
-        goal=goal,
-        run=_optional(provenance, "run", str, source) or stored,
+        model=entry.model,
+        board=entry.board,
+        counter=entry.counter,
+        per_inference=entry.per_inference,
+        figures={figure.key: getattr(entry, figure.key) for figure in FIGURES},
+        layers=entry.layers,
+        model_sha256=made_from.model.sha256 if made_from else None,
+        inputs_sha256=made_from.inputs.sha256 if made_from else None,
+        energy_uj=entry.energy.per_inference_uj if entry.energy else None,
+        checked=entry.checked,
+        goal=entry.goal,
+        run=(made_from.run if made_from else None) or stored,
     )
-
-
-def _checked(data: Mapping[str, Any] | None, source: str) -> Checked | None:
-    if data is None:
-        return None
-    independent = _value(data, "independent", bool, source)
-    return Checked(
-        _positive(data, "samples", source),
-        _value(data, "reference", str, source),
-        _value(data, "match", bool, source),
-        _optional(data, "reference_fallback", dict, source) is not None and not independent,
-        independent,
-    )
-
-
-def _layer(data: Any, source: str) -> MeasuredLayer:
-    if not isinstance(data, dict):
-        raise InputError(f"{source}: a layer is {data!r:.60}, not an object", _REMEDY)
-    return MeasuredLayer(
-        _value(data, "name", str, source),
-        _value(data, "op", str, source),
-        _value(data, "count", int, source),
-        tuple(_texts(data, "ops", source)) if "ops" in data else (),
-    )
-
-
-def _texts(data: Mapping[str, Any], key: str, source: str) -> list[str]:
-    values = _list(data, key, source)
-    if not all(isinstance(value, str) for value in values):
-        raise InputError(f"{source}: {key} is {values!r:.60}, not a list of texts", _REMEDY)
-    return values
-
-
-def _list(data: Mapping[str, Any], key: str, source: str) -> list[Any]:
-    values: list[Any] = _value(data, key, list, source)
-    return values
-
-
-def _value(data: Mapping[str, Any], key: str, kind: type, source: str) -> Any:
-    if key not in data:
-        raise InputError(f"{source} has no {key!r}: it is not a result of hil bench", _REMEDY)
-    value = data[key]
-    # A bool is an int in Python, and a whole number may stand for a float in JSON.
-    kinds = (int, float) if kind is float else (kind,)
-    is_kind = isinstance(value, kinds) and isinstance(value, bool) == (kind is bool)
-    # JSON's whole numbers have no limit, and Python reads NaN and infinities from it.
-    if not is_kind or (kind in (int, float) and not 0 <= value < _MOST):
-        names = {
-            bool: "true or false",
-            int: "a whole number",
-            str: "a text",
-            list: "a list",
-            dict: "an object",
-        }
-        wanted = names.get(kind, "a number")
-        raise InputError(f"{source}: {key} is {value!r:.60}, not {wanted}", _REMEDY)
-    return value
-
-
-def _positive(data: Mapping[str, Any], key: str, source: str) -> int:
-    """Return a count without which nothing was measured or compared."""
-    count: int = _value(data, key, int, source)
-    if count < 1:
-        raise InputError(f"{source}: {key} is {count}, which no result has", _REMEDY)
-    return count
-
-
-def _optional(data: Mapping[str, Any], key: str, kind: type, source: str) -> Any:
-    return None if data.get(key) is None else _value(data, key, kind, source)

@@ -20,6 +20,8 @@ from typing import Any, Literal, TypeVar, cast
 
 from hil.board.config import configured_history
 from hil.errors import InputError
+from hil.results.history import HistoryEntry
+from hil.results.v0 import upgraded_entry
 from hilc.support.inputs import check_regular
 from hilc.support.jsondata import has_surrogate
 from hilc.support.limits import descriptor_limit, file_size_limit, umask_limit
@@ -77,21 +79,27 @@ class Entry:
     commit: str | None
     #: Whether files differed from that commit; None outside of a repository.
     is_dirty: bool | None
-    #: The JSON object of the command for this model and board; ``provenance`` in it has the hashes,
-    #: the runner, the options and the versions.
+    #: JSON of the command's entry, as this version writes it.
     result: Mapping[str, Any]
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "time": self.time.isoformat(timespec="milliseconds"),
-            "kind": self.kind,
-            "model": self.model,
-            "board": self.board,
-            "commit": self.commit,
-            "dirty": self.is_dirty,
-            "result": dict(self.result),
-        }
+    def entry(self) -> HistoryEntry:
+        """Return the entry of ``hil history``."""
+        return HistoryEntry(
+            id=self.id,
+            time=self.time.isoformat(timespec="milliseconds"),
+            kind=self.kind,
+            model=self.model,
+            board=self.board,
+            commit=self.commit,
+            dirty=self.is_dirty,
+            result=dict(self.result),
+        )
+
+    @property
+    def goal(self) -> str | None:
+        """Goal of the compiler; None for older entries that do not record it."""
+        goal = self.result.get("goal")
+        return goal if isinstance(goal, str) else None
 
 
 def history_path(given: str | Path | None = None) -> Path | None:
@@ -119,7 +127,7 @@ class History:
             database.execute("UPDATE entry SET id = id WHERE id = -1")
 
     def record(self, kind: Kind, result: Mapping[str, Any]) -> int:
-        """Add the JSON object of a command for one model on one board; return the entry's id.
+        """Add the JSON of a command's entry; return the id.
 
         Commit and model hash are taken from its ``provenance``.
         """
@@ -195,6 +203,7 @@ class History:
         if not isinstance(result, dict) or not texts:
             raise self._damaged(f"its entry {number} cannot be read")
         is_dirty = None if dirty is None else bool(dirty)
+        result = upgraded_entry(kind, result)
         return Entry(number, moment, cast(Kind, kind), model, board, commit, is_dirty, result)
 
     # -- the database --------------------------------------------------------------------------

@@ -10,7 +10,8 @@ control::
         GET, PUT /power/0   "0" or "1", as labgrid's power driver ``rest`` reads and writes it
 
 The server starts a QEMU machine for an emulated board. It programs a real board through the probe
-that is connected to this machine (``--runner pyocd``), and keeps the probe that it chose first.
+that is connected to this machine (``--runner`` names its flasher), and keeps the probe that it
+chose first.
 Requests are not authenticated: bind it only to a network where labgrid itself may run.
 """
 
@@ -36,13 +37,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from hil.access import Connection, Running, is_machine, pinned, runner_name, start
+from hil.access.protocols import Flashed
 from hil.board import Board, load_board
 from hil.errors import DeviceError, HilError, InputError
 from hil.lab.errors import BusyError
 from hil.lab.place import USER_HEADER
 from hil.link.line import GREETING, Line, open_line
-from hil.probe.flash import Flashed
-from hil.runners import Choice, Running, is_machine, pinned, start
 from hilc.support.temporary import TemporaryFolder
 
 _ELF_MAX_BYTES = 64 << 20
@@ -105,7 +106,7 @@ class BoardServer:
     ) -> None:
         self.board = board
         self._runner = runner
-        self._choice = Choice(probe, serial)
+        self._choice = Connection(probe, serial)
         if self._runner_name == "native" and not host.startswith("127."):
             raise InputError(
                 f"{board.name} is this machine and cannot run firmware of other machines",
@@ -224,7 +225,7 @@ class BoardServer:
 
     @property
     def _runner_name(self) -> str:
-        return self._runner or ("pyocd" if self._choice.probe else self.board.default_runner)
+        return runner_name(self.board, self._runner, self._choice)
 
     @property
     def is_emulated(self) -> bool:

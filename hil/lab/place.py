@@ -14,15 +14,15 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from hil.access.connection import Connection
+from hil.access.hardware import ProbedBoard
+from hil.access.protocols import Flashed
+from hil.access.qemu import QemuBoard
 from hil.board import Board
 from hil.board.board import load_named_board
 from hil.errors import DeviceError, FlashError, HilError, InputError, LinkError, ProbeError
 from hil.lab.errors import BusyError, LostError, NoPlaceError
 from hil.lab.selector import Selector, parse_selector
-from hil.probe.flash import Flashed
-from hil.runners.choice import Choice
-from hil.runners.pyocd import ProbedBoard
-from hil.runners.qemu import QemuBoard
 from hil.support.process import python_module
 from hil.support.ready import is_readable
 
@@ -266,7 +266,7 @@ class LabBoard:
             ) from None
 
     @contextlib.contextmanager
-    def start(self, elf: Path, choice: Choice) -> Iterator[ProbedBoard | QemuBoard]:
+    def start(self, elf: Path, choice: Connection) -> Iterator[ProbedBoard | QemuBoard]:
         """Program and start ``elf``; the board keeps running after the context."""
         done = self.flash(elf)
         if choice.flashed is not None:

@@ -24,12 +24,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
+from hil.access import (
+    VIRTUAL,
+    Connection,
+    chosen_runner,
+    is_real,
+    runner_name,
+    runner_named,
+)
+from hil.access.board_lock import lock_path, try_board_lock, try_lock
+from hil.access.hardware import Hardware
+from hil.access.probes import choose_probe, connected_probes, known_probes, lock_names
 from hil.board import Board, load_board
 from hil.errors import DeviceError, InputError, ProbeError
 from hil.lab.selector import Selector, parse_selector
-from hil.probe.probes import choose_probe, connected_probes, known_probes, lock_names
-from hil.runners import VIRTUAL, Choice, chosen_runner, is_real, runner_name
-from hil.support.board_lock import lock_path, try_board_lock, try_lock
 from hil.support.cache import writable_folder
 
 if TYPE_CHECKING:
@@ -121,16 +129,16 @@ def open_pool(
         return None
     if pairs:
         return LocalPool(board, [_local(board, runner, *pair) for pair in pairs], aside)
-    choice = Choice(rtt=board.is_over_rtt)
-    if not is_real(chosen_runner(board, runner, choice)):
+    choice = Connection(rtt=board.is_over_rtt)
+    board, chosen = chosen_runner(board, runner, choice)
+    if not is_real(chosen):
         return None
-    name = runner_name(board, runner, choice)
-    if name == "pyocd":
+    if isinstance(chosen, Hardware) and chosen.flasher.uses_probe:
         return LocalPool(
             board, [_Local(uid, None, locks=(uid,)) for uid in _fitting_probes(board)], aside
         )
     # It finds its probe itself: nobody knows how many there are.
-    return LocalPool(board, [_Local(None, None, f"{name} {board.name}")], aside)
+    return LocalPool(board, [_Local(None, None, f"{chosen.name} {board.name}")], aside)
 
 
 def paired(probes: Sequence[str], ports: Sequence[str]) -> list[tuple[str | None, str | None]]:
@@ -157,24 +165,25 @@ def check_pair(board: Board, runner: str | None, probe: str | None, port: str | 
     """Raise InputError if ``runner`` cannot start the board behind the probe and the port."""
     if runner is None and probe is None and port is not None:
         return  # the firmware that runs at the port is used
-    chosen_runner(board, runner, Choice(probe, port, board.is_over_rtt))
+    chosen_runner(board, runner, Connection(probe, port, board.is_over_rtt))
 
 
 def _local(board: Board, runner: str | None, probe: str | None, port: str | None) -> _Local:
     """Return a board of this machine, by the whole serial number of its probe."""
-    if probe is None or runner_name(board, runner, Choice(probe, port)) != "pyocd":
+    chosen = runner_named(runner_name(board, runner, Connection(probe, port)))
+    if probe is None or not isinstance(chosen, Hardware):
         return _Local(probe, port, locks=tuple(lock_names(probe, port)))
 
     # A probe that is not connected fails when it is used, and others take over.
     with contextlib.suppress(ProbeError):
-        probe = choose_probe(board, probe, connected_probes()).uid
+        probe = choose_probe(board, probe, chosen.flasher.probes()).uid
     return _Local(probe, port, locks=tuple(lock_names(probe, port)))
 
 
 def _fitting_probes(board: Board) -> list[str]:
     from hil.board.config import configured
 
-    probes = connected_probes()
+    probes = connected_probes(board)
     fits = {probe.uid for probe in known_probes(board, probes)}
     # One probe, or only unidentified ones: the normal choice applies, with its errors.
     if len(fits) > 1 and "probe" not in configured(board.name):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +10,9 @@ from hil.errors import NumericError
 from hil.firmware.mlperf import Benchmark
 from hil.mlperf.dut import Dut
 from hil.mlperf.runs import Item
-from hil.verify.comparison import FLOAT_RTOL, Fallback, Oracle
+from hil.results.parts import Fallback
+from hil.results.run import MlperfChecked
+from hil.verify.comparison import FLOAT_RTOL, Oracle
 from hil.verify.metrics import Floats
 from hilc.artifact.library import Module, TensorInfo
 from hilc.ir import Array
@@ -30,17 +31,17 @@ class CheckedResults:
     independent: bool
     fallback: Fallback | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the object that ``hil mlperf --json`` prints."""
-        return {
-            "samples": 1,
-            "file": self.file,
-            "reference": self.reference,
-            "reference_description": self.reference_description,
-            "reference_fallback": asdict(self.fallback) if self.fallback else None,
-            "independent": self.independent,
-            "match": True,
-        }
+    def entry(self) -> MlperfChecked:
+        """Return the comparison as the entry of ``hil mlperf`` has it."""
+        return MlperfChecked(
+            samples=1,
+            file=self.file,
+            reference=self.reference,
+            reference_description=self.reference_description,
+            reference_fallback=self.fallback,
+            independent=self.independent,
+            match=True,
+        )
 
 
 def check_results(

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import serial
 
+from hil.access import Connection, Wired, start
 from hil.errors import DeviceError, LinkError, Mend
 from hil.firmware.build import Firmware
 from hil.link.line import Line, open_error, open_line, raise_if_ending
-from hil.runners import Choice, Wired, start
 from hil.support.visible import visible
 
 _READY = "m-ready"
@@ -242,7 +242,7 @@ def open_dut(
     firmware: Firmware | None = None,
     *,
     runner: str | None = None,
-    choice: Choice | None = None,
+    choice: Connection | None = None,
     port: str | None = None,
     baud: int = _BAUD,
     run_timeout_s: float = 600.0,

@@ -12,6 +12,7 @@ import numpy as np
 
 from hil.errors import InputError
 from hil.mlperf.dut import Dut, Inference
+from hil.results.run import MlperfAccuracy, MlperfPerformance, MlperfWindow
 from hil.support.numbers import json_number
 from hil.verify.metrics import Floats, Score, metric_named
 
@@ -55,21 +56,13 @@ class Performance:
     def __repr__(self) -> str:
         return f"<Performance {self.throughput:.3f} inferences/s, {len(self.windows)} windows>"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the object that ``hil mlperf --json`` prints."""
-        return {
-            "throughput": json_number(self.throughput),
-            "windows_met": self.is_valid,
-            "windows": [
-                {
-                    "file": item.file,
-                    "iterations": inference.iterations,
-                    "seconds": inference.seconds,
-                    "throughput": json_number(inference.throughput),
-                }
-                for item, inference in self.windows
-            ],
-        }
+    def entry(self) -> MlperfPerformance:
+        """Return the measurement as the entry of ``hil mlperf`` has it."""
+        windows = tuple(
+            MlperfWindow(item.file, one.iterations, one.seconds, json_number(one.throughput))
+            for item, one in self.windows
+        )
+        return MlperfPerformance(json_number(self.throughput), self.is_valid, windows)
 
 
 @dataclass(frozen=True)
@@ -95,15 +88,15 @@ class Accuracy:
         auc = f", AUC {self.auc.value:.3f}" if self.auc else ""
         return f"<Accuracy {100 * self.top1.value:.1f}% of {self.files} files{auc}>"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the object that ``hil mlperf --json`` prints."""
-        return {
-            "files": self.files,
-            "inferences": len(self.inferences),
-            "nonfinite_inferences": self.nonfinite,
-            "top1": self.top1.json(),
-            "auc": self.auc.json() if self.auc else None,
-        }
+    def entry(self) -> MlperfAccuracy:
+        """Return the accuracy as the entry of ``hil mlperf`` has it."""
+        return MlperfAccuracy(
+            files=self.files,
+            inferences=len(self.inferences),
+            nonfinite_inferences=self.nonfinite,
+            top1=self.top1.entry(),
+            auc=self.auc.entry() if self.auc else None,
+        )
 
 
 def performance(

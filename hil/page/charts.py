@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from hil.page.plan_picture import STYLE, TitledBox, plan_figure, with_tooltips
-from hil.verify.errors import ErrorBin
+from hil.results.parts import ErrorBin
 from hilc.memory.explain import Explanation
 
 _SVG = "http://www.w3.org/2000/svg"

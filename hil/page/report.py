@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from hil.page.page import Page, make_page, now
-from hil.page.plan_json import plan_json
-from hil.page.results import Result, read_results, results_in
+from hil.page.plan_json import plan_entry
+from hil.page.results import Result, read_results, results_in, results_of
+from hil.results.answer import Answer
 from hilc.errors import InputError
 from hilc.memory.explain import Explanation
 from hilc.support.arguments import typed
 
 
 @runtime_checkable
-class _WithJson(Protocol):
-    """A report of this project, with the JSON of its command."""
+class _WithEntry(Protocol):
+    """A report of this project, with the entry of its command."""
 
-    def to_json(self) -> dict[str, Any]: ...
+    def entry(self) -> Any: ...
 
 
 @typed
@@ -50,13 +51,14 @@ def _read(result: Any, position: int) -> Iterator[Result]:
     if isinstance(result, str | os.PathLike):
         yield from read_results(Path(result))
         return
-    if isinstance(result, Explanation):
-        result = plan_json(result)
-    elif isinstance(result, _WithJson):
-        result = result.to_json()
+    label = f"argument {position}"
+    if isinstance(result, Explanation | _WithEntry):
+        entry = plan_entry(result) if isinstance(result, Explanation) else result.entry()
+        yield from results_of([Answer("", 0, [entry])], label)
+        return
     if not isinstance(result, Mapping):
         raise InputError(
             f"argument {position} of type {type(result).__name__} is no result",
             "give reports, JSON objects, or paths of JSON files",
         )
-    yield from results_in(dict(result), f"argument {position}")
+    yield from results_in(dict(result), label)

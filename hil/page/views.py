@@ -10,18 +10,13 @@ from importlib import import_module
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from hil.page.results import (
-    FidelityOfTensor,
-    Region,
-    Result,
-    Run,
-    Score,
-    ScoredMetric,
-    Status,
-    TensorResult,
-    VerifiedLayer,
-)
+from hil.page.results import Result, Status
 from hil.page.suite import SuiteResult
+from hil.results.build import RegionSize
+from hil.results.evaluate import MetricEntry, ScoreEntry
+from hil.results.parts import TensorDifference
+from hil.results.report import RecordedRun
+from hil.results.verify import LayerDifference, TensorFidelity
 from hil.support.fused import group_text
 from hilc.memory.explain import ArenaSlot, Explanation
 from hilc.memory.liveness import BEFORE
@@ -621,7 +616,7 @@ class _ResultView:
         if energy is None:
             return ""
         told = f"Energy: {energy.per_inference_uj:,.4g} \N{MICRO SIGN}J for each inference"
-        if energy.min_uj is not None and energy.max_uj is not None and energy.inferences > 1:
+        if energy.min_uj is not None and energy.max_uj is not None and (energy.inferences or 0) > 1:
             told += f", median of {energy.inferences:,} ({energy.min_uj:,.4g} to "
             told += f"{energy.max_uj:,.4g})"
         if energy.mean_power_mw is not None:
@@ -704,7 +699,7 @@ class _ResultView:
     # History
 
     @property
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[RecordedRun]:
         """The runs of the history with the counter of the newest."""
         history = self.result.history or ()
         return [run for run in history if run.counter == history[-1].counter]
@@ -772,7 +767,7 @@ class _ResultView:
 
     @cached_property
     def regions(self) -> list[_RegionRow]:
-        regions: Sequence[Region] = self.result.built.regions if self.result.built else ()
+        regions: Sequence[RegionSize] = self.result.built.regions if self.result.built else ()
         rows = []
         for region in regions:
             share = region.used / max(1, region.size)
@@ -867,7 +862,7 @@ _FIDELITY = (
 )
 
 
-def _fidelity_row(tensor: FidelityOfTensor) -> _FidelityRow:
+def _fidelity_row(tensor: TensorFidelity) -> _FidelityRow:
     values = (getattr(tensor, name) for _, name in _FIDELITY)
     shown = [number(None) if value is None else f"{value:.4g}" for value in values]
     place = "output" if tensor.layer is None else str(tensor.layer)
@@ -883,7 +878,7 @@ def _slot_row(plan: Explanation, slot: ArenaSlot) -> _SlotRow:
     return _SlotRow(name, slot.what, slot.nbytes, pool, slot.offset, slot.end, life)
 
 
-def _exactness_of(layer: VerifiedLayer | None) -> tuple[str, Status | None]:
+def _exactness_of(layer: LayerDifference | None) -> tuple[str, Status | None]:
     """Return what a layer's comparison found, and the class of its badge."""
     if layer is None:
         return "not compared", None
@@ -896,7 +891,7 @@ def _exactness_of(layer: VerifiedLayer | None) -> tuple[str, Status | None]:
     return f"{worst.mismatches:,} differ, by {most} at most", "differ"
 
 
-def _error_unit(tensor: TensorResult) -> str:
+def _error_unit(tensor: TensorDifference) -> str:
     if tensor.dtype.startswith("float"):
         return "of the largest value"
     return "steps"
@@ -906,7 +901,7 @@ def _score(value: float | None) -> str:
     return number(None) if value is None else f"{value:.4f}"
 
 
-def _interval(score: Score, start: float) -> tuple[str, str, dict[str, str] | None]:
+def _interval(score: ScoreEntry, start: float) -> tuple[str, str, dict[str, str] | None]:
     """Return value and interval as text, and, of shares, their places from ``start`` to 1."""
     if score.value is None or score.low is None or score.high is None:
         return _score(score.value), "", None
@@ -918,7 +913,7 @@ def _interval(score: Score, start: float) -> tuple[str, str, dict[str, str] | No
     return _score(score.value), told, {name: f"{share:.2f}%" for name, share in shares.items()}
 
 
-def _limit(metric: ScoredMetric) -> str:
+def _limit(metric: MetricEntry) -> str:
     limits = [f"at least {metric.min:g}"] if metric.min is not None else []
     limits += [f"at most {metric.max:g}"] if metric.max is not None else []
     if not limits:

@@ -102,8 +102,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--hil-runner",
         metavar="NAME",
-        help="start boards with this runner: qemu, renode, pyocd, native or a plugin's (default: "
-        "the board's first)",
+        help="start boards with this emulator or flasher, NAME[:KEY=VALUE] (default: the board's "
+        "first)",
     )
     group.addoption(
         "--hil-timeout",
@@ -171,7 +171,7 @@ def pytest_configure(config: pytest.Config) -> None:
         for board in boards:
             try:
                 load_plugins()
-                _check_way(board, config)
+                _check_connection(board, config)
                 # The controller of xdist has asked the lab already, so its workers need not.
                 _check_board(board, ask_lab=not hasattr(config, "workerinput"))
             except HilError as error:
@@ -204,7 +204,7 @@ def _check_report(path: str) -> None:
         raise pytest.UsageError(f"--hil-report: {error}") from None
 
 
-def _check_way(spec: str, config: pytest.Config) -> None:
+def _check_connection(spec: str, config: pytest.Config) -> None:
     """Raise InputError if the runner, the probes and the ports do not suit the board."""
     from hil.board import load_board
     from hil.errors import InputError
@@ -482,8 +482,10 @@ class _Use:
     evaluated: dict[str, Evaluation] = field(default_factory=dict)
 
     def results(self) -> list[dict[str, Any]]:
-        """Return the JSON objects of what the test found."""
-        return [report.to_json() for report in self.reports]
+        """Return the JSON answers with what the test found."""
+        from hil.results.answer import Answer
+
+        return [Answer.of(report.entry()).to_json() for report in self.reports]
 
     def model(self, name: str | None) -> Model:
         models = self.device.models

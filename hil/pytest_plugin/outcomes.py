@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: the test ran again, and a board that no further test uses.
 RECOVERY, INFRASTRUCTURE, SET_ASIDE = "hil_recovery", "hil_infrastructure", "hil_set_aside"
 _INCIDENTS = (INFRASTRUCTURE, RECOVERY, SET_ASIDE)
-#: Attribute of a report: JSON objects of what the test verified, counted and evaluated.
+#: Attribute of a report: JSON answers with what the test verified, counted and evaluated.
 RESULTS = "hil_results"
 OUTCOMES = pytest.StashKey["Outcomes"]()
 #: Characters of the report of a failure on the page.
@@ -206,9 +206,12 @@ class Collector:
 
         words = map(str, self._config.invocation_params.args)
         command = command_text(["pytest", *words])
-        found = {"results": self._outcomes.results}
         try:
-            results = results_in(found, "the tests' results") if found["results"] else []
+            results = [
+                result
+                for answer in self._outcomes.results
+                for result in results_in(answer, "the tests' results")
+            ]
             make_page(results, command=command, made=now(), suite=suite).save(path)
         except HilError as error:
             return str(error)

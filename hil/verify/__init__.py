@@ -6,20 +6,20 @@ The module is callable: ``hil.verify(...)`` is its function :func:`verify`. :mod
 
 from __future__ import annotations
 
+from hil.results.evaluate import Mismatch
+from hil.results.parts import Fallback
+from hil.results.verify import Cost, Diagnosis, Element, Fidelity, TensorFidelity
 from hil.support.callable_module import make_callable
 from hil.verify.comparison import (
     FLOAT_RTOL,
     Difference,
-    Fallback,
     LayerReport,
     Oracle,
     Report,
     TensorReport,
 )
-from hil.verify.cost import Cost
-from hil.verify.diagnosis import Diagnosis, Element, Kind
-from hil.verify.evaluation import Evaluation, MetricReport, Mismatch
-from hil.verify.fidelity import Fidelity, TensorFidelity
+from hil.verify.diagnosis import Kind
+from hil.verify.evaluation import Evaluation, MetricReport
 from hil.verify.jobs import verify
 from hil.verify.metrics import Score
 

@@ -18,6 +18,7 @@ import numpy as np
 from hil.link.line import Link
 from hil.link.protocol import Tensors
 from hil.link.taps import ALL_LAYERS, TappedRun, TappedTensor, select_layers, tapped_runs
+from hil.results.verify import Diagnosis
 from hil.verify.comparison import (
     DistinctSamples,
     LayerReport,
@@ -28,7 +29,6 @@ from hil.verify.comparison import (
 from hil.verify.diagnosis import (
     NO_EVIDENCE,
     PAIRS_MAX,
-    Diagnosis,
     Evidence,
     Pair,
     diagnose,

@@ -8,8 +8,8 @@ Its instructions are no time: only a board that counts cycles has a latency.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hil.board import Board
@@ -18,10 +18,12 @@ from hil.energy import Energy, Recorder, energy_of
 from hil.errors import Attempt, LinkError
 from hil.firmware.build import Sizes
 from hil.firmware.owners import OWNERS
+from hil.results.bench import BenchEntry, InstructionLimit, LayerLimit, MeasuredLayer, Spread
+from hil.results.codec import encode
+from hil.results.parts import Provenance
 from hil.support.fused import group_text
 from hil.verify.comparison import Report
 from hil.verify.cycles import Estimate
-from hil.verify.provenance import Provenance
 from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import Layer, Module
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded
@@ -62,30 +64,8 @@ class LayerCount:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """How far the counts of several runs are apart; each value is one of them."""
-
-    min: int
-    q1: int
-    median: int
-    q3: int
-    max: int
-
-    @staticmethod
-    def of(counts: Sequence[int]) -> Spread:
-        """Return the spread of at least one count.
-
-        Where the median of an even number, or a quartile, lies between two counts, it is the lower
-        one for the first quartile and the median, the higher one for the third quartile.
-        """
-        ordered, last = sorted(counts), len(counts) - 1
-        positions = (0, last // 4, last // 2, last - last // 4, last)
-        return Spread(*(ordered[position] for position in positions))
-
-
-@dataclass(frozen=True)
 class BenchReport:
-    """Result of a measurement; ``to_json()`` is what ``hil bench --json`` prints."""
+    """Result of a measurement; :meth:`entry` is the entry of ``hil bench``."""
 
     model: str
     board: str
@@ -128,6 +108,8 @@ class BenchReport:
     #: Comparison of the outputs of other inferences with a reference; None if it was not asked
     #: for. What is counted is not affected by it.
     checked: Report | None = None
+    #: Goal of the compiler; None where the library does not record it.
+    goal: str | None = None
 
     @property
     def is_correct(self) -> bool:
@@ -227,65 +209,53 @@ class BenchReport:
         return self.to_json()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object that ``hil bench --json`` prints."""
-        report: dict[str, Any] = {
-            "model": self.model,
-            "board": self.board,
-            "counter": self.counter,
-            "per_inference": self.per_inference,
-            "counts": list(self.counts),
-            "checked": _checked_json(self.checked),
-            "spread": asdict(self.spread),
-            "warmup": self.warmup,
-            "deterministic": self.is_deterministic,
-            "clock_hz": self.clock_hz,
-            "latency_us": self.latency_us,
-            "model_flash_bytes": self.model_flash_bytes,
-            "firmware_flash_bytes": self.firmware_flash_bytes,
-            "flash_by_owner": dict(self.flash_by_owner),
-            "workspace_bytes": self.workspace_bytes,
-            "state_bytes": self.state_bytes,
-            "io_bytes": self.io_bytes,
-            "io_in_workspace": self.io_in_workspace,
-            "ram_bytes": self.ram_bytes,
-            "stack_peak_bytes": self.stack_peak_bytes,
-            "stack_bytes": self.stack_bytes,
-            "recoveries": [attempt.to_json() for attempt in self.recoveries],
-            "macs": self.macs,
-            "folded_channels": self.folded.channels,
-            "folded_macs": self.folded.macs,
-            "layers": [
-                {
-                    "name": layer.name,
-                    "op": layer.op,
-                    "macs": layer.macs,
-                    "count": layer.count,
-                    **({"ops": list(layer.ops)} if layer.ops else {}),
-                }
+        """Return the JSON of :meth:`entry`."""
+        data: dict[str, Any] = encode(self.entry())
+        return data
+
+    def entry(self) -> BenchEntry:
+        """Return the entry of ``hil bench``."""
+        has_limit = any(layer.limit is not None for layer in self.layers)
+        return BenchEntry(
+            model=self.model,
+            board=self.board,
+            counter=self.counter,
+            per_inference=self.per_inference,
+            model_flash_bytes=self.model_flash_bytes,
+            firmware_flash_bytes=self.firmware_flash_bytes,
+            workspace_bytes=self.workspace_bytes,
+            ram_bytes=self.ram_bytes,
+            stack_peak_bytes=self.stack_peak_bytes,
+            layers=tuple(
+                MeasuredLayer(layer.name, layer.op, layer.macs, layer.count, layer.ops)
                 for layer in self.layers
-            ],
-        }
-        if any(layer.limit is not None for layer in self.layers):
-            report["limit"] = {
-                "instructions": self.limit,
-                "ratio": self.ratio,
-                "layers": [
-                    {"instructions": layer.limit, "ratio": layer.ratio} for layer in self.layers
-                ],
-            }
-        if self.estimate is not None:
-            report["estimate"] = self.estimate.json()
-        if self.energy is not None:
-            report["energy"] = self.energy.to_json()
-        if self.provenance is not None:
-            report["provenance"] = self.provenance.to_json()
-        return report
+            ),
+            goal=self.goal,
+            counts=self.counts,
+            checked=None if self.checked is None else self.checked.checked_entry(),
+            spread=self.spread,
+            warmup=self.warmup,
+            deterministic=self.is_deterministic,
+            clock_hz=self.clock_hz,
+            latency_us=self.latency_us,
+            flash_by_owner=self.flash_by_owner,
+            state_bytes=self.state_bytes,
+            io_bytes=self.io_bytes,
+            io_in_workspace=self.io_in_workspace,
+            stack_bytes=self.stack_bytes,
+            recoveries=self.recoveries,
+            macs=self.macs,
+            folded_channels=self.folded.channels,
+            folded_macs=self.folded.macs,
+            limit=self._limit_entry() if has_limit else None,
+            estimate=None if self.estimate is None else self.estimate.entry(),
+            energy=None if self.energy is None else self.energy.entry(),
+            provenance=self.provenance,
+        )
 
-
-def _checked_json(report: Report | None) -> dict[str, Any] | None:
-    if report is None:
-        return None
-    return {**report.verdict_json(), "outputs": [output.json() for output in report.outputs]}
+    def _limit_entry(self) -> InstructionLimit:
+        layers = tuple(LayerLimit(layer.limit, layer.ratio) for layer in self.layers)
+        return InstructionLimit(self.limit, self.ratio, layers)
 
 
 def bench(
@@ -338,6 +308,7 @@ def bench(
     return BenchReport(
         model=module.name,
         board=board.name,
+        goal=module.goal,
         counter=device.counter,
         per_inference=Spread.of(counts).median,
         counts=tuple(counts),

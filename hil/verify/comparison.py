@@ -16,19 +16,36 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from hil.errors import Attempt, DeviceError, NumericError
-from hil.support.numbers import json_number
-from hil.verify.cost import Cost, cost_of, repeated_requests, undisturbed_count
-from hil.verify.diagnosis import PAIRS_MAX, Diagnosis, Pair, diagnose
-from hil.verify.errors import ErrorBin, ErrorHistogram
-from hil.verify.fidelity import Fidelity, FidelityMeter
-from hil.verify.provenance import Provenance
+from hil.results.bench import CheckedOutputs
+from hil.results.codec import encode
+from hil.results.parts import (
+    ErrorBin,
+    Fallback,
+    FirstMismatch,
+    LooseElements,
+    MissedFaults,
+    Provenance,
+    TensorDifference,
+)
+from hil.results.verify import (
+    Cost,
+    Diagnosis,
+    Fidelity,
+    FirstDifferentLayer,
+    LayerDifference,
+    VerifyEntry,
+)
+from hil.verify.cost import cost_of, repeated_requests, undisturbed_count
+from hil.verify.diagnosis import PAIRS_MAX, Pair, diagnose
+from hil.verify.errors import ErrorHistogram
+from hil.verify.fidelity import FidelityMeter
 from hil.verify.rerun import examine
 from hil.verify.samples import (
     CONFIDENCE,
@@ -66,22 +83,6 @@ class RunnableModel(ExecutedModel, Protocol):
 
 
 @dataclass(frozen=True)
-class Fallback:
-    """Reason why the default reference was replaced by another one."""
-
-    #: Names of the default reference and of the used one.
-    wanted: str
-    used: str
-    #: The default reference's missing part, and how to install it.
-    missing: str
-    remedy: str
-
-    def __str__(self) -> str:
-        used = "this compiler's own interpreter" if self.used == "hilc" else self.used
-        return f"compared with {used}, not with {self.wanted}: {self.missing} ({self.remedy})"
-
-
-@dataclass(frozen=True)
 class Oracle:
     """Source of expected results: a reference that computes, or outputs in a file."""
 
@@ -105,14 +106,6 @@ class Difference:
     position: tuple[int, ...]
     expected: float | int | bool
     got: float | int | bool
-
-    def json(self) -> dict[str, Any]:
-        return {
-            "sample": self.sample,
-            "position": list(self.position),
-            "expected": json_number(self.expected),
-            "got": json_number(self.got),
-        }
 
 
 @dataclass(frozen=True)
@@ -141,22 +134,20 @@ class TensorReport:
     def is_float(self) -> bool:
         return self.dtype == "float32"
 
-    def json(self) -> dict[str, Any]:
-        report: dict[str, Any] = {
-            "name": self.name,
-            "shape": list(self.shape),
-            "dtype": self.dtype,
-            "mismatches": self.mismatches,
-            "max_abs_diff": json_number(self.max_abs_diff),
-        }
-        if self.is_float:
-            report["tolerance"] = json_number(self.tolerance)
-            report["loose"] = {"elements": self.loose, "max_abs_diff": self.loose_diff}
-        if self.nans:
-            report["nans"] = self.nans
-        if self.errors:
-            report["errors"] = [asdict(one) for one in self.errors]
-        return report
+    def entry(self) -> TensorDifference:
+        """Return the differences as results have them."""
+        loose = LooseElements(self.loose, self.loose_diff) if self.is_float else None
+        return TensorDifference(
+            name=self.name,
+            mismatches=self.mismatches,
+            max_abs_diff=self.max_abs_diff,
+            shape=self.shape,
+            dtype=self.dtype,
+            tolerance=self.tolerance if self.is_float else None,
+            loose=loose,
+            nans=self.nans,
+            errors=self.errors,
+        )
 
 
 @dataclass(frozen=True)
@@ -174,20 +165,28 @@ class LayerReport:
     def match(self) -> bool:
         return all(output.mismatches == 0 for output in self.outputs)
 
-    def json(self) -> dict[str, Any]:
-        return {
-            "index": self.index,
-            "name": self.name,
-            "op": self.op,
-            "match": self.match,
-            "outputs": [output.json() for output in self.outputs],
-            "uncompared": list(self.uncompared),
-        }
+    def entry(self) -> LayerDifference:
+        """Return the differences as results have them."""
+        return LayerDifference(
+            name=self.name,
+            op=self.op,
+            match=self.match,
+            outputs=tuple(output.entry() for output in self.outputs),
+            index=self.index,
+            uncompared=self.uncompared,
+        )
+
+    @property
+    def first_difference(self) -> FirstDifferentLayer:
+        """The layer and its first element that differs, as results have them."""
+        where = FirstDifferentLayer(op=self.op, index=self.index, name=self.name)
+        found = _first_mismatch(self.outputs)
+        return where if found is None else replace(where, **vars(found))
 
 
 @dataclass(frozen=True)
 class Report:
-    """Result of a verification; ``to_json()`` is what ``hil verify --json`` prints."""
+    """Result of a verification; :meth:`entry` is the entry of ``hil verify``."""
 
     model: str
     board: str
@@ -213,6 +212,8 @@ class Report:
     independent_samples: int = 0
     #: Steps that brought the board back since it was opened, or since the report before.
     recoveries: tuple[Attempt, ...] = ()
+    #: Goal of the compiler; None where the library does not record it.
+    goal: str | None = None
 
     @property
     def match(self) -> bool:
@@ -333,54 +334,55 @@ class Report:
         """Return what :meth:`to_json` does; its earlier name."""
         return self.to_json()
 
-    def verdict_json(self) -> dict[str, Any]:
-        """Return the verdict and what it rests on, as the JSON objects of all commands have it."""
-        return {
-            "samples": self.samples,
-            "reference": self.reference,
-            "reference_description": self.reference_description,
-            "reference_fallback": asdict(self.fallback) if self.fallback else None,
-            "independent": self.independent,
-            "match": self.match,
-            "missed_fault_rate": {
-                "rate": self.missed_fault_rate,
-                "confidence": CONFIDENCE,
-                "samples": self.independent_samples,
-            },
-        }
-
     def to_json(self) -> dict[str, Any]:
-        """Return the object that ``hil verify --json`` prints."""
-        report: dict[str, Any] = {
-            "model": self.model,
-            "board": self.board,
-            **self.verdict_json(),
-            "float_tolerance": FLOAT_RTOL if self.has_floats else None,
-            "outputs": [output.json() for output in self.outputs],
-            "seconds": round(self.seconds, 3),
-            "cost": self.cost.to_json() if self.cost else None,
-            "recoveries": [attempt.to_json() for attempt in self.recoveries],
-        }
-        differing = next((output for output in self.outputs if output.first), None)
-        report["first_difference"] = _first_difference_json(differing)
-        if self.layers is not None:
-            report["layers"] = [layer.json() for layer in self.layers]
-            layer = self.first_different_layer
-            report["first_different_layer"] = None
-            if layer is not None:
-                tensor = next((output for output in layer.outputs if output.first), None)
-                report["first_different_layer"] = {
-                    "index": layer.index,
-                    "name": layer.name,
-                    "op": layer.op,
-                    **(_first_difference_json(tensor) or {}),
-                }
-            report["diagnosis"] = self.diagnosis.to_json() if self.diagnosis else None
-        if self.metrics:
-            report["metrics"] = [metric.to_json() for metric in self.metrics]
-        if self.provenance is not None:
-            report["provenance"] = self.provenance.to_json()
-        return report
+        """Return the JSON of :meth:`entry`."""
+        data: dict[str, Any] = encode(self.entry())
+        return data
+
+    @property
+    def missed_faults(self) -> MissedFaults:
+        """:attr:`missed_fault_rate` with its confidence, as results have it."""
+        return MissedFaults(self.missed_fault_rate, CONFIDENCE, self.independent_samples)
+
+    def entry(self) -> VerifyEntry:
+        """Return the entry of ``hil verify``."""
+        layer = self.first_different_layer
+        return VerifyEntry(
+            model=self.model,
+            board=self.board,
+            samples=self.samples,
+            reference=self.reference,
+            match=self.match,
+            outputs=tuple(output.entry() for output in self.outputs),
+            goal=self.goal,
+            reference_description=self.reference_description,
+            reference_fallback=self.fallback,
+            independent=self.independent,
+            missed_fault_rate=self.missed_faults,
+            float_tolerance=FLOAT_RTOL if self.has_floats else None,
+            seconds=round(self.seconds, 3),
+            cost=self.cost,
+            recoveries=self.recoveries,
+            first_difference=_first_mismatch(self.outputs),
+            layers=None if self.layers is None else tuple(one.entry() for one in self.layers),
+            first_different_layer=layer.first_difference if layer else None,
+            diagnosis=self.diagnosis,
+            metrics=self.metrics,
+            provenance=self.provenance,
+        )
+
+    def checked_entry(self) -> CheckedOutputs:
+        """Return the comparison as the entry of ``hil bench`` has it."""
+        return CheckedOutputs(
+            samples=self.samples,
+            reference=self.reference,
+            match=self.match,
+            reference_description=self.reference_description,
+            reference_fallback=self.fallback,
+            independent=self.independent,
+            missed_fault_rate=self.missed_faults,
+            outputs=tuple(output.entry() for output in self.outputs),
+        )
 
 
 @dataclass
@@ -561,7 +563,13 @@ def compare(
         independent=oracle.independent,
         # In one sequence equal inputs meet other states.
         independent_samples=drawn.total if keep_state else drawn.distinct,
+        goal=goal_of(model),
     )
+
+
+def goal_of(model: object) -> str | None:
+    """Return the goal that a model was compiled for; None where its library does not record it."""
+    return getattr(getattr(model, "module", None), "goal", None)
 
 
 class DistinctSamples:
@@ -748,7 +756,9 @@ def _tolerance(expected: Array) -> float:
     return FLOAT_RTOL * float(finite.max(initial=0))
 
 
-def _first_difference_json(tensor: TensorReport | None) -> dict[str, Any] | None:
-    if tensor is None or tensor.first is None:
+def _first_mismatch(tensors: Iterable[TensorReport]) -> FirstMismatch | None:
+    """Return the first element that differs; None where there is none, or none is known."""
+    tensor = next((tensor for tensor in tensors if tensor.first is not None), None)
+    if tensor is None or (first := tensor.first) is None:
         return None
-    return {"tensor": tensor.name, **tensor.first.json()}
+    return FirstMismatch(tensor.name, first.sample, first.position, first.expected, first.got)

@@ -4,33 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from hil.device import Model
-from hilc.support.counters import Counter
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Count of an inference, and the sizes of the firmware that ran it.
-
-    It is what the runs of a comparison took anyway: with the inputs of each sample and caches as
-    they were. :func:`hil.bench` measures with warm caches and the same inputs.
-    """
-
-    counter: Counter
-    #: Median over the samples.
-    per_inference: int
-    #: Flash that the model adds, all static RAM, and the model's part of it; None for a firmware
-    #: that was not built here.
-    model_flash_bytes: int | None
-    ram_bytes: int | None
-    workspace_bytes: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the attributes as a JSON object."""
-        return asdict(self)
+from hil.results.verify import Cost
 
 
 def cost_of(model: object, counts: Sequence[int]) -> Cost | None:

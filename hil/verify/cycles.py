@@ -26,6 +26,7 @@ from elftools.elf.elffile import ELFFile
 from hil.board import Board
 from hil.device.session import open as open_device
 from hil.errors import InputError, LinkError
+from hil.results.bench import CycleEstimate
 from hil.support.ready import is_readable
 from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import ModelLibrary, Module
@@ -90,14 +91,15 @@ class Estimate:
     source: str
     assumes: str
 
-    def json(self) -> dict[str, Any]:
-        return {
-            "mix": asdict(self.mix),
-            "cycles": {"from": self.cycles[0], "to": self.cycles[1]},
-            "core": self.core,
-            "source": self.source,
-            "assumes": self.assumes,
-        }
+    def entry(self) -> CycleEstimate:
+        """Return the estimate as results have it."""
+        return CycleEstimate(
+            cycles={"from": self.cycles[0], "to": self.cycles[1]},
+            mix=asdict(self.mix),
+            core=self.core,
+            source=self.source,
+            assumes=self.assumes,
+        )
 
 
 def check_estimable(board: Board) -> None:

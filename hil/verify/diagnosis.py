@@ -10,7 +10,7 @@ the tolerance of rounding that its docstring derives.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from math import comb
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hil.support.numbers import json_number
+from hil.results.verify import Culprit, Diagnosis, Element
 from hilc.artifact.library import Layer, TensorInfo
 from hilc.ir import Array
 
@@ -38,7 +38,7 @@ _COARSE = 0.5
 _LISTED = 8
 
 
-class Kind(Enum):
+class Kind(str, Enum):
     """Kinds of differences; the values are those of ``hil verify --json``."""
 
     OVERWRITTEN = "overwritten input"
@@ -103,106 +103,6 @@ class Evidence:
 NO_EVIDENCE = Evidence()
 
 
-@dataclass(frozen=True)
-class Element:
-    """One element of the tensor: its index, and both values."""
-
-    sample: int
-    position: tuple[int, ...]
-    #: Index along the last axis, in the tensor of the model; None for a scalar.
-    channel: int | None
-    expected: float | int | bool
-    got: float | int | bool
-    #: Values in real numbers; None where the tensor is not quantized.
-    expected_real: float | None
-    got_real: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "sample": self.sample,
-            "position": list(self.position),
-            "channel": self.channel,
-            "expected": json_number(self.expected),
-            "got": json_number(self.got),
-            "expected_real": _json(self.expected_real),
-            "got_real": _json(self.got_real),
-        }
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """The kind of a layer's difference, and where it is; ``to_json()`` is part of the report's."""
-
-    layer: int
-    name: str
-    op: str
-    #: Names of the layers of a fused group; empty for a single layer.
-    group: tuple[str, ...]
-    tensor: str
-    shape: tuple[int, ...]
-    dtype: str
-    scale: float | None
-    zero_point: int | None
-    kind: Kind
-    #: One sentence: how many elements, where, by how much, and what explains them.
-    sentence: str
-    #: Number of elements that differ in the ``samples`` samples that were looked at, of ``size``.
-    different: int
-    size: int
-    samples: int
-    max_abs_diff: float | int
-    #: The same in real numbers; None where the tensor is not quantized.
-    max_abs_diff_real: float | None
-    #: Indices with differences, by the axis's letter (N, D, H, W, C); only of axes where they are
-    #: at most half of all.
-    confined: dict[str, tuple[int, ...]] = field(hash=False)
-    first: Element
-    largest: Element
-    #: Index and name of the layer that overwrote this one's input; None if none did.
-    culprit: tuple[int, str] | None = None
-    #: Layers before this one that have nothing to compare with, and may be the cause as well.
-    uncompared: tuple[str, ...] = ()
-
-    @property
-    def axes(self) -> str:
-        """Letters of the axes of a position: NHWC for four dimensions."""
-        return axes_of(len(self.shape))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "layer": self.layer,
-            "name": self.name,
-            "op": self.op,
-            "group": list(self.group),
-            "tensor": self.tensor,
-            "shape": list(self.shape),
-            "axes": self.axes,
-            "dtype": self.dtype,
-            "scale": self.scale,
-            "zero_point": self.zero_point,
-            "kind": self.kind.value,
-            "sentence": self.sentence,
-            "different": self.different,
-            "size": self.size,
-            "samples": self.samples,
-            "max_abs_diff": json_number(self.max_abs_diff),
-            "max_abs_diff_real": _json(self.max_abs_diff_real),
-            "confined": {axis: list(indices) for axis, indices in self.confined.items()},
-            "first": self.first.to_json(),
-            "largest": self.largest.to_json(),
-            "culprit": (
-                None
-                if self.culprit is None
-                else {"layer": self.culprit[0], "name": self.culprit[1]}
-            ),
-            "uncompared": list(self.uncompared),
-        }
-
-
-def _json(value: float | None) -> float | int | None:
-    return None if value is None else json_number(value)
-
-
 def axes_of(dimensions: int) -> str:
     """Return a letter for each axis; digits where a tensor has more than five."""
     return _AXES.get(dimensions, "0123456789abcdef"[:dimensions])
@@ -229,6 +129,7 @@ def diagnose(
         group=layer.group,
         tensor=tensor.name,
         shape=tensor.shape,
+        axes=axes_of(len(tensor.shape)),
         dtype=tensor.dtype,
         scale=tensor.scale,
         zero_point=tensor.zero_point,
@@ -242,7 +143,7 @@ def diagnose(
         confined=seen.confined,
         first=seen.element(int(np.argmax(seen.mask))),
         largest=seen.element(int(np.argmax(seen.magnitude))),
-        culprit=evidence.overwriter,
+        culprit=Culprit(*evidence.overwriter) if evidence.overwriter else None,
         uncompared=tuple(uncompared),
     )
 

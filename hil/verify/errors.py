@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
+from hil.results.parts import ErrorBin
 from hilc.ir import Array
 
 #: Powers of ten of float errors, relative to the tensor's largest magnitude: smaller and larger
 #: ones count for the outermost bins.
 _LEAST, _MOST = -12, 12
-
-
-@dataclass(frozen=True)
-class ErrorBin:
-    """Number of elements whose error lies from ``low`` to ``high``, both included."""
-
-    low: float
-    high: float
-    count: int
 
 
 class ErrorHistogram:

@@ -19,7 +19,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -29,8 +29,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.errors import Attempt, DeviceError, NumericError
-from hil.support.numbers import json_number
-from hil.verify.comparison import Fallback, Oracle, RunnableModel, differs
+from hil.results.codec import encode
+from hil.results.evaluate import EvaluateEntry, MetricEntry, Mismatch, NonfiniteSamples
+from hil.results.parts import Fallback, Provenance
+from hil.verify.comparison import Oracle, RunnableModel, differs, goal_of
 from hil.verify.datasets import DataSet, digest_of
 from hil.verify.metrics import (
     NO_CLASS,
@@ -42,7 +44,6 @@ from hil.verify.metrics import (
     nonfinite_samples,
     predicted,
 )
-from hil.verify.provenance import Provenance
 from hil.verify.samples import Sample
 from hilc.artifact.library import METADATA, ModelLibrary, TensorInfo
 from hilc.artifact.notebook import html_table
@@ -82,36 +83,21 @@ class MetricReport:
         high = self.maximum is None or value <= self.maximum
         return low and high
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "device": self.device.json(),
-            "reference": self.reference.json(),
-            "min": self.minimum,
-            "max": self.maximum,
-            "met": self.is_met,
-        }
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """A sample whose output on the device is not the reference's."""
-
-    sample: int
-    source: str
-    #: The classes that both say; None where the labels are values, or a score is not finite.
-    device_class: int | None
-    reference_class: int | None
-    #: Largest difference of the outputs, in their own units; NaN if one of them is NaN.
-    max_abs_diff: float
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "max_abs_diff": json_number(self.max_abs_diff)}
+    def entry(self) -> MetricEntry:
+        """Return the metric as results have it."""
+        return MetricEntry(
+            name=self.name,
+            device=self.device.entry(),
+            reference=self.reference.entry(),
+            min=self.minimum,
+            max=self.maximum,
+            met=self.is_met,
+        )
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Result of an evaluation; ``to_json()`` is what ``hil evaluate --json`` prints."""
+    """Result of an evaluation; :meth:`entry` is the entry of ``hil evaluate``."""
 
     model: str
     board: str
@@ -136,6 +122,8 @@ class Evaluation:
     fallback: Fallback | None = None
     #: What the result was made from, if the caller stated it.
     provenance: Provenance | None = None
+    #: Goal of the compiler; None where the library does not record it.
+    goal: str | None = None
     #: Whether other people's code computed the reference's results.
     independent: bool = True
     #: Outputs behind the first one, which are neither evaluated nor compared.
@@ -224,37 +212,40 @@ class Evaluation:
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object that ``hil evaluate --json`` prints."""
-        report: dict[str, Any] = {
-            "model": self.model,
-            "board": self.board,
-            "samples": self.samples,
-            "metrics": [metric.to_json() for metric in self.metrics],
-            "met": self.is_met,
-            "reference": self.reference,
-            "reference_description": self.reference_description,
-            "reference_fallback": asdict(self.fallback) if self.fallback else None,
-            "independent": self.independent,
-            "uncompared_outputs": list(self.uncompared_outputs),
-            "match": self.match,
-            "mismatches": self.mismatches,
-            "nonfinite_samples": {
-                "device": self.nonfinite,
-                "reference": self.nonfinite_reference,
-            },
-            "first_mismatches": [mismatch.to_json() for mismatch in self.first_mismatches],
-            "classes": list(self.class_names) if self.confusion is not None else None,
-            "confusion": self.confusion.tolist() if self.confusion is not None else None,
-            "transport": self.transport,
-            "bytes": self.nbytes,
-            "recoveries": [attempt.to_json() for attempt in self.recoveries],
-            "resumed": self.resumed,
-            "samples_per_second": round(self.rate, 3),
-            "seconds": round(self.seconds, 3),
-        }
-        if self.provenance is not None:
-            report["provenance"] = self.provenance.to_json()
-        return report
+        """Return the JSON of :meth:`entry`."""
+        data: dict[str, Any] = encode(self.entry())
+        return data
+
+    def entry(self) -> EvaluateEntry:
+        """Return the entry of ``hil evaluate``."""
+        has_classes = self.confusion is not None
+        rows = [] if self.confusion is None else self.confusion.tolist()
+        return EvaluateEntry(
+            model=self.model,
+            board=self.board,
+            samples=self.samples,
+            metrics=tuple(metric.entry() for metric in self.metrics),
+            reference=self.reference,
+            mismatches=self.mismatches,
+            goal=self.goal,
+            met=self.is_met,
+            reference_description=self.reference_description,
+            reference_fallback=self.fallback,
+            independent=self.independent,
+            uncompared_outputs=self.uncompared_outputs,
+            match=self.match,
+            nonfinite_samples=NonfiniteSamples(self.nonfinite, self.nonfinite_reference),
+            first_mismatches=self.first_mismatches,
+            classes=tuple(self.class_names) if has_classes else None,
+            confusion=tuple(map(tuple, rows)) if has_classes else None,
+            transport=self.transport,
+            bytes=self.nbytes,
+            recoveries=self.recoveries,
+            resumed=self.resumed,
+            samples_per_second=round(self.rate, 3),
+            seconds=round(self.seconds, 3),
+            provenance=self.provenance,
+        )
 
 
 def _interval(score: Score) -> str:
@@ -262,7 +253,7 @@ def _interval(score: Score) -> str:
 
 
 @dataclass(frozen=True)
-class Limit:
+class MetricLimit:
     """A limit of a metric: at least, or at most."""
 
     metric: str
@@ -270,7 +261,7 @@ class Limit:
     kind: Literal["min", "max"]
 
 
-def checked_metrics(names: Sequence[str], limits: Sequence[Limit]) -> list[Metric]:
+def checked_metrics(names: Sequence[str], limits: Sequence[MetricLimit]) -> list[Metric]:
     """Return the metrics; raise InputError for unknown, repeated and incompatible ones, and for
     limits of others.
     """
@@ -304,7 +295,7 @@ def evaluate_model(
     board: str,
     key: Mapping[str, str],
     score: ScoreKind = "outputs",
-    limits: Sequence[Limit] = (),
+    limits: Sequence[MetricLimit] = (),
     journal: Path | None = None,
     restart: bool = False,
     progress: Callable[[int], None] = lambda done: None,
@@ -335,6 +326,7 @@ def evaluate_model(
         }
         inputs = sum(info.nbytes for info in model.inputs)
         report = Evaluation(
+            goal=goal_of(model),
             model=model.name,
             board=board,
             samples=len(data),
@@ -522,7 +514,7 @@ def _results(model: RunnableModel, data: DataSet, outputs: Array, score: ScoreKi
 
 def _scores(
     metrics: Sequence[Metric],
-    limits: Sequence[Limit],
+    limits: Sequence[MetricLimit],
     labels: Array,
     device: Floats,
     reference: Floats,

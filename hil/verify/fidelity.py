@@ -23,13 +23,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from hil.support.numbers import json_number
+from hil.results.verify import Fidelity, TensorFidelity
 from hil.verify.samples import Sample
 from hilc.artifact.library import Layer, TensorInfo
 from hilc.errors import InputError
@@ -41,51 +39,6 @@ from hilc.support.inputs import check_regular
 #: Least number of elements of an output that are taken for scores of classes.
 _CLASSES = 3
 _TOP = 5
-
-
-@dataclass(frozen=True)
-class TensorFidelity:
-    """Figures of one tensor over all samples; None for what is not defined."""
-
-    name: str
-    #: Index of the layer; None for an output of the model.
-    layer: int | None
-    elements: int
-    rmse: float
-    mae: float
-    max_abs_diff: float
-    l2r: float | None
-    nse: float | None
-    cos: float | None
-    snr_db: float | None
-    #: Of outputs with at least three elements, as scores of classes.
-    top1: float | None
-    top5: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        numbers = {
-            name: json_number(value) if isinstance(value, float) else value
-            for name, value in asdict(self).items()
-        }
-        return numbers
-
-
-@dataclass(frozen=True)
-class Fidelity:
-    """How far a model is from another; ``to_json()`` is an entry of the report's ``metrics``."""
-
-    #: Name of the reference, or the file of the model in floats.
-    against: str
-    outputs: tuple[TensorFidelity, ...]
-    #: Of the layers that the other has too, by name and size; empty if they were not computed.
-    layers: tuple[TensorFidelity, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "against": self.against,
-            "outputs": [tensor.to_json() for tensor in self.outputs],
-            "layers": [tensor.to_json() for tensor in self.layers],
-        }
 
 
 class _Sums:

@@ -19,6 +19,7 @@ from hil.board import Board
 from hil.device import Device, Model
 from hil.energy import Recorder, opened_meter
 from hil.errors import InputError
+from hil.results.parts import Provenance
 from hil.verify.bench import BenchReport, check_countable
 from hil.verify.bench import bench as measure
 from hil.verify.comparison import Oracle, Report, RunnableModel, compare
@@ -26,7 +27,7 @@ from hil.verify.cycles import check_estimable, estimate_cycles
 from hil.verify.datasets import DataSet, Scaling, array_data, load_data
 from hil.verify.evaluation import (
     Evaluation,
-    Limit,
+    MetricLimit,
     ScoreKind,
     checked_metrics,
     digest_of_library,
@@ -36,7 +37,7 @@ from hil.verify.fidelity import FidelityMeter, exact_meter, float_meter
 from hil.verify.metrics import Metric
 from hil.verify.oracle import definition_of, expected_outputs, reference_of
 from hil.verify.prepare import Prepared, prepared, recoveries_of, repeated_by
-from hil.verify.provenance import Provenance, call_text, provenance
+from hil.verify.provenance import call_text, provenance
 from hil.verify.samples import (
     CHECK_S,
     CHECK_SAMPLES,
@@ -460,11 +461,11 @@ class _Labelled(Sequence[Sample]):
 
 def _limits(
     given: float | Mapping[str, float] | None, names: Sequence[str], kind: Literal["min", "max"]
-) -> list[Limit]:
+) -> list[MetricLimit]:
     if given is None:
         return []
     by_name = given if isinstance(given, Mapping) else {names[0]: given}
-    return [Limit(name, float(value), kind) for name, value in by_name.items()]
+    return [MetricLimit(name, float(value), kind) for name, value in by_name.items()]
 
 
 def _data(

@@ -15,11 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from hil.results.evaluate import ScoreEntry
 from hil.support.numbers import json_number
 from hilc.errors import InputError
 from hilc.ir import Array
@@ -50,13 +51,10 @@ class Score:
     #: How the interval was computed: ``Wilson`` or ``bootstrap``.
     method: str
 
-    def json(self) -> dict[str, Any]:
-        return {
-            "value": json_number(self.value),
-            "low": json_number(self.low),
-            "high": json_number(self.high),
-            "interval": self.method,
-        }
+    def entry(self) -> ScoreEntry:
+        """Return the score as results have it: None where it is not defined."""
+        value, low, high = map(json_number, (self.value, self.low, self.high))
+        return ScoreEntry(value, low, high, self.method)
 
 
 @dataclass(frozen=True)

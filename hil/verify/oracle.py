@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.errors import HilWarning
-from hil.verify.comparison import Fallback, Oracle
+from hil.results.parts import Fallback
+from hil.verify.comparison import Oracle
 from hil.verify.provenance import model_file
 from hil.verify.samples import Sample, array_samples, load_samples
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from hil.access import Connection
 from hil.board import Board, load_board
 from hil.device import Device, Model
-from hil.device.session import check_way, runner_label
+from hil.device.session import check_connection, runner_label
 from hil.device.session import open as open_device
 from hil.errors import Attempt, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelObject, ModelOptions, load_sources, parse_sources
 from hil.lab.selector import parse_selector
-from hil.runners import Choice
 from hil.verify.comparison import RunnableModel
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.support.suggest import listed, nearest
@@ -168,14 +168,14 @@ def _compiled(
 ) -> Prepared:
     """Compile the model for the board's firmware, as the command line does."""
     way = {key: value for key, value in options.items() if key in (*_OPEN, "workspace")}
-    choice = Choice(
+    choice = Connection(
         way.get("probe"),
         way.get("port"),
         board.is_over_rtt,
         lab=way.get("lab"),
         bulk=way.get("bulk"),
     )
-    check_way(board, way.get("runner"), choice)
+    check_connection(board, way.get("runner"), choice)
     own = {key: value for key, value in options.items() if key in _COMPILE}
     own = {"cpu": board.cpu.name, **own}
     told = ModelOptions(**own, compared_with=compared_with, board=None if board.is_host else board)

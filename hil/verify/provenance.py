@@ -18,7 +18,6 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -31,6 +30,7 @@ from hil.device import Device
 from hil.errors import HilError, InputError
 from hil.firmware.build import Firmware
 from hil.firmware.toolchain import compiler_version, program_version
+from hil.results.parts import Image, Inputs, ModelFile, Provenance, SerialLine
 from hil.support.cache import digest
 from hil.support.qemu import program
 from hil.verify.samples import Sample
@@ -46,57 +46,6 @@ _MOST_SHOWN = 16
 _UNSAID = ("progress", "repeated", "journal", "restart")
 #: Compiler flags that depend on where the project lies, and the files that they name.
 _PLACED = re.compile(r"-I|-ffile-prefix-map=|-D")
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """What a result was made from; ``to_json()`` is the key ``provenance`` of its JSON object."""
-
-    #: The commit that is checked out in the working directory, and whether files differ from it;
-    #: None outside of a git repository.
-    commit: str | None
-    is_dirty: bool | None
-    #: SHA-256 of the file that the model was compiled from.
-    model_sha256: str
-    #: The firmware's build id, and SHA-256 of its ELF file.
-    build_id: str
-    image_sha256: str | None
-    #: SHA-256 over names, shapes, types and values of all samples, and their number.
-    inputs_sha256: str
-    samples: int
-    #: What started the firmware: the name of a runner, ``port``, or the place in a lab.
-    runner: str
-    #: The user's options for the compiler.
-    options: Mapping[str, Any]
-    #: The C compiler's flags for the model's code, without folders.
-    c_flags: Sequence[str]
-    #: Versions of the programs that took part, by name.
-    versions: Mapping[str, str]
-    #: The command line that gives the result again, or the call from Python.
-    command: str
-    #: The serial port of a real board, and whether it is proven to be that of the board behind the
-    #: probe; None for a machine that was started for the result.
-    port: str | None = None
-    is_proven: bool = True
-    #: Identity of the run: a copy of its result is not another run. Two runs may be made from the
-    #: same.
-    run: str = field(default_factory=lambda: uuid4().hex, compare=False)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "commit": self.commit,
-            "dirty": self.is_dirty,
-            "model": {"sha256": self.model_sha256},
-            "image": {"sha256": self.image_sha256, "build_id": self.build_id},
-            "inputs": {"sha256": self.inputs_sha256, "samples": self.samples},
-            "runner": self.runner,
-            "line": {"port": self.port, "proven": self.is_proven} if self.port else None,
-            "options": {name: _plain(value) for name, value in self.options.items()},
-            "c_flags": list(self.c_flags),
-            "versions": dict(self.versions),
-            "command": self.command,
-            "run": self.run,
-        }
 
 
 def command_text(words: Iterable[str]) -> str:
@@ -124,20 +73,18 @@ def provenance(
     commit, is_dirty = checked_out(Path.cwd())
     inputs_sha256, count = _hashed(samples)
     return Provenance(
-        commit=commit,
-        is_dirty=is_dirty,
-        model_sha256=_model_sha256(library, module),
-        build_id=firmware.build_id,
-        image_sha256=digest(firmware.elf),
-        inputs_sha256=inputs_sha256,
-        samples=count,
+        model=ModelFile(_model_sha256(library, module)),
+        image=Image(digest(firmware.elf), firmware.build_id),
+        inputs=Inputs(inputs_sha256, count),
         runner=runner,
-        options=options,
+        line=SerialLine(device.port, device.is_proven) if device.port else None,
+        commit=commit,
+        dirty=is_dirty,
+        options={name: plain(value) for name, value in options.items()},
         c_flags=_c_flags(firmware, module),
         versions=_versions(firmware.board, runner),
         command=command_text(["hil", *words]) if words else call,
-        port=device.port,
-        is_proven=device.is_proven,
+        run=uuid4().hex,
     )
 
 
@@ -269,5 +216,6 @@ def _program_version(name: str) -> str:
     return program_version(path)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return the value of an option as JSON has it: text for what is no JSON value."""
     return value if isinstance(value, str | int | float | bool | None) else str(value)

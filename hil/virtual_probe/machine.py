@@ -39,7 +39,7 @@ class VirtualBoard:
     uid: str
     board: str
     cpu: str
-    pyocd_target: str
+    target: str
     #: Folder of the control sockets ``qtest``, ``gdb`` and ``qmp``, and of the serial line's.
     sockets: str
     pid: int
@@ -81,7 +81,7 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
     """Start ``board``'s machine without an image, stopped; leaving the context ends it."""
     if board.qemu is None:
         raise InputError(
-            f"board {board.name!r} has no [qemu] table, so it has no virtual probe",
+            f"board {board.name!r} has no runner 'qemu', so it has no virtual probe",
             "choose a board with the runner qemu (hil boards)",
         )
     if not board.cpu.debug.part_numbers:
@@ -111,7 +111,7 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
             uid=f"hil-{board.name}-{secrets.token_hex(4)}",
             board=board.name,
             cpu=board.cpu.word,
-            pyocd_target=board.pyocd.target if board.pyocd else "cortex_m",
+            target=str(board.settings.get("pyocd", {}).get("target", "cortex_m")),
             sockets=str(sockets),
             pid=process.process.pid,
         )

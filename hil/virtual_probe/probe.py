@@ -135,7 +135,7 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
 
     @property
     def associated_board_info(self) -> BoardInfo:
-        return BoardInfo(name=self._virtual.board, target=self._virtual.pyocd_target, vendor="hil")
+        return BoardInfo(name=self._virtual.board, target=self._virtual.target, vendor="hil")
 
     # -- opening and connecting
 

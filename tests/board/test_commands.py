@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import answers
 import models
 import numpy as np
 import psutil
@@ -19,20 +19,20 @@ import pytest
 from waiting import PATIENCE_S
 
 import hilc.host
+from hil.access import start
 from hil.board import load_board
 from hil.build import build
 from hil.cli import main
 from hil.firmware.sources import ModelOptions, ModelSource, load_library
-from hil.runners import start
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 #: Loading this machine may take a while; what is waited for comes much sooner.
 
 
 def hil_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
-    """The one JSON object that a command prints."""
+    """The only entry of a command's answer, all of several, or the error that ended it."""
     assert main([*words, "--json"]) == code
-    return json.loads(capsys.readouterr().out)
+    return answers.result(capsys.readouterr().out)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_several_models(capsys: pytest.CaptureFixture[str]) -> None:
     report = hil_json(
         capsys, "verify", f"a={DIGITS}", f"b={DIGITS}", "--board", "native", "--samples", "2"
     )
-    assert [(m["model"], m["match"], m["samples"]) for m in report["models"]] == [
+    assert [(m["model"], m["match"], m["samples"]) for m in report] == [
         ("a", True, 2),
         ("b", True, 2),
     ]

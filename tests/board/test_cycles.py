@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import answers
 import pytest
 
 from hil.board import load_board
@@ -31,7 +31,7 @@ def test_mix_has_every_instruction(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     words = ["bench", str(DIGITS), "--board", "mps2-an386", "--cycles", "--json", *options]
     assert main(words) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answers.entry(capsys.readouterr().out)
     counted, found = report["per_inference"], report["estimate"]
     executed = sum(found["mix"].values())
     # The clock is read outside of what is traced.

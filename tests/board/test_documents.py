@@ -32,7 +32,7 @@ from documents import (
 )
 
 import hilc
-from hil.cli.commands.command_line import build_parser
+from hil.cli.command_line import build_parser
 from hilc.support.toml import tomllib
 
 DOCUMENTS = documents()

@@ -127,7 +127,7 @@ def test_estimates_of_each_family_of_kernels(
     name: str, models: tuple[str, ...], families: set[str]
 ) -> None:
     """Every kernel that can compute a layer of the models, alone: figures in a header that the code
-    has left behind are fitted anew with ``make costs``."""
+    has left behind are fitted anew with ``measure.py costs``."""
     counts = [count for model in models for count in costs.count_model(name, model)]
     off: dict[str, list[float]] = {}
     for count in counts:

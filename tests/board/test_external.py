@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
+import answers
 import models
 import numpy as np
 import pytest
@@ -155,7 +155,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     archive = tmp_path / "digits.tar"
     words = ["compile", str(DIGITS / "digits.tflite"), "--cpu", "cortex-m4", "-o", str(archive)]
     assert main([*words, "--external", MATRIX_UNIT, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answers.entry(capsys.readouterr().out)
     assert report["externals"] == [
         {
             # The last but the softmax, however many run in a group before it.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from tvm_archive import INPUTS, Style, expected, tvm_files, write_tar
@@ -138,13 +138,13 @@ def test_every_command_takes_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["build", *words]) == 0
     capsys.readouterr()
     assert main(["bench", *words, "--no-check"]) == 0
-    assert json.loads(capsys.readouterr().out)["per_inference"] > 0
+    assert answers.entry(capsys.readouterr().out)["per_inference"] > 0
     np.savez(tmp_path / "x.npz", **{name: v[None] for name, v in samples().items()})
     outputs: dict[str, Any] = {name: v[None] for name, v in expected(samples()).items()}
     np.savez(tmp_path / "y.npz", **outputs)
     given = ["--inputs", str(tmp_path / "x.npz"), "--expect", str(tmp_path / "y.npz")]
     assert main(["verify", *words, *given]) == 0
-    assert json.loads(capsys.readouterr().out)["match"] is True
+    assert answers.entry(capsys.readouterr().out)["match"] is True
 
 
 def test_a_whole_image_takes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,10 +7,10 @@ nothing else changes.
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from campaigns import sampled
@@ -273,11 +273,11 @@ def test_keyword_spotting_answers_the_same(
     fast_board(tmp_path, flash=6, psram=1)
     model, board = f"kws={model_path('kws')}", str(tmp_path / "fast.toml")
     assert main(["verify", model, "--board", board, "--per-layer", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["match"]
+    assert answers.entry(capsys.readouterr().out)["match"]
     counts = []
     for name in (board, BOARD):
         assert main(["bench", model, "--board", name, "--json"]) == 0
-        counts.append(json.loads(capsys.readouterr().out)["per_inference"])
+        counts.append(answers.entry(capsys.readouterr().out)["per_inference"])
     assert counts[0] == counts[1]
 
 
@@ -286,7 +286,7 @@ def test_command_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     archive = compiled().save(tmp_path / "net.tar")
     words = ["build", str(archive), "--board", str(tmp_path / "fast.toml")]
     assert main([*words, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answers.entry(capsys.readouterr().out)
     assert report["models"][0]["constants_region"] == "psram"
     used = {use["name"]: use["used"] for use in report["regions"]}
     assert used["psram"] == -(-compiled().modules[0].constants_bytes // 16) * 16
@@ -295,7 +295,7 @@ def test_command_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["boards", str(tmp_path / "fast.toml")]) == 0
     assert "cycles a read" in capsys.readouterr().out
     assert main(["boards", str(tmp_path / "fast.toml"), "--json"]) == 0
-    memory = json.loads(capsys.readouterr().out)["memory"]
+    memory = answers.entry(capsys.readouterr().out)["memory"]
     assert [region.get("read_cycles") for region in memory] == [6, None, 1]
     assert main(["boards", BOARD]) == 0
     assert "cycles a read" not in capsys.readouterr().out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from campaigns import sampled
@@ -203,7 +203,7 @@ def test_json_of_compile_agrees_with_the_link_map(tmp_path: Path, capsys: Any) -
     archive = tmp_path / "kws.tar"
     words = ["compile", str(model_path("kws")), "--name", "kws", "--board", BOARD, "--json"]
     assert main([*words, "-o", str(archive)]) == 0
-    figures = json.loads(capsys.readouterr().out)
+    figures = answers.entry(capsys.readouterr().out)
     firmware = build([ModelLibrary.load(archive)], load_board(BOARD))
     link = read_map((firmware.folder / "build" / "firmware.map").read_text())
     sections = {

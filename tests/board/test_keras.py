@@ -12,7 +12,7 @@ from hil.board import load_board
 from hilc.errors import ModelError
 
 BOARDS = ("mps2-an386", "mps3-an547")
-#: A file of each network; ``make keras`` takes all.
+#: A file of each network; ``measure.py keras_networks`` takes all.
 FILES = keras_files.one_of_each(keras_files.listing())
 #: So many of them in a test.
 PART = 5

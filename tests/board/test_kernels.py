@@ -1,6 +1,6 @@
 """Thousands of random layers and operators on cores of each family of kernels, in one boot each.
 
-``tests/kernel_runner.py`` says what is checked beside the results.
+``tests/support/programs/kernel_runner.py`` says what is checked beside the results.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SEED = 51
 LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 #: What a float32 result may differ by: the C library is another one.
 RELATIVE = 1e-5
-LARGE_M0 = str(Path(__file__).resolve().parents[2] / "ci" / "boards" / "large-m0.toml")
+LARGE_M0 = str(Path(__file__).resolve().parents[2] / "tools" / "boards" / "large-m0.toml")
 #: A board for each family of kernels, and which feature of its core these ask for.
 BOARDS = {
     "mps2-an385": "mul32",

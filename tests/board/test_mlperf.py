@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from campaigns import sampled
 from models import model_path, models_dir, samples
 
+from hil.access import start
 from hil.board import load_board
 from hil.build import build
 from hil.cli import main
@@ -23,7 +25,6 @@ from hil.firmware.sources import ModelOptions, load_sources, parse_sources
 from hil.link.line import Line, open_line
 from hil.mlperf.check import expected_results
 from hil.oracle import reference_of
-from hil.runners import start
 from hil.verify import Oracle
 from hilc.artifact.library import Module
 
@@ -163,7 +164,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     words = ["mlperf", str(model_path("kws")), "--board", "mps2-an386", "-o", str(out)]
     words += ["--data", str(folder), "--windows", "2", "--seconds", "0.5", "--name", "kws"]
     assert main([*words, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answers.entry(capsys.readouterr().out)
     assert report["benchmark"] == "kws01"
     assert report["emulator"] == "qemu"
     assert report["performance"]["windows_met"] is False

@@ -36,10 +36,8 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
 code = 100
-[cost.counts]
+[cost]
 output = "rows * columns"
-[cost.on.cortex-m3]
-output = 1
 @*/
 struct mine_matvec_s8 {
     int32_t rows;
@@ -106,6 +104,9 @@ def test_an_own_kernel_is_chosen_compiled_and_run_on_a_board(tmp_path: Path):
     folder.mkdir(parents=True)
     (folder / "dot.h").write_text(DOT)
     (folder / "matvec.h").write_text(HEADER)
+    (tmp_path / "kernels" / "costs").mkdir()
+    costs = "mine_matvec_s8 = {output = 1}\n"
+    (tmp_path / "kernels" / "costs" / "cortex-m3.toml").write_text(costs)
     (tmp_path / "use.py").write_text(SCRIPT)
 
     def python(*arguments: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,12 +13,13 @@ from tflm import needs_tflm
 import hil
 import hilc
 from hil.board import load_board
-from hil.cli.commands.compiled import module_json
+from hil.cli.actions.compile import module_entry
 from hil.device import Device
 from hil.device.device import _ask_module
 from hil.errors import InputError
 from hil.link.codec import Frame
 from hil.link.protocol import Command, Kind
+from hil.results.codec import encode
 from hil.verify import Oracle, verify
 from hilc.artifact.library import ModelLibrary
 from hilc.frontends import load_model
@@ -218,7 +218,7 @@ def test_samples_are_apart_or_a_sequence(device: Device, keep_state: bool, per_l
 
 def test_compile_says_how_large_states_are() -> None:
     (module,) = library("mps2-an386", RING).modules
-    said = json.loads(json.dumps(module_json(module)))
+    said = encode(module_entry(module))
     assert said["state_bytes"] == 48
     assert said["pools"][-1] == {"name": "global_state", "bytes": 48, "region": None}
     assert said["workspace_bytes"] == module.workspace_pools[0].nbytes

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from campaigns import sampled
@@ -28,9 +28,9 @@ KINDS = (
 
 
 def hil_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
-    """The one JSON object that a command prints."""
+    """The only entry of a command's answer, all of several, or the error that ended it."""
     assert main([*words, "--json"]) == code
-    return json.loads(capsys.readouterr().out)
+    return answers.result(capsys.readouterr().out)
 
 
 def samples(count: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -68,13 +68,13 @@ def test_each_command(style: Style, tmp_path: Path, capsys: pytest.CaptureFixtur
         np.save(tmp_path / f"{name}.npy", array[0])
         given += ["--input", f"{name}={tmp_path / name}.npy"]
     report = hil_json(capsys, "run", tar, "--board", BOARD, *given)
-    answers = expected({name: array[0] for name, array in inputs.items()})
+    wanted = expected({name: array[0] for name, array in inputs.items()})
     assert [output["values"] for output in report["outputs"]] == [
-        answer.ravel().tolist() for answer in answers.values()
+        answer.ravel().tolist() for answer in wanted.values()
     ]
 
     # Nothing computes what it should answer.
-    refused = hil_json(capsys, "bench", tar, "--board", BOARD, code=2)["error"]
+    refused = hil_json(capsys, "bench", tar, "--board", BOARD, code=2)
     assert "--no-check" in refused["hint"]
     report = hil_json(capsys, "bench", tar, "--board", BOARD, "--no-check")
     assert report["counter"] == "instructions"
@@ -88,8 +88,8 @@ def test_several_models_of_one_archive(tmp_path: Path, capsys: pytest.CaptureFix
     tar = str(tvm_tar(tmp_path / "net.tar", Style(), ("one", "Two")))
     report = hil_json(capsys, "bench", tar, "--board", BOARD, "--no-check")
     # The module that sorts first in the archive is the image's first.
-    assert [model["model"] for model in report["models"]] == ["Two", "one"]
-    assert len({model["per_inference"] for model in report["models"]}) == 1
+    assert [model["model"] for model in report] == ["Two", "one"]
+    assert len({model["per_inference"] for model in report}) == 1
 
 
 #: A board with a core that has no DSP instructions.
@@ -105,7 +105,7 @@ def test_c_for_another_core_runs(tmp_path: Path, capsys: pytest.CaptureFixture[s
     words = ["verify", tar, "--board", SMALLER, "--inputs", str(tmp_path / "in.npz")]
     assert main([*words, "--expect", str(tmp_path / "right.npz"), "--json"]) == 0
     printed = capsys.readouterr()
-    report = json.loads(printed.out)
+    report = answers.entry(printed.out)
     assert (report["match"], report["samples"]) == (True, 4)
     assert f"'default' was compiled for cortex-m7, but {SMALLER} has a cortex-m3" in printed.err
 

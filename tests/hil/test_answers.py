@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import resource
@@ -12,11 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from answers import entry as read_entry
 from small_models import convolutions
 
-from hil.cli import answers
-from hil.cli.answers import Answer, answer_key, keep_answer, kept_answer
-from hil.cli.commands.command_line import build_parser
+from hil.cli.actions import compile_cache as answers
+from hil.cli.actions.compile_cache import Answer, answer_key, keep_answer, kept_answer
+from hil.cli.command_line import build_parser
 from hil.support.cache import cache_folder
 from hilc.errors import InputError
 
@@ -66,7 +66,7 @@ def test_the_second_time_nothing_is_loaded_and_all_is_the_same(
     assert again.startswith("False False\n")
     assert said(again, second) == said(told, first)
     assert files(first) == files(second)
-    as_json = json.loads(run(*words, second, "--json").partition("\n")[2])
+    as_json = read_entry(run(*words, second, "--json").partition("\n")[2])
     assert as_json["output"] == str(second)
     assert as_json["choice"]["chosen"]["workspace_bytes"] < 65536
 

@@ -104,6 +104,7 @@ def test_json_is_the_contract() -> None:
     assert measure([70, 50, 40]).json() == {
         "model": "net",
         "board": "mps2-an386",
+        "goal": None,
         "counter": "instructions",
         "per_inference": 500,
         "counts": [500],

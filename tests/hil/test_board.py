@@ -20,7 +20,6 @@ cpu = "cortex-m4"
 clock_hz = 25_000_000
 stack_bytes = "4K"
 handler_stack_bytes = 1024
-runners = ["qemu"]
 
 [[memory]]
 name = "flash"
@@ -52,7 +51,8 @@ irq = 0
 frame_max = 1024
 rx_max = 1024
 
-[qemu]
+[runner]
+name = "qemu"
 machine = "mps2-an386"
 icount_shift = 7
 """
@@ -63,7 +63,7 @@ RAM_2 = '[[memory]]\nname = "{}"\nkind = "ram"\norigin = {}\nsize = {}\n\n[core]
 MISTAKES = {
     "not TOML": ("[core]", "[core", "", "not valid TOML"),
     "unknown key": ("clock_hz", "colour = 1\nclock_hz", "colour", "unknown key"),
-    "misspelt table": ("[qemu]", "[qmu]", "qemu", "is 'qmu' a misspelling of it"),
+    "misspelt table": ("[rpc]", "[rcp]", "rpc", "is 'rcp' a misspelling of it"),
     "misspelt key": ('stack_bytes = "4K"', 'stack_byte = "4K"', "stack_bytes", "'stack_byte'"),
     "unknown nested key": ("irq = 0", "irq = 0\nbauds = 9600", "uart.bauds", "did you mean baud"),
     "missing": ("clock_hz = 25_000_000\n", "", "clock_hz", "the key is missing"),
@@ -76,12 +76,48 @@ MISTAKES = {
     "integer for boolean": ("clock_hz", "default = 1\nclock_hz", "default", "not true or false"),
     "integer for string": ('"a board"', "1", "description", "1 is not a string"),
     "empty string": ('"a board"', '" "', "description", "the string is empty"),
-    "table for list": ('["qemu"]', "{a = 1}", "runners", "is not a list of strings"),
-    "list of integers": ('["qemu"]', "[1]", "runners", "is not a list of strings"),
+    "value for runner": ("clock_hz", "flasher = 1\nclock_hz", "flasher", "1 is not a table"),
+    "runner without name": ('name = "qemu"\n', "", "runner.name", "the key is missing"),
+    "setting of another runner": ("shift = 7", "shift = 7\nmips = 1", "runner.mips", "unknown key"),
+    "runner twice": (
+        "clock_hz",
+        'flasher = [{name = "pyocd", target = "x"}, {name = "pyocd"}]\nclock_hz',
+        "flasher[1].name",
+        "is a duplicate",
+    ),
+    "setting of the flasher": (
+        "clock_hz",
+        'flasher = {name = "pyocd", target = 1}\nclock_hz',
+        "flasher.target",
+        "1 is not a string",
+    ),
     "value for table": ("[rpc]\nframe_max = 1024\nrx_max = 1024", "[x]", "rpc", "is missing"),
     "unknown core": ("cortex-m4", "cortex-m44", "cpu", "did you mean cortex-m4"),
-    "unknown runner": ('["qemu"]', '["qem"]', "runners", "did you mean qemu"),
-    "no runner": ('["qemu"]', "[]", "runners", "the list is empty"),
+    "unknown runner": ('name = "qemu"', 'name = "qem"', "runner.name", "did you mean qemu"),
+    "unknown flasher": (
+        "clock_hz",
+        'flasher = {name = "pyocdd"}\nclock_hz',
+        "flasher.name",
+        "did you mean pyocd",
+    ),
+    "no runner": (
+        '[runner]\nname = "qemu"\nmachine = "mps2-an386"\nicount_shift = 7\n',
+        "",
+        "runner",
+        "has no runner and no flasher",
+    ),
+    "runners of 0.1": (
+        "clock_hz",
+        'runners = ["pyocd", "qemu"]\nclock_hz',
+        "runners",
+        '[[flasher]] name = "pyocd"; [[runner]] name = "qemu"',
+    ),
+    "table of 0.1": (
+        "[core]",
+        '[pyocd]\ntarget = "x"\n[core]',
+        "pyocd",
+        'move its keys to [[flasher]] with name = "pyocd"',
+    ),
     "unknown port": ("cmsdk_uart", "cmsdk", "uart.port", "did you mean cmsdk_uart"),
     "port of another role": ('"cmsdk_uart"', '"systick"', "uart.port", "provides timer, not uart"),
     "port of another machine": ('"cortex_m"', '"native"', "core.port", "is for host"),
@@ -109,7 +145,7 @@ MISTAKES = {
     "handler stack too small": ("_bytes = 1024", "_bytes = 64", "handler_stack_bytes", "too few"),
     "stack unaligned": ('"4K"', "4100", "stack_bytes", "not a multiple of 32"),
     "ring below frame": ("rx_max = 1024", "rx_max = 1000", "rpc.rx_max", "not within 1024"),
-    "counts not exact": ("shift = 7", "shift = 6", "qemu.icount_shift", "raise it to 7 or more"),
+    "counts not exact": ("shift = 7", "shift = 6", "runner.icount_shift", "raise it to 7 or more"),
 }
 
 
@@ -230,10 +266,14 @@ def test_every_key_is_documented() -> None:
                 # Beside these stand settings of its port.
                 own = {"port", "soc", "pin_function", "pin_functions", "renode"}
                 used |= {f"uarts.NAME.{k}" for uart in value.values() for k in own & set(uart)}
+            elif key in ("runner", "flasher"):
+                tables = value if isinstance(value, list) else [value]
+                used |= {f"{key}.{inner}" for entry in tables for inner in entry}
+            elif key in ("runners", "flashers"):
+                used |= {f"{key}.{name}.{k}" for name, entry in value.items() for k in entry}
             elif isinstance(value, dict):
                 own = {"port", "pll_input_hz", "instance", "tx", "rx"} & set(value)
-                whole = key in ("rpc", "qemu", "renode", "pyocd")
-                used |= {f"{key}.{inner}" for inner in (value if whole else own)}
+                used |= {f"{key}.{inner}" for inner in (value if key == "rpc" else own)}
             else:
                 used.add(key)
     assert used <= documented
@@ -246,7 +286,7 @@ def test_every_key_is_documented() -> None:
         (b"a = 1\nb = '\xff'\n", "line 2 is not UTF-8 text: it contains byte 0xff"),
         (b"chip = 5\n", '5 is not the name of a chip\n\nhint: write chip = "NAME"'),
         (VALID.replace('"a board"', "1").encode(), 'hint: write description = "..."'),
-        (VALID.replace('["qemu"]', "3").encode(), 'write runners = ["...", "..."]'),
+        (VALID.replace('name = "qemu"', "name = 3").encode(), 'write name = "..." of a runner'),
     ],
 )
 def test_wrong_encodings_and_types_have_remedies(

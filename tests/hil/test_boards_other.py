@@ -214,11 +214,11 @@ def test_memory_is_what_pyocd_knows(name: str) -> None:
     from pyocd.target.builtin import BUILTIN_TARGETS
 
     board = load_board(name)
-    assert board.pyocd is not None
-    if board.pyocd.pack:
-        assert board.pyocd.target not in BUILTIN_TARGETS, "it has become a target of pyOCD's own"
+    pyocd = board.settings["pyocd"]
+    if pyocd["pack"]:
+        assert pyocd["target"] not in BUILTIN_TARGETS, "it has become a target of pyOCD's own"
         return
-    regions = list(BUILTIN_TARGETS[board.pyocd.target].MEMORY_MAP)
+    regions = list(BUILTIN_TARGETS[pyocd["target"]].MEMORY_MAP)
     for region in board.memory:
         if name == "raspberry-pi-pico-2" and region.kind == "ram":
             continue  # pyOCD takes the RAM of the RP2350 for the RP2040's

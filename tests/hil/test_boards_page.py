@@ -26,13 +26,13 @@ def test_every_model_has_an_outcome_on_every_board() -> None:
     cells = boards.cells(boards.section(PAGE, "models"))
     names = [board.name for board in boards.real_boards()]
     wanted = [(name, model) for name in names for model in boards.models.INT8_MODELS]
-    assert list(cells) == wanted, "run ci/boards.py"
+    assert list(cells) == wanted, "run python tools/measure.py boards"
     for where, cell in cells.items():
         assert CELL.fullmatch(cell), (where, cell)
 
 
 #: Where little is left or missing, so that what compiler or firmware take more shows first; one
-#: board for each instruction set of the kernels. `ci/boards.py --check` builds all.
+#: board for each instruction set of the kernels. `tools/boards.py --check` builds all.
 AT_THE_BORDER = [
     ("microbit", "ad"),
     ("microbit", "kws"),
@@ -49,7 +49,7 @@ AT_THE_BORDER = [
 )
 def test_a_figure_is_todays(board: str, model: str) -> None:
     written = boards.cells(boards.section(PAGE, "models"))[board, model]
-    assert boards.outcome(load_board(board), model) == written, "run ci/boards.py"
+    assert boards.outcome(load_board(board), model) == written, "run python tools/measure.py boards"
 
 
 def test_a_refusal_has_figures(monkeypatch: pytest.MonkeyPatch) -> None:

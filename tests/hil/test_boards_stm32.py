@@ -20,9 +20,9 @@ from elftools.elf.elffile import ELFFile
 from port_on_host import Field, PortOnHost, Registers
 
 import hilc
+from hil.access.probes import ProbeInfo, choose_probe
 from hil.board import MemoryRegion, board_names, load_board
 from hil.build import build
-from hil.probe.probes import ProbeInfo, choose_probe
 from hilc.support.resources import data_dir
 from hilc.support.toml import tomllib
 
@@ -652,20 +652,24 @@ STM32_BOARDS = [
 ]
 
 
+def pyocd_of(name: str) -> dict[str, object]:
+    """The board's settings of the flasher; empty for a board that it does not program."""
+    return dict(load_board(name).settings.get("pyocd", {}))
+
+
 def test_every_stm32_board_is_checked() -> None:
     assert set(STM32_BOARDS) - {"stm32vldiscovery"} == set(CHIPS)
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in STM32_BOARDS if (known := load_board(n).pyocd) and not known.pack]
+    "name", [n for n in STM32_BOARDS if (known := pyocd_of(n)) and not known["pack"]]
 )
 def test_pyocd_knows_the_regions(name: str) -> None:
     """What pyOCD has of a region is all of it; of the flash and the first RAM it has something."""
     from pyocd.target.builtin import BUILTIN_TARGETS
 
     board = load_board(name)
-    assert board.pyocd is not None
-    known = BUILTIN_TARGETS[board.pyocd.target].MEMORY_MAP
+    known = BUILTIN_TARGETS[str(pyocd_of(name)["target"])].MEMORY_MAP
 
     def covered(region: MemoryRegion) -> int:
         """Bytes from the region's start on that pyOCD's regions of its kind cover."""
@@ -682,15 +686,15 @@ def test_pyocd_knows_the_regions(name: str) -> None:
         assert covered(region) in (0, region.size)
 
 
-@pytest.mark.parametrize("name", [n for n in STM32_BOARDS if load_board(n).pyocd])
+@pytest.mark.parametrize("name", [n for n in STM32_BOARDS if pyocd_of(n)])
 def test_pyocd_target_is_that_of_the_board(name: str) -> None:
     """pyOCD's table of boards names the same chip, so that its probe is found."""
     from pyocd.board.board_ids import BOARD_ID_TO_INFO
     from pyocd.target.builtin import BUILTIN_TARGETS
 
     board = load_board(name)
-    assert board.pyocd is not None
-    assert (board.pyocd.target in BUILTIN_TARGETS) != bool(board.pyocd.pack)
+    pyocd = pyocd_of(name)
+    assert (pyocd["target"] in BUILTIN_TARGETS) != bool(pyocd["pack"])
     names = {info.name.lower(): info.target for info in BOARD_ID_TO_INFO.values()}
     listed = {"stm32f4-discovery": "disco-f407vg"}.get(name, name)
     if listed not in names:
@@ -698,7 +702,7 @@ def test_pyocd_target_is_that_of_the_board(name: str) -> None:
     else:
         chip = board.description.split("(")[1].split(")")[0].lower()
         assert names[listed].startswith(chip[:9])
-        assert board.pyocd.target.startswith(chip[:9])
+        assert str(pyocd["target"]).startswith(chip[:9])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import os
 import signal
@@ -15,11 +14,13 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from answers import entry as read_entry
 from spoiled_models import spoiled_libraries
 from tiny_library import tiny_library
 
 import hil
 from hil import cli
+from hil.access import qemu
 from hil.board import load_board
 from hil.device import Device
 from hil.errors import DeviceError, InputError, LinkError
@@ -27,7 +28,6 @@ from hil.lab import LabBoard
 from hil.link import bulk as bulk_module
 from hil.link.bulk import BoardMemory, Bulk
 from hil.link.fault import FaultError
-from hil.runners import qemu
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 CORTEX_M = "mps2-an386"
@@ -247,7 +247,7 @@ def test_every_way_verifies_and_counts_the_same(capsys: pytest.CaptureFixture[st
 
     def said(command: str, *options: str) -> dict[str, Any]:
         assert cli.main([command, model, "--board", CORTEX_M, "--json", *options]) == 0
-        answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+        answer = read_entry(capsys.readouterr().out)
         answer.pop("seconds", None)
         # It has the command line, which is another one.
         answer.pop("provenance", None)

@@ -18,6 +18,7 @@ from packed_library import packed_library
 from tiny_library import tiny_library
 
 import hil
+from hil.access import native
 from hil.board import load_board
 from hil.build import build
 from hil.compat.tvm import calls
@@ -31,7 +32,6 @@ from hil.link.line import Link
 from hil.link.protocol import Command, Fault, Tensors, Value
 from hil.link.replies import NotInFirmwareError
 from hil.link.tensors import TensorRef
-from hil.runners import native
 from hilc.artifact.library import ModelLibrary
 
 GLOBALS = """\
@@ -298,7 +298,7 @@ def test_call_happens_once_on_a_link_that_loses() -> None:
     weather = Weather(lost=0.15, flipped=0.05, doubled=0.1, noise=0.05, seed=3)
     rounds = 15
     with contextlib.ExitStack() as stack:
-        running = stack.enter_context(native.start(board, firmware))
+        running = stack.enter_context(native.start(firmware))
         line = stack.enter_context(proxy(running.url, weather))
         link = Link(line.url)
         stack.callback(link.close)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import psutil
 import pytest
@@ -24,8 +25,9 @@ from tflite_builder import ModelBuilder
 from waiting import PATIENCE_S
 
 from hil.cli import main
-from hil.cli.commands import reporting, running
-from hil.cli.commands.matrix import WORKER
+from hil.cli.actions import report as reporting
+from hil.cli.actions import verify as running
+from hil.cli.matrix import WORKER
 from hil.cli.outcome_files import OutcomeFiles
 from hil.cli.reports import Outcome
 from hil.errors import DeviceError, NotRunError
@@ -84,9 +86,8 @@ def in_summary(path: Path) -> dict[str, str]:
 
 def in_json(text: str) -> dict[str, str]:
     found = {}
-    assert "boards" in json.loads(text), text
-    for board in json.loads(text)["boards"]:
-        label = f"{Path(board['source']).stem} on {board['board']}"
+    for board in answers.entries(text):
+        label = f"{board['model']} on {board['board']}"
         found[label] = board["error"]["message"] if "error" in board else "done"
     return found
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from small_models import convolutions
@@ -18,7 +19,7 @@ from wrong_outputs import DIGITS, with_flipped_weight
 import hil
 import hilc
 from hil.cli import main
-from hil.cli.commands import tuning
+from hil.cli.actions import tune as tuning
 from hil.errors import InputError, NumericError
 from hil.page.results import results_in
 from hil.verify import Oracle
@@ -46,7 +47,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Archives:
 def bench(model: str, *words: str, capsys: pytest.CaptureFixture[str], code: int = 0) -> Any:
     capsys.readouterr()
     assert main(["bench", model, "--board", BOARD, "--json", *words]) == code
-    return json.loads(capsys.readouterr().out)
+    return answers.entry(capsys.readouterr().out)
 
 
 def test_bench_finds_a_flipped_bit(archives: Archives, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,7 +82,7 @@ def test_gate_fails_for_a_flipped_bit(
     said = capsys.readouterr().out
     assert re.fullmatch(r"digits on mps2-an386: outputs DIFFER from tflm over \d+ samples?\n", said)
     assert main([*gate, archives.wrong, "--json"]) == 1
-    (verdict,) = json.loads(capsys.readouterr().out)["gates"]
+    (verdict,) = answers.entries(capsys.readouterr().out)
     assert (verdict["passed"], verdict["excesses"]) == (False, [])
     assert (verdict["checked"]["match"], verdict["checked"]["reference"]) == (False, "tflm")
     assert main([*gate, archives.wrong, "--no-check"]) == 0
@@ -142,8 +143,8 @@ def test_files_of_a_matrix(
     words = ["--separate", "--junit", str(junit), "--summary", str(summary), "--json"]
     boards = ["--board", BOARD]
     assert main(["bench", archives.right, archives.wrong, *boards, *words]) == 1
-    entries = json.loads(capsys.readouterr().out)["boards"]
-    assert [entry["exit_code"] for entry in entries] == [0, 1]
+    entries = answers.entries(capsys.readouterr().out)
+    assert [entry["checked"]["match"] for entry in entries] == [True, False]
     cases = list(ElementTree.parse(junit).iter("testcase"))
     assert [case.find("failure") is not None for case in cases] == [False, True]
     properties = [{p.get("name"): p.get("value") for p in c.iter("property")} for c in cases]
@@ -208,7 +209,7 @@ def test_tune_records_no_wrong_kernel(
     assert "net on mps2-an386 differs from other" in capsys.readouterr().err
     assert not log.exists()
     assert main([*tune, "--no-check", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["checked"] is False
+    assert answers.entry(capsys.readouterr().out)["checked"] is False
 
 
 def test_mlperf_measures_no_wrong_firmware(
@@ -223,10 +224,10 @@ def test_mlperf_measures_no_wrong_firmware(
     )
     assert not (out / "results").exists()
     assert main(["mlperf", archives.right, *words, "--json"]) == 0
-    checked = json.loads(capsys.readouterr().out)["checked"]
+    checked = answers.entry(capsys.readouterr().out)["checked"]
     assert (checked["match"], checked["reference"]) == (True, "tflm")
     assert main(["mlperf", archives.wrong, *words, "--no-check", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["checked"] is None
+    assert answers.entry(capsys.readouterr().out)["checked"] is None
 
 
 def test_a_page_of_wrong_outputs(archives: Archives, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,8 @@ def leaves(table: Mapping[str, Any], where: str = "") -> Iterator[str]:
             yield from leaves(value, f"{where}{key}.")
         elif key == "memory":
             yield from (f"memory[].{inner}" for region in value for inner in region)
+        elif key in ("runner", "flasher"):
+            yield from (f"{key}.{inner}" for entry in value for inner in entry)
         else:
             yield f"{where}{key}"
 
@@ -116,7 +118,7 @@ def test_no_two_chips_are_the_same() -> None:
 TEN_LINES = """\
 description = "A board of mine (STM32F429ZI)"
 chip = "stm32f429zi"
-runners = ["pyocd"]
+flasher = { name = "pyocd" }
 
 [soc]
 hse_hz = 25_000_000
@@ -130,12 +132,12 @@ rx = "PB7"
 EMULATED = """\
 description = "MPS2 as I use it"
 chip = "mps2-an386"
-runners = ["qemu"]
 
 [uart]
 instance = "uart0"
 
-[qemu]
+[runner]
+name = "qemu"
 machine = "mps2-an386"
 icount_shift = 7
 """
@@ -167,7 +169,7 @@ flash_wait_states = 3
 [uarts]
 usart1.clock_hz = 96_000_000
 
-[pyocd]
+[flashers.pyocd]
 target = "stm32f411ce"
 """
 
@@ -209,8 +211,7 @@ def test_a_chip_of_the_users_beside_the_board(tmp_path: Path) -> None:
     board = load_board(write(tmp_path, text))
     assert (board.clock_hz, board.stack_bytes) == (96_000_000, 8192)
     assert board.chip_files == (TARGETS / "families" / "stm32f4.toml", chip)
-    assert board.pyocd is not None
-    assert board.pyocd.target == "stm32f411ce"
+    assert board.settings["pyocd"]["target"] == "stm32f411ce"
     assert build([], board).elf.is_file()
 
 
@@ -254,7 +255,7 @@ kind = "ram"
 origin = 0xD000_0000
 size = "8M"
 """
-    text = TEN_LINES.replace("runners", 'stack_bytes = "4K"\nboot_loader_bytes = "32K"\nrunners')
+    text = TEN_LINES.replace("flasher", 'stack_bytes = "4K"\nboot_loader_bytes = "32K"\nflasher')
     board = load_board(write(tmp_path, text + more))
     same = load_board("nucleo-f429zi")
     assert (board.stack_bytes, board.handler_stack_bytes) == (4096, same.handler_stack_bytes)
@@ -276,7 +277,7 @@ MISTAKES = {
     "unknown chip": ("board", '"stm32f429zi"', '"stm32f429"', "board", "chip", "did you mean stm"),
     "chip of another type": ("board", '"stm32f429zi"', "429", "board", "chip", "429 is not the na"),
     "missing chip file": ("board", '"stm32f429zi"', '"./x.toml"', "board", "chip", "no file"),
-    "chip's key": ("board", "runners", "clock_hz = 1\nrunners", "board", "clock_hz", "the chip's"),
+    "chip's key": ("board", "flasher", "clock_hz = 1\nflasher", "board", "clock_hz", "the chip's"),
     "chip's memory": (
         "board", "[soc]",
         '[[memory]]\nname = "more"\nkind = "ram"\norigin = 0x2000_0000\nsize = "1K"\n[soc]',
@@ -288,12 +289,13 @@ MISTAKES = {
     "pin in chip": ("chip", "pll_n", "gpio = 1\npll_n", "chip", "soc.gpio", "follows from uart.tx"),
     "chip's UART": ("board", "tx =", "base = 1\ntx =", "board", "uart.base", "the chip's"),
     "chip's target": (
-        "board", "[soc]", '[pyocd]\ntarget = "x"\n[soc]', "board", "pyocd.target", "the chip's"
+        "board", '"pyocd" }', '"pyocd", target = "x" }', "chip", "flashers.pyocd.target",
+        "duplicate of flasher.target",
     ),
     "chip's emulator": (
-        "board", "[soc]", '[renode]\nplatform = "x"\n[soc]', "board", "renode", "the chip's"
+        "board", "[soc]", '[renode]\nplatform = "x"\n[soc]', "board", "renode", "[[runner]] with"
     ),
-    "unknown key": ("board", "runners", "sylicon = true\nrunners", "board", "sylicon", "mean sili"),
+    "unknown key": ("board", "flasher", "sylicon = true\nflasher", "board", "sylicon", "mean sili"),
     "unknown setting": ("board", "hse_hz", "hse_hx", "board", "soc.hse_hx", "did you mean hse_hz"),
     "missing setting": ("board", "hse_hz = 25_000_000", "", "board", "soc.hse_hz", "is missing"),
     "unknown UART": ("board", "usart1", "usart9", "board", "uart.instance", "no UART 'usart9'"),
@@ -310,11 +312,18 @@ MISTAKES = {
     "table for value": ("board", "hse_hz = 25_000_000", "hse_hz = {}", "board", "soc.hse_hz", "{}"),
     "value for table": ("board", "[soc]\nhse_hz = 25_000_000", "soc = 1", "board", "soc", "table"),
     "boot loader": (
-        "board", "runners", 'boot_loader_bytes = "2M"\nrunners', "board", "boot_loader_bytes", "bel"
+        "board", "flasher", 'boot_loader_bytes = "2M"\nflasher', "board", "boot_loader_bytes", "bel"
     ),
-    "no runner's table": ("board", '["pyocd"]', '["renode"]', "chip", "renode", "key is missing"),
+    "no runner's table": (
+        "board", "[soc]", 'runner = {name = "renode"}\n[soc]', "board", "runner.platform",
+        "Renode model",
+    ),
+    "no flasher's table": (
+        "chip", '[flashers.pyocd]\ntarget = "stm32f411ce"', "", "board", "flasher.target",
+        "the key is missing",
+    ),
     "unknown family": ("chip", '"stm32f4"', '"stm32f5"', "chip", "family", "did you mean stm32f4"),
-    "board's key": ("chip", "family", "runners = []\nfamily", "chip", "runners",
+    "board's key": ("chip", "family", "runner = []\nfamily", "chip", "runner",
                     "belongs to a board"),
     "board's setting": ("chip", "pll_n", "hse_hz = 1\npll_n", "chip", "soc.hse_hz", "to a board's"),
     "unknown chip key": ("chip", "family", "famly = 1\nfamily", "chip", "famly", "did you mean"),
@@ -370,7 +379,7 @@ def test_pins_that_cannot_be(
     chip: str, pins: tuple[str, str, str], message: str, tmp_path: Path
 ) -> None:
     uart = '[uart]\ninstance = "{}"\ntx = "{}"\nrx = "{}"\n'.format(*pins)
-    head = f'description = "x"\nchip = "{chip}"\nrunners = ["pyocd"]\n'
+    head = f'description = "x"\nchip = "{chip}"\nflasher = {{ name = "pyocd" }}\n'
     with pytest.raises(BoardError) as caught:
         load_board(write(tmp_path, head + uart))
     assert message in str(caught.value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import io
-import json
 import os
 import pty
 import shutil
@@ -16,6 +15,7 @@ import termios
 from pathlib import Path
 from typing import Any, cast
 
+import answers
 import pytest
 from small_models import convolutions
 
@@ -251,7 +251,7 @@ def test_long_compiles_show_on_a_terminal_that_they_go_on(model: Path, tmp_path:
         os.close(theirs)
         shown[name] = read_all(ours)
         assert done.returncode == 0
-        assert json.loads(done.stdout)["model"] == "net"
+        assert answers.entry(done.stdout.decode())["model"] == "net"
     assert b"compiling: 0 programs tried, 00:00" in shown["a.tar"]
     assert shown["b.tar"] == b"", "there was nothing to wait for"
     quiet = subprocess.run([*command, str(tmp_path / "c.tar")], capture_output=True, timeout=60)

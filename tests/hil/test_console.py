@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import logging
 import re
 import subprocess
@@ -11,9 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import answers
 import pytest
 
-from hil.cli.console import Console, coloured, several, shown_name, table
+from hil.cli.console import Console, coloured, shown_name, table
 from hil.cli.render import quantized_lines
 from hil.errors import InputError
 from hilc.errors import shortened
@@ -33,20 +33,19 @@ def test_a_table_without_rows_is_its_header() -> None:
     assert table([], ["a", "b"]) == "a  b"
 
 
-@pytest.mark.parametrize(("as_json", "out"), [(True, '{\n  "a": 1\n}\n'), (False, "text\n")])
-def test_result(as_json: bool, out: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Console(as_json).result({"a": 1}, "text")
-    assert capsys.readouterr().out == out
+def test_result(capsys: pytest.CaptureFixture[str]) -> None:
+    Console(False).result({"a": 1}, "text")
+    assert capsys.readouterr().out == "text\n"
+    console = Console(True)
+    console.command = "boards"
+    console.result({"a": 1}, "text", 3)
+    found = answers.answer(capsys.readouterr().out)
+    assert found == {"schema": 1, "command": "boards", "exit_code": 3, "results": [{"a": 1}]}
 
 
-def test_json_never_holds_nan() -> None:
-    with pytest.raises(ValueError, match="JSON compliant"):
-        Console(True).result({"a": float("nan")}, "")
-
-
-def test_several() -> None:
-    assert several([{"a": 1}]) == {"a": 1}
-    assert several([{"a": 1}, {"a": 2}]) == {"models": [{"a": 1}, {"a": 2}]}
+def test_json_has_null_for_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    Console(True).result({"a": float("nan"), "b": [float("-inf")]}, "")
+    assert answers.entry(capsys.readouterr().out) == {"a": None, "b": [None]}
 
 
 class _Terminal(io.StringIO):
@@ -131,7 +130,7 @@ def test_an_error_is_one_json_object_where_stdout_works() -> None:
     """Also the error that a file could not be written, and after a stderr that is full."""
     with open("/dev/full", "w") as full:
         done = hil("board", "new", "x", "-o", "/proc/none/x.toml", "--json", stderr=full)
-    error = json.loads(done.stdout)["error"]
+    error = answers.error(done.stdout)
     assert (done.returncode, error["exit_code"]) == (2, 2)
     assert error["message"].startswith("cannot write /proc/none/x.toml: ")
 
@@ -152,7 +151,7 @@ def test_a_stream_that_was_closed(closed: str) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     if closed == "2":
         assert done.returncode == 0
-        assert json.loads(done.stdout)["name"] == "microbit"
+        assert answers.entry(done.stdout)["name"] == "microbit"
     else:
         assert done.returncode == 2
         assert "cannot write standard output: Bad file descriptor" in done.stderr
@@ -166,13 +165,13 @@ def test_a_board_without_standard_streams(closed: str) -> None:
     command = f"{sys.executable} -m hil.cli run {model} --board mps2-an386 --json {closed}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert "outputs" in json.loads(done.stdout)
+    assert "outputs" in answers.entry(done.stdout)
 
 
 def test_json_survives_a_round_trip(capsys: pytest.CaptureFixture[str]) -> None:
     data = {"a": [1, 2.5, None, True], "b": {"c": "text"}}
     Console(True).result(data, "")
-    assert json.loads(capsys.readouterr().out) == data
+    assert answers.entry(capsys.readouterr().out) == data
 
 
 def test_what_steers_a_terminal_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:

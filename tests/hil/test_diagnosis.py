@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from hil.cli.render import diagnosis_lines
+from hil.results.codec import encode
+from hil.results.verify import Diagnosis
 from hil.verify import diagnosis
-from hil.verify.diagnosis import Diagnosis, Evidence, Kind, Pair, _Seen, axes_of, diagnose
+from hil.verify.diagnosis import Evidence, Kind, Pair, _Seen, axes_of, diagnose
 from hilc.artifact.library import Layer, TensorInfo
 
 SHAPE = (1, 6, 5, 8)
@@ -178,7 +180,7 @@ def test_what_a_second_run_shows_comes_first() -> None:
 
 def test_values_are_whole_and_real() -> None:
     found = of(at((0, 2, 1, 3), 9), samples=1)
-    data = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    data = json.loads(json.dumps(encode(found), allow_nan=False))
     assert data["axes"] == "NHWC"
     assert data["confined"] == {"H": [2], "W": [1], "C": [3]}
     first = data["first"]
@@ -196,7 +198,7 @@ def test_any_number_of_dimensions() -> None:
     for shape in ((), (3,), (2, 3), (2, 2, 3), (2, 2, 2, 2, 3), (1, 2, 2, 1, 2, 3, 2)):
         found = of(lambda v: 40 - v, shape)
         assert found.different
-        assert json.dumps(found.to_json(), allow_nan=False)
+        assert json.dumps(encode(found), allow_nan=False)
         assert diagnosis_lines(found)
 
 

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from descriptions import description_text
@@ -30,6 +31,7 @@ from hil.cli import main
 from hil.energy import Energy, Meter, Recording, check_spec, energy_of, opened_meter, register_meter
 from hil.energy.trace import read_trace
 from hil.errors import BoardError, DeviceError, InputError
+from hil.results.codec import encode
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 DT = 1e-5
@@ -66,7 +68,7 @@ def test_energy_is_the_integral_between_the_edges() -> None:
 
 
 def test_energy_of_a_constant_power_is_exact() -> None:
-    data = energy_of(recording(pulses(100, 300, 200))).to_json()
+    data = encode(energy_of(recording(pulses(100, 300, 200))).entry())
     assert data == {
         "source": "a trace",
         "inferences": 3,
@@ -84,7 +86,7 @@ def test_windows_that_are_cut_off_do_not_count() -> None:
     cut = recording(high[80:-80])  # within the first and the last
     assert [round(s / DT) for _, s in energy_of(cut).windows] == [200]
     whole = Energy("x", ((1.0, 1.0),), None)
-    assert whole.to_json()["idle_power_mw"] is None
+    assert encode(whole.entry())["idle_power_mw"] is None
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ TRACES = {
 @pytest.mark.parametrize("case", TRACES)
 def test_forms_of_traces(case: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TRACES[case], encoding="utf-8")
-    data = energy_of(read_trace(tmp_path / "t.csv")).to_json()
+    data = encode(energy_of(read_trace(tmp_path / "t.csv")).entry())
     assert data["inferences"] == 2
     assert data["min_uj"] == pytest.approx(60)
     assert data["max_uj"] == pytest.approx(120)
@@ -181,7 +183,7 @@ def test_bench_with_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     path.write_text(TRACES["plain"])
     words = ["bench", str(DIGITS), "--board", "mps2-an386", "--no-history"]
     assert main([*words, "--energy", f"trace:{path}", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answers.entry(capsys.readouterr().out)
     assert report["energy"]["per_inference_uj"] == pytest.approx(90)
     assert report["energy"]["source"] == str(path)
     (tmp_path / "base.json").write_text(json.dumps(report))
@@ -262,7 +264,7 @@ def test_the_firmware_drives_the_trigger(tmp_path: Path, monkeypatch: pytest.Mon
         f"high = [{_LEDS:#x}, 3]\nlow = [{_LEDS:#x}, 0]\n"
     )
     place = tmp_path / "lit.toml"
-    place.write_text(text.replace("[qemu]\n", f"{trigger}\n[qemu]\n", 1))
+    place.write_text(text.replace("[[runner]]\n", f"{trigger}\n[[runner]]\n", 1))
     library = hil.compile(DIGITS, board="mps2-an386")
     counts = {}
     path = os.environ["PATH"]
@@ -369,7 +371,7 @@ def test_a_ppk2_by_nordics_package(kit: Callable[..., Kit]) -> None:
             assert len(found.time_s) == 450
             # The converter's value times four, 1.8 V / 163840 a step, over 1 ohm.
             assert found.current_a == pytest.approx(1000 * 4 * 1.8 / 163840 / 1.0)
-            data = energy_of(found).to_json()
+            data = encode(energy_of(found).entry())
             power_w = 3.0 * found.current_a[0]
             assert data["min_uj"] == pytest.approx(1e6 * power_w * 100e-5)
             assert data["max_uj"] == pytest.approx(1e6 * power_w * 200e-5)
@@ -508,7 +510,7 @@ def test_a_joulescope_by_its_package(joulescope: Callable[[Driver], Driver]) -> 
         found = recorder.stop()
     assert len(found.time_s) == len(high) - 5
     assert found.time_s[1] == pytest.approx(5e-6)
-    data = energy_of(found).to_json()
+    data = encode(energy_of(found).entry())
     assert data["inferences"] == 2
     assert data["min_uj"] == pytest.approx(0.06 * 80 * 5, rel=0.01)
     assert data["max_uj"] == pytest.approx(0.06 * 160 * 5, rel=0.01)

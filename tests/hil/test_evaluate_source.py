@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from fake_bench import Bench
@@ -96,5 +96,5 @@ def test_the_journals_of_two_sources(
     for runner, resumed in (("pyocd", 0), ("qemu", DONE)):
         virtual = ["--probe", "virtual"] if runner == "pyocd" else []
         assert main([*words, "--runner", runner, *virtual, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["resumed"] == resumed
+        assert answers.entry(capsys.readouterr().out)["resumed"] == resumed
         assert journal.exists() == (runner == "pyocd")

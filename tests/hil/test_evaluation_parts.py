@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hil.cli.commands.evaluating import evaluation_text
+from hil.cli.actions.evaluate import evaluation_text
 from hil.errors import InputError, NumericError
+from hil.results.codec import encode
+from hil.results.evaluate import Mismatch
 from hil.verify import Oracle, evaluation
 from hil.verify.datasets import DataSet, digest_of
-from hil.verify.evaluation import Evaluation, Limit, MetricReport, Mismatch
+from hil.verify.evaluation import Evaluation, MetricLimit, MetricReport
 from hilc.artifact.library import TensorInfo
 
 NAN = float("nan")
@@ -57,7 +59,7 @@ class Device:
 
 
 def metric(name: str, value: float, **limits: float) -> MetricReport:
-    score: Any = SimpleNamespace(value=value, json=lambda: value)
+    score: Any = SimpleNamespace(value=value, entry=lambda: None)
     return MetricReport(name, score, score, True, **limits)
 
 
@@ -87,7 +89,7 @@ def test_a_limit_is_kept_up_to_its_value(
     value: float, limits: dict[str, float], is_met: bool
 ) -> None:
     one = metric("m", value, **limits)
-    assert one.is_met == one.to_json()["met"] == is_met
+    assert one.is_met == one.entry().met == is_met
     assert report(metric("other", 1.0), one).is_met == is_met
 
 
@@ -139,7 +141,7 @@ def test_outputs_that_are_nan_keep_no_limit(names: tuple[str, ...]) -> None:
         return {"t": of_reference.get_output(0)}
 
     lower = names[0] == "accuracy"
-    limits = [Limit(name, 0.5, "min" if lower else "max") for name in names]
+    limits = [MetricLimit(name, 0.5, "min" if lower else "max") for name in names]
     found = evaluation.evaluate_model(
         model, data, Oracle("same", "same", values),
         evaluation.checked_metrics(names, limits), board="b", key={}, limits=limits,
@@ -160,11 +162,11 @@ def test_no_sample_is_no_evaluation() -> None:
 
 
 def test_a_difference_that_is_no_number_has_none_in_json() -> None:
-    assert Mismatch(3, "s", 1, None, NAN).to_json() == {
+    assert encode(Mismatch(3, "s", 1, None, NAN)) == {
         "sample": 3, "source": "s", "device_class": 1, "reference_class": None,
         "max_abs_diff": None,
     }  # fmt: skip
-    assert Mismatch(3, "s", 1, 2, 0.5).to_json()["max_abs_diff"] == 0.5
+    assert encode(Mismatch(3, "s", 1, 2, 0.5))["max_abs_diff"] == 0.5
 
 
 def test_values_are_scaled_and_a_reconstruction_is_scored_by_its_mean_square() -> None:

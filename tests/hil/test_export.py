@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import answers
 import export_hosts as hosts
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ import hil
 import hilc
 from hil.board import load_board
 from hil.cli import main
-from hil.cli.commands.command_line import build_parser
+from hil.cli.command_line import build_parser
 from hil.errors import InputError
 from hil.export import About, ExportFormat, Package, register_export
 from hil.export import registry as export_registry
@@ -420,10 +421,10 @@ def test_a_pack_for_helium_requires_it(tmp_path: Path) -> None:
 
 @_FULL
 def test_the_tools_of_the_ecosystems_accept_the_libraries() -> None:
-    """PlatformIO, Espressif's component manager, west, Kconfig's parser and pyOCD: `make exports`
-    installs them into an environment of their own.
+    """PlatformIO, Espressif's component manager, west, Kconfig's parser and pyOCD, which
+    `measure.py exports` installs into an environment of their own.
     """
-    said = hosts.run(sys.executable, ROOT / "ci" / "exports.py", "--tools")
+    said = hosts.run(sys.executable, ROOT / "tools" / "measure.py", "exports", "--tools")
     assert said.count("good ") == 5, said
 
 
@@ -435,7 +436,7 @@ def test_the_command_reports_in_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     words += ["-o", f"{tmp_path}/two", "--library", "Pair", "--library-version", "2.1.0"]
     words += ["--license", "LicenseRef-Mine", "--author", "Ann Example"]
     assert main(words) == 0
-    said = json.loads(capsys.readouterr().out)
+    said = answers.entry(capsys.readouterr().out)
     assert (said["format"], said["library"], said["version"]) == ("zephyr", "Pair", "2.1.0")
     assert [model["model"] for model in said["models"]] == ["a", "b"]
     assert (said["cpu"], said["example_compares"]) == ("host", True)

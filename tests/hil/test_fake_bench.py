@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
+import answers
 import pytest
 import serial
 from fake_bench import Bench
 from serial.tools import list_ports
 from waiting import until
 
+from hil.access.probes import connected_probes
 from hil.cli import main
-from hil.probe.probes import connected_probes
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 
@@ -39,7 +39,7 @@ def test_a_board_is_verified_here_and_in_another_process(
         assert main(line) == 0, capsys.readouterr().err
     done = subprocess.run([*rig.hil, *line], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["match"]
+    assert answers.entry(done.stdout)["match"]
 
 
 def test_a_board_returns_late_under_another_name(rig: Bench) -> None:

@@ -1,4 +1,4 @@
-"""A sample of the campaign of faults (``make faults``), here and on an emulated board."""
+"""A sample of the campaign of faults (``measure.py faults``), here and on an emulated board."""
 
 from __future__ import annotations
 

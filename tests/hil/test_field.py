@@ -17,9 +17,9 @@ from torture.field.resets import reset, undisturbed
 from torture.field.world import JOBS, world
 
 from hil import virtual_probe
+from hil.access.pyocd import flash
 from hil.board import load_board
 from hil.errors import InputError, ProbeError
-from hil.probe import flash
 from hil.virtual_probe.probe import VirtualProbe
 
 #: Frames before the first request of the caller: the device asks what models there are.

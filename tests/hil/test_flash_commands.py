@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shlex
 import signal
@@ -15,19 +14,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import answers
 import pytest
 from descriptions import description_text
 
 from hil import virtual_probe
+from hil.access.chips import chip_flasher
+from hil.access.probes import ProbeInfo, choose_probe, lines_of
+from hil.access.pyocd import usb
+from hil.access.pyocd.flash import check_core, connected
+from hil.access.pyocd.targets import check_target, read_chip, target_names
 from hil.board import Board, load_board
 from hil.board.config import remembered
-from hil.board.pyocd_targets import check_target, read_chip, target_names
 from hil.board.wizard import Answers, describe
 from hil.cli import main
 from hil.errors import BoardError, InputError, ProbeError
-from hil.probe import usb
-from hil.probe.flash import check_core, connected
-from hil.probe.probes import ProbeInfo, choose_probe, lines_of
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 HIL = [sys.executable, "-c", "import sys; from hil.cli import main; sys.exit(main())"]
@@ -54,7 +55,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
     def run_json(line: str) -> Any:
         assert main([*shlex.split(line), "--json"]) == 0, capsys.readouterr().err
-        return json.loads(capsys.readouterr().out)
+        return answers.result(capsys.readouterr().out)
 
     return run_json
 
@@ -131,15 +132,19 @@ def test_a_foreign_program_is_started_and_not_asked(
             2,
             "`hil run MODEL --board netduinoplus2` starts it",
         ),
-        ("flash {digits} --board mps2-an386", 4, "mps2-an386 is emulated: `hil run MODEL --board"),
-        ("erase --board microbit", 4, "`hil run MODEL --board microbit` starts it"),
-        ("reset --board native", 2, "the board is this machine: `hil run"),
+        (
+            "flash {digits} --board mps2-an386",
+            4,
+            "`hil run MODEL --board mps2-an386` starts the board in",
+        ),
+        ("erase --board microbit", 4, "`hil run MODEL --board microbit` starts the board in qemu"),
+        ("reset --board native", 2, "starts its firmware as a process of this machine"),
         ("flash {digits} --board microbit --probe nowhere", 4, "'nowhere' is not connected"),
         ("flash {digits} --board microbit --transport rtt --port x", 2, "not through a port"),
         ("verify {digits} --board mps2-an386 --transport rtt --port x", 2, "not through a port"),
-        ("erase --board native", 2, "no runner 'pyocd', so no debug probe"),
+        ("erase --board native", 2, "board 'native' has no flasher"),
         ("erase --board mps2-an386 --probe virtual", 2, "has no flash to erase"),
-        ("debug {digits} --board native", 2, "no gdb server for native"),
+        ("debug {digits} --board native", 2, "the runner 'native' has no gdb server"),
         ("debug {digits} --board netduinoplus2 --runner pyocd", 2, "no runner 'pyocd'"),
         ("verify {digits} --board mps2-an386 --runner qemu --probe virtual", 2, "uses no probe"),
     ],
@@ -167,7 +172,7 @@ def test_gdb_debugs_what_the_command_says(probe: str) -> None:
                 line = process.stdout.readline()
                 assert line, "it ended before it said anything"
                 text += line
-            report = json.loads(text)
+            report = answers.entry(text)
             steps = ("break main", "continue", "info source", "print $pc == main", "detach")
             words = [word for step in steps for word in ("-ex", step)]
             command = [*shlex.split(report["gdb"]), "-batch", *words]
@@ -265,7 +270,7 @@ def test_doctor_says_what_a_board_needs(run: Run, capsys: pytest.CaptureFixture[
     with virtual("microbit") as uid:
         report = run("doctor --board microbit")
         assert uid in [probe["uid"] for probe in report["probes"]]
-    assert {need["what"] for need in report["board"]["needs"]} >= {"runner qemu", "pyOCD target"}
+    assert {need["what"] for need in report["board"]["needs"]} >= {"runner qemu", "flasher pyocd"}
     # On a machine without that board, its only runner has nothing to program.
     assert main(["doctor", "--board", "frdm-k64f"]) == 4
     out = capsys.readouterr().out
@@ -288,7 +293,8 @@ def test_probes_without_permission_are_found(tmp_path: Path) -> None:
     assert usb.forbidden_probes(tmp_path / "sys", nodes) == []
     if os.geteuid() == 0:  # nothing is forbidden to root: ask as another user
         code = (
-            "import os, sys; from pathlib import Path; from hil.probe import usb; os.setuid(65534);"
+            "import os, sys; from pathlib import Path; from hil.access.pyocd import usb;"
+            "os.setuid(65534);"
             "print(usb.forbidden_probes(Path(sys.argv[1]), Path(sys.argv[2])))"
         )
         folder = tmp_path
@@ -308,27 +314,27 @@ def test_probes_without_permission_are_found(tmp_path: Path) -> None:
 
 
 def test_boards_say_where_they_ran(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    boards = {board["name"]: board for board in run("boards")["boards"]}
+    boards = {board["name"]: board for board in run("boards")}
     assert boards["microbit"]["ran_on"] == "QEMU"
     assert boards["frdm-k64f"]["ran_on"] == "never"
     one = run("boards frdm-k64f")
     assert one == boards["frdm-k64f"]
     assert one["memory"][0] == {"name": "flash", "origin": 0, "size": 1 << 20, "kind": "flash"}
-    assert one["pyocd"]["target"] == "k64f"
+    assert one["flashers"]["pyocd"]["target"] == "k64f"
     assert main(["boards", "microbit"]) == 0
     assert "nrf51_uart" in capsys.readouterr().out
 
 
 # -- board new ---------------------------------------------------------------------------------
 
-MPS2 = "--pyocd-target cortex_m --cpu cortex-m4 --flash 0:4M --ram 0x20000000:4M"
+MPS2 = "--flasher pyocd:target=cortex_m --cpu cortex-m4 --flash 0:4M --ram 0x20000000:4M"
 
 
 @pytest.mark.parametrize(
     "options",
     [
         f"{MPS2} --clock-hz 25_000_000 --qemu mps2-an386",
-        "--pyocd-target nrf51 --clock-hz 16000000 --qemu microbit",
+        "--flasher pyocd:target=nrf51 --clock-hz 16000000 --qemu microbit",
         "--from mps2-an385 --uart rtt --description mine",
     ],
 )
@@ -345,7 +351,11 @@ def no_answer(option: str, question: str, default: str) -> str:
 
 
 def test_memory_and_core_come_from_the_chip() -> None:
-    made = describe("mine", Answers(pyocd_target="stm32l475xg", clock_hz="4000000"), no_answer)
+    made = describe(
+        "mine",
+        Answers(flasher=chip_flasher("pyocd:target=stm32l475xg"), clock_hz="4000000"),
+        no_answer,
+    )
     assert made.board.cpu.name == "cortex-m4"
     assert [(r.name, r.origin, r.size) for r in made.board.memory] == [
         ("flash", 0x0800_0000, 1 << 20),
@@ -378,17 +388,29 @@ def test_every_chip_of_pyocd_is_read() -> None:
     assert [r.origin for r in known["lpc55s69"].memory] == [0, 0x2000_0000, 0x0400_0000]
 
 
+def test_an_unknown_chip_is_refused() -> None:
+    with pytest.raises(InputError, match=r"no target 'stm32f4' \(did you mean stm32f4"):
+        chip_flasher("pyocd:target=stm32f4")
+
+
 @pytest.mark.parametrize(
     ("answers", "error", "message"),
     [
-        (Answers(pyocd_target="k64f", clock_hz="1"), InputError, "flash configuration at 0x400"),
-        (Answers(pyocd_target="mimxrt1050", clock_hz="1"), InputError, "its boot ROM looks for"),
         (
-            Answers(pyocd_target="stm32f4"),
+            Answers(flasher=chip_flasher("pyocd:target=k64f"), clock_hz="1"),
             InputError,
-            "pyOCD has no target 'stm32f4' (did you mean stm32f4",
+            "flash configuration at 0x400",
         ),
-        (Answers(pyocd_target="stm32l475xg"), InputError, "--clock-hz was asked for"),
+        (
+            Answers(flasher=chip_flasher("pyocd:target=mimxrt1050"), clock_hz="1"),
+            InputError,
+            "its boot ROM looks for",
+        ),
+        (
+            Answers(flasher=chip_flasher("pyocd:target=stm32l475xg")),
+            InputError,
+            "--clock-hz was asked for",
+        ),
         (Answers(base="native"), InputError, "is this machine, not a board"),
         (Answers(base="microbit", cpu="cortex-m9"), BoardError, "unknown value 'cortex-m9'"),
         (
@@ -447,7 +469,7 @@ def test_a_new_board_is_found_by_its_name(
     rows = guide.read_text(encoding="utf-8").splitlines()
     line = next(row for row in rows if row.startswith("$ hil board new "))
     words = line.partition("#")[0].split()[2:]
-    assert words == ["board", "new", "my-board", "--pyocd-target", "nrf52840"]
+    assert words == ["board", "new", "my-board", "--flasher", "pyocd:target=nrf52840"]
     assert main(words) == 0
     assert "--board my-board\n" in capsys.readouterr().out
     board = load_board("my-board")
@@ -464,7 +486,7 @@ def test_a_new_board_is_found_by_its_name(
     (own / "broken.toml").write_text("cpu = 1")
     assert main(["boards", "--json"]) == 0
     shown = capsys.readouterr()
-    assert "my-board" in [entry["name"] for entry in json.loads(shown.out)["boards"]]
+    assert "my-board" in [entry["name"] for entry in answers.entries(shown.out)]
     assert "broken.toml: cpu: 1 is not a string" in shown.err
     # A name that ships means what ships, so another one of that name goes by its path.
     assert main(["board", "new", "microbit", "--from", "microbit"]) == 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import answers
 import pytest
 from models import model_path
 
@@ -81,4 +81,4 @@ def test_compile_says_that_it_keeps_the_limit_by_estimate(
     assert cli.main(arguments) == 0
     assert "the flash limit is met by estimate" in capsys.readouterr().out
     assert cli.main([*arguments, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["flash_limit_kept_by"] == "estimate"
+    assert answers.entry(capsys.readouterr().out)["flash_limit_kept_by"] == "estimate"

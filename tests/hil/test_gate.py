@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import answers
 import pytest
 
 from hil.cli import main
@@ -111,8 +112,8 @@ def test_the_offending_layer_is_named(folder: Folder) -> None:
         "  most of it in CONV_2D b: 345, 45 more than 300 (+15.00 %)\n"
     )
     data = json.loads(folder.gate(slower, "--max-slower", "2%", "--json", code=1))
-    (excess,) = data["gates"][0]["excesses"]
-    assert not data["passed"]
+    (excess,) = data["results"][0]["excesses"]
+    assert not data["results"][0]["passed"]
     assert (excess["layer"], excess["percent"], excess["limit"]) == ("CONV_2D b", 3.5, "2%")
     assert folder.gate(BENCH, "--max-slower", "2%", "--max-ram", "1K", "--max-flash", "0") == (
         "kws on mps2-an386: within the limits (slower 2%, ram 1,024 bytes, flash 0); 1,000 "
@@ -145,6 +146,14 @@ def test_a_layer_that_was_added_is_named(folder: Folder) -> None:
 
 
 _OTHER = {"model": {"sha256": "ef" * 32}}
+VERIFY: dict[str, Any] = {
+    "model": "kws",
+    "board": BOARD,
+    "samples": 1,
+    "reference": "tflm",
+    "match": True,
+    "outputs": [{"name": "y", "shape": [1], "dtype": "int8", "mismatches": 0, "max_abs_diff": 0}],
+}
 
 NO_BASELINE: dict[str, tuple[Any, str]] = {
     "another board": (changed(board="microbit"), "is of kws on microbit, not of kws on mps2"),
@@ -153,24 +162,31 @@ NO_BASELINE: dict[str, tuple[Any, str]] = {
     "another model file": (changed(provenance=_OTHER), "was measured with another model file"),
     "other inputs": (changed(provenance={"inputs": {"sha256": "00"}}), "with other inputs"),
     "no JSON": ("{", "base.json is not JSON"),
-    "no object": ([1], "is not a result of hil bench"),
-    "a result of verify": ({"model": "kws", "match": True}, "has no 'board'"),
+    "no object": ([1], "is of type list, not an object"),
+    "a result of verify": (VERIFY, "is not a result of hil bench"),
+    "another schema": ({"schema": 2, "command": "bench"}, "this version of hil reads schema 1"),
+    "another command": (
+        {"schema": 1, "command": "boards", "exit_code": 0, "results": []},
+        "is of the command 'boards'",
+    ),
     "a failed board": (
-        {"boards": [{"board": "x", "exit_code": 4, "error": {}}], "exit_code": 4},
+        {"boards": [{"board": "x", "exit_code": 4, "error": {"message": "no"}}], "exit_code": 4},
         "there is no measurement on x, which failed",
     ),
-    "no number": (changed(per_inference="7"), "per_inference is '7', not a whole number"),
-    "a negative number": (changed(ram_bytes=-7), "ram_bytes is -7, not a whole number"),
-    "a huge number": (changed(per_inference=10**400), "not a whole number"),
-    "no energy": (changed(energy={"per_inference_uj": float("nan")}), "nan, not a number"),
-    "boards in boards": ({"boards": [{"boards": [BENCH]}]}, "has no 'model'"),
-    "many boards in boards": ('{"boards":[' * 300 + "]}" * 300, "has no 'model'"),
-    "true": (changed(ram_bytes=True), "ram_bytes is True, not a whole number"),
-    "a bad layer": (changed(layers=None) | {"layers": [5]}, "a layer is 5, not an object"),
-    "no layers": (changed() | {"layers": {}}, "layers is {}, not a list"),
+    "no number": (changed(per_inference="7"), 'per_inference is "7"; expected is int'),
+    "a negative number": (changed(ram_bytes=-7), "ram_bytes is -7"),
+    "a huge number": (changed(per_inference=10**400), "which no result has"),
+    "no energy": (changed(energy={"per_inference_uj": float("nan")}), "holds nan"),
+    "many boards in boards": ('{"boards":[' * 300 + "]}" * 300, "holds nesting"),
+    "true": (changed(ram_bytes=True), "ram_bytes is true; expected is int"),
+    "a bad layer": (
+        changed(layers=None) | {"layers": [5]},
+        "layers[0] is 5; expected is an object",
+    ),
+    "no layers": (changed() | {"layers": {}}, "layers is {}; expected is list"),
     "without that figure": (
         {key: value for key, value in BENCH.items() if key != "ram_bytes"},
-        "does not tell the static RAM of the firmware",
+        "lacks the key 'ram_bytes'",
     ),
 }
 
@@ -313,7 +329,7 @@ def test_a_history_has_what_is_compared(
         history.record("bench", changed(per_inference=count, provenance=about))
     for words in (("2", "4"), (commits[0][:8], commits[1]), ("HEAD~1", "HEAD")):
         assert main(["compare", *words, "--json"]) == 0
-        (found,) = json.loads(capsys.readouterr().out)["comparisons"]
+        (found,) = answers.entries(capsys.readouterr().out)
         assert found["per_inference"]["percent"] == 4.0
         assert [found[side]["source"] for side in "ab"] == ["entry 2", "entry 4"]
     assert main(["gate", "--baseline", "HEAD~1", "--max-slower", "5%"]) == 0
@@ -354,7 +370,7 @@ def test_a_gate_fails_on_a_slowdown_of_three_per_cent(
     out, err = capsys.readouterr()
     (folder.path / "base.json").write_text(out)
     assert "entry 1 of the history" in err
-    measured = json.loads(out)
+    measured = answers.entry(out)
     before = measured["per_inference"]
     owners = measured["flash_by_owner"]
     assert sum(owners.values()) == measured["firmware_flash_bytes"]
@@ -383,7 +399,7 @@ def test_a_gate_fails_on_a_slowdown_of_three_per_cent(
     assert replaced == 1
     source.write_text(text)
     assert main([*line, "--json"]) == 1
-    (verdict,) = json.loads(capsys.readouterr().out)["gates"]
+    (verdict,) = answers.entries(capsys.readouterr().out)
     (excess,) = verdict["excesses"]
     assert 2.9 < excess["percent"] < 3.1
     assert excess["layer"] == "MAX_POOL_2D digits_1/pool_1/MaxPool2d"
@@ -411,12 +427,12 @@ def test_each_goal_has_its_baseline(folder: Folder) -> None:
         text = folder.gate(boards, "--max-slower", "1%", baseline=base, code=1)
         assert "kws on mps2-an386, goal speed: 4,000" in text
     data = json.loads(folder.gate(slow, "--max-slower", "1%", "--json", baseline=base, code=1))
-    assert [(one["goal"], one["passed"]) for one in data["gates"]] == [
+    assert [(one["goal"], one["passed"]) for one in data["results"]] == [
         ("speed", False),
         ("size", True),
     ]
     assert main(["compare", folder.file("a", base), folder.file("b", slow), "--json"]) == 0
-    found = json.loads(folder._capsys.readouterr().out)["comparisons"]
+    found = json.loads(folder._capsys.readouterr().out)["results"]
     assert [one["per_inference"]["difference"] for one in found] == [3500, 0]
 
 
@@ -453,9 +469,9 @@ def test_the_goal_of_a_board_is_that_of_its_models(folder: Folder) -> None:
         ([BENCH, BENCH], [BENCH], "several measurements of kws on mps2-an386"),
         ([BENCH], [BENCH, BENCH], "has 2 measurements that may be that of kws on mps2-an386"),
         ([BENCH], [of_goal("speed"), of_goal("size")], "has 2 measurements that may be that of"),
-        ([], [BENCH], "boards is an empty list: nothing was measured"),
-        ([BENCH], [], "boards is an empty list: nothing was measured"),
-        ([{"models": []}], [BENCH], "models is an empty list: nothing was measured"),
+        ([], [BENCH], "has no results: nothing was measured"),
+        ([BENCH], [], "has no results: nothing was measured"),
+        ([{"models": []}], [BENCH], "has no results: nothing was measured"),
         ([BENCH], [BENCH, changed(board="x")], "has kws on x, which was not measured now"),
         ([BENCH], [BENCH, changed(model="ad")], "has ad on mps2-an386, which was not measured"),
         (

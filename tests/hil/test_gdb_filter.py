@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tiny_library import tiny_library
 
+from hil.access import Connection, debug
+from hil.access.gdb_filter import NotGdb, PacketFilter
 from hil.board import load_board
 from hil.build import build
 from hil.errors import DeviceError, InputError
-from hil.runners import Choice, debug
-from hil.runners.gdb_filter import NotGdb, PacketFilter
 
 _ALLOWED = ("halt", "reset halt")
 
@@ -140,7 +140,7 @@ def test_a_page_runs_nothing(
     canary = tmp_path / "canary"
     body = b"+" + packet(b"?") + b"+" + monitor(command.format(str(canary))) + b"+" * 9
     board, listen = load_board("microbit"), ("127.0.0.1", 0)
-    with debug.serve(board, elf, runner, Choice(probe), listen) as server:
+    with debug.serve(board, elf, runner, Connection(probe), listen) as server:
         host, _, port = server.address.rpartition(":")
         for _ in range(2):
             connection = http.client.HTTPConnection(host, int(port), timeout=5)
@@ -160,7 +160,7 @@ def test_a_client_of_the_server_runs_nothing(
     canary = tmp_path / "canary"
     said = b""
     with (
-        debug.serve(load_board("microbit"), elf, runner, Choice(probe)) as server,
+        debug.serve(load_board("microbit"), elf, runner, Connection(probe)) as server,
         socket.socket(socket.AF_UNIX) as client,
     ):
         client.settimeout(5)
@@ -182,7 +182,7 @@ def test_gdb_shows_the_refusal(
     runner: str, probe: str | None, command: str, elf: Path, tmp_path: Path
 ) -> None:
     canary = tmp_path / "canary"
-    with debug.serve(load_board("microbit"), elf, runner, Choice(probe)) as server:
+    with debug.serve(load_board("microbit"), elf, runner, Connection(probe)) as server:
         words = [*shlex.split(server.command), "-batch", "-ex", "print $pc != 0"]
         words += ["-ex", f"monitor {command.format(str(canary))}"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=60)
@@ -192,7 +192,7 @@ def test_gdb_shows_the_refusal(
 
 
 def test_harmless_commands_reach_the_server(elf: Path) -> None:
-    with debug.serve(load_board("microbit"), elf, "pyocd", Choice("virtual")) as server:
+    with debug.serve(load_board("microbit"), elf, "pyocd", Connection("virtual")) as server:
         words = [*shlex.split(server.command), "-batch", "-ex", "monitor reset halt"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert "hil does not pass on" not in done.stdout + done.stderr
@@ -204,7 +204,7 @@ def test_an_address_in_use_is_named(elf: Path) -> None:
         port = taken.getsockname()[1]
         with (
             pytest.raises(DeviceError, match=f"cannot listen at 127.0.0.1:{port}"),
-            debug.serve(load_board("microbit"), elf, "qemu", Choice(), ("127.0.0.1", port)),
+            debug.serve(load_board("microbit"), elf, "qemu", Connection(), ("127.0.0.1", port)),
         ):
             pass
 
@@ -212,7 +212,7 @@ def test_an_address_in_use_is_named(elf: Path) -> None:
 @pytest.mark.parametrize(("runner", "probe"), [("qemu", None), ("pyocd", "virtual")])
 def test_one_gdb_after_the_other_over_tcp(runner: str, probe: str | None, elf: Path) -> None:
     board, listen = load_board("microbit"), ("127.0.0.1", 0)
-    with debug.serve(board, elf, runner, Choice(probe), listen) as server:
+    with debug.serve(board, elf, runner, Connection(probe), listen) as server:
         for steps in (
             ("break main", "continue", "print $pc == main", "detach"),
             ("print $pc != 0", "detach"),

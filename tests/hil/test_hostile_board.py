@@ -313,7 +313,7 @@ def test_frames_that_are_no_answer_are_told_to_be(clock: Clock) -> None:
 
 
 def test_sessions_of_every_attack(capsys: pytest.CaptureFixture[str]) -> None:
-    """A sample of ``python ci/torture.py host``."""
+    """A sample of ``python tools/measure.py torture host``."""
     start = time.process_time()
     with hostile_sessions.arena() as arena:
         outcomes = [arena.one(seed=1, number=number) for number in range(600)]

@@ -18,12 +18,12 @@ from tiny_library import tiny_library
 
 import hilc
 from hil import virtual_probe
+from hil.access import Connection, debug, qemu, renode
 from hil.board import load_board
 from hil.board.board import load_named_board
 from hil.board.description import read_description, to_toml
 from hil.build import build
 from hil.errors import BoardError, HilError
-from hil.runners import Choice, debug, qemu, renode
 from hil.support.qemu import Machine
 from hilc.support.toml import tomllib
 from hilc.target import load_cpu
@@ -94,7 +94,7 @@ def changed(values: Mapping[str, Any], key: str, value: object) -> dict[str, Any
 
 def of_board(name: str) -> dict[str, Any]:
     values = copy.deepcopy(dict(read_description(load_board(name).path).values))
-    values["qemu"] |= {"cpu": "cortex-m4", "memory": "16M"}
+    values["runner"]["qemu"] |= {"cpu": "cortex-m4", "memory": "16M"}
     return values
 
 
@@ -110,6 +110,8 @@ def to_core_toml(values: Mapping[str, Any], name: str = "") -> str:
     return text
 
 
+#: The head of a runner in a description.
+QEMU = '[[runner]]\nname = "qemu"\n'
 BOARDS = {name: of_board(name) for name in ("microbit", "netduinoplus2", "mps2-an386")}
 CORES = {
     name: tomllib.loads((TARGET / "cores" / f"{name}.toml").read_text())
@@ -155,7 +157,7 @@ def test_names_of_memory(tmp_path: Path) -> None:
 def test_files_that_boards_name(key: str, tmp_path: Path) -> None:
     path = tmp_path / "sent.toml"
     for value in HOSTILE:
-        other = to_toml({key: value, "description": "x", "runners": ["pyocd"]})
+        other = to_toml({key: value, "description": "x", "flasher": {"pyocd": {}}})
         path.write_text(other)
         refused(BoardError, lambda: load_board(path), key, value)
 
@@ -192,9 +194,9 @@ def test_keys_of_toolchains(name: str, key: str, tmp_path: Path) -> None:
 )
 def test_a_board_has_no_arguments_of_its_own(args: str, tmp_path: Path) -> None:
     path = tmp_path / "sent.toml"
-    text = to_toml(BOARDS["mps2-an386"]).replace("[qemu]\n", f"[qemu]\nargs = {args}\n")
+    text = to_toml(BOARDS["mps2-an386"]).replace(QEMU, f"{QEMU}args = {args}\n")
     path.write_text(text)
-    with pytest.raises(BoardError, match=r"qemu\.args: unknown key") as caught:
+    with pytest.raises(BoardError, match=r"runner\[0\]\.args: unknown key") as caught:
         load_board(path)
     assert "accepted keys: cpu, icount_shift, machine, memory, serial" in caught.value.hint
 
@@ -266,5 +268,5 @@ def test_a_name_from_a_lab_is_no_path(
 def test_a_debugger_is_no_program_of_the_description(tmp_path: Path) -> None:
     board = load_board("mps2-an386")
     image = build([tiny_library("y[0] = x[0];", cpu="cortex-m4")], board)
-    with debug.serve(board, image.elf, "qemu", Choice()) as server:
+    with debug.serve(board, image.elf, "qemu", Connection()) as server:
         assert server.gdb == "arm-none-eabi-gdb"

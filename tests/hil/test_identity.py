@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import threading
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import answers
 import numpy as np
 import pyocd.probe.aggregator
 import pytest
@@ -21,6 +21,8 @@ from small_models import convolutions
 import hil
 import hilc
 from hil import virtual_probe
+from hil.access import Connection, proof
+from hil.access.pyocd.flash import connected
 from hil.board import Board, load_board
 from hil.board.config import config_path, remembered
 from hil.build import build
@@ -33,8 +35,6 @@ from hil.link.client import Client
 from hil.link.line import Link
 from hil.link.ports import is_lasting, lasting_name, resolve
 from hil.mlperf import open_dut
-from hil.probe.flash import connected
-from hil.runners import Choice, proof
 from hil.virtual_probe.probe import VirtualProbe
 
 pytest_plugins = ["pytester"]
@@ -53,7 +53,7 @@ def hil_json(capsys: pytest.CaptureFixture[str]) -> Hil:
         ended = main([*words, "--json"])
         out, err = capsys.readouterr()
         assert ended == code, out + err
-        return json.loads(out)
+        return answers.result(out)
 
     return run
 
@@ -487,7 +487,7 @@ def test_programming_again_takes_no_other_board(rig: Bench, hil_json: Hil) -> No
     config_path().write_text(f'[boards.{BOARD}.power]\ncycle = "{command}"\nreturn_s = 0.5\n')
     a.ports[0].wired_to = None
     answer = hil_json(*on("flash"), code=4)
-    assert {step["unit"] for step in answer["error"]["recoveries"]} == {a.serial}
+    assert {step["unit"] for step in answer["recoveries"]} == {a.serial}
     assert not b.ports[0].written
     a.plug()
 
@@ -517,7 +517,7 @@ def test_consent_to_erase_is_for_one_attempt(
         consents.append(options.get("erase_to_unlock", False))
         return connected(board, uid, **options)
 
-    monkeypatch.setattr("hil.probe.flash.connected", recorded)
+    monkeypatch.setattr("hil.access.pyocd.flash.connected", recorded)
     hil_json(*on("flash", "--erase-to-unlock"), code=4)
     assert consents == [True, False]
 
@@ -552,10 +552,10 @@ def test_a_firmware_of_mlperf_is_proven(pair: tuple[FakeBoard, FakeBoard], tmp_p
     mlperf = Mlperf(BENCHMARKS["kws01"], name="dut")
     firmware = build([library], load_board(BOARD), mlperf=mlperf)
     for board in pair:
-        with open_dut(firmware, choice=Choice(board.serial)) as dut:
+        with open_dut(firmware, choice=Connection(board.serial)) as dut:
             assert dut.name == "dut"
             dut.load(bytes(192))
-    crossed = Choice(b.serial, a.ports[0].path)
+    crossed = Connection(b.serial, a.ports[0].path)
     with pytest.raises(LinkError, match="another board"), open_dut(firmware, choice=crossed):
         pass
     a.ports[0].delay_s = 0.3
@@ -606,7 +606,7 @@ def test_a_debugger_does_not_claim_the_line(pair: tuple[FakeBoard, FakeBoard], r
         try:
             assert process.stdout is not None
             lines = iter(process.stdout.readline, "}\n")
-            answer = json.loads("".join(lines) + "}")
+            answer = answers.entry("".join(lines) + "}")
             process.send_signal(signal.SIGINT)
             process.wait(60)
         finally:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import json
 import pickle
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from campaigns import sampled
@@ -52,7 +52,7 @@ def command(*words: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "hil", *words, "--json"], capture_output=True, text=True
     )
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = answers.entry(done.stdout)
     if "provenance" in found:
         assert found["provenance"].pop("command").startswith(f"hil {words[0]}")
         assert len(found["provenance"].pop("run")) == 32
@@ -82,7 +82,7 @@ def test_a_call_is_told_as_it_was_made(model: Path) -> None:
     found = hil.evaluate(dense(), data, labels, board="native", name="d", at_most={"f1": 1.0},
                          metric=["f1"], journal=model.with_suffix(".journal"))  # fmt: skip
     assert found.provenance is not None
-    assert found.provenance.inputs_sha256
+    assert found.provenance.inputs.sha256
     assert found.provenance.command == (
         "hil.evaluate(<bytes>, <int8[2, 8]>, labels=<int64[2]>, board='native', metric=['f1'], "
         "at_most={'f1': 1.0}, name='d')"

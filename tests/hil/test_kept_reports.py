@@ -4,12 +4,13 @@ the command replaces it.
 
 from __future__ import annotations
 
-import json
+import importlib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from fake_bench import Bench
@@ -17,7 +18,6 @@ from wrong_outputs import DIGITS, with_flipped_weight
 
 from hil import runners
 from hil.cli import main
-from hil.cli.commands import running
 from hil.device import session
 from hil.errors import LinkError
 from hil.verify import comparison, evaluation
@@ -45,7 +45,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return job
 
     for name in ("verify", "bench"):
-        monkeypatch.setattr(running, name, failing(getattr(running, name)))
+        module = importlib.import_module(f"hil.cli.actions.{name}")
+        monkeypatch.setattr(module, name, failing(getattr(module, name)))
     return seen
 
 
@@ -80,9 +81,9 @@ def test_a_difference_before_a_failure(
 
 def test_json(wrong: str, calls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words("verify", wrong, "--json")) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert [model["match"] for model in found["models"]] == [False]
-    assert found["error"]["message"] == "the link failed"
+    wrong_one, failed = answers.entries(capsys.readouterr().out)
+    assert (wrong_one["model"], wrong_one["match"]) == ("digits", False)
+    assert failed["error"]["message"] == "the link failed"
 
 
 def test_a_matrix(
@@ -92,11 +93,10 @@ def test_a_matrix(
     more = ["--board", "mps3-an547", "--json", "--retries", "2"]
     assert main(words("verify", wrong, *more)) == 1
     assert calls == ["digits", "right", "digits", "right"]
-    first, second = json.loads(capsys.readouterr().out)["boards"]
-    assert (first["exit_code"], second["exit_code"]) == (1, 1)
-    assert first["error"]["class"] == "link"
-    assert [model["match"] for model in first["models"]] == [False]
-    assert [model["match"] for model in second["models"]] == [False, True]
+    wrong_one, failed, *others = answers.entries(capsys.readouterr().out)
+    assert wrong_one["match"] is False
+    assert failed["error"]["class"] == "link"
+    assert [model["match"] for model in others] == [False, True]
 
 
 def test_good_reports_before_a_failure(
@@ -141,7 +141,7 @@ def test_a_dead_board_is_tried_once(
     command = ["verify", str(DIGITS), "--board", BOARD, "--probe", dead.serial, *goals]
     with rig.installed():
         assert main([*command, "--junit", str(junit), "--jobs", jobs, "--json"]) == 4
-    errors = [one["error"]["message"] for one in json.loads(capsys.readouterr().out)["boards"]]
+    errors = [one["error"]["message"] for one in answers.entries(capsys.readouterr().out)]
     aside = [" was set aside, since it failed before: " in error for error in errors]
     assert aside == [False, True, True]
     assert len(list(ElementTree.parse(junit).iter("error"))) == 3

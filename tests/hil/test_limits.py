@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import resource
 import signal
@@ -12,6 +11,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import answers
 import psutil
 import pytest
 from campaigns import sampled
@@ -210,11 +210,11 @@ def command(body: str, *words: str, limit: str = "RLIMIT_AS, 8 << 30") -> list[s
         "resource.setrlimit(which, (value, resource.getrlimit(which)[1]))\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
         "from hil import cli\n"
-        "from hil.cli.commands import looking\n"
+        "from hil.cli.commands import boards\n"
         "from hil.errors import NumericError\n"
         "def handler(args, console):\n"
         f"{textwrap.indent(body, '    ')}\n"
-        "looking.boards_command = handler\n"
+        "boards.run = handler\n"
         f"sys.argv = ['hil', 'boards', *{words!r}]\n"
         "sys.exit(cli.main())\n"
     )
@@ -241,7 +241,7 @@ def ran(body: str, *words: str, limit: str = "RLIMIT_AS, 8 << 30") -> tuple[int,
 def test_a_library_does_not_choose_the_exit_code(body: str, how: str) -> None:
     code, output, errors = ran(body, "--json")
     assert code == 2
-    assert json.loads(output)["error"]["exit_code"] == 2
+    assert answers.error(output)["exit_code"] == 2
     assert f"ended the command with {how}, under ulimit -v 8388608" in errors
     assert "hint: raise that limit" in errors
 

@@ -16,11 +16,12 @@ import pytest
 import serial
 from hostile_board import Clock
 
+from hil.access.pyocd import rtt
+from hil.access.pyocd.rtt import RttLine
 from hil.errors import DeviceError, InputError, LinkError
-from hil.link import line, rtt
+from hil.link import line
 from hil.link.codec import Frame, encode
 from hil.link.line import Link, check_port, open_error, open_line, raise_if_ending
-from hil.link.rtt import RttLine
 from hil.support import unix_socket
 
 URL = "/dev/board"

@@ -10,10 +10,10 @@ import pytest
 from locked_chip import LockedChip, locked_board
 
 from hil import virtual_probe
+from hil.access.pyocd import flash
+from hil.access.pyocd.locks import memory_lock
 from hil.cli import main
 from hil.firmware.image import Segment
-from hil.probe import flash
-from hil.probe.locks import memory_lock
 from hil.support.qemu import Memory
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"

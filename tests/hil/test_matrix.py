@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import psutil
 import pytest
@@ -25,8 +26,8 @@ from tflite_builder import ModelBuilder
 from waiting import PATIENCE_S
 
 from hil.cli import main
-from hil.cli.commands.command_line import build_parser
-from hil.cli.commands.matrix import combinations, is_to_be_repeated
+from hil.cli.command_line import build_parser
+from hil.cli.matrix import combinations, is_to_be_repeated
 from hil.cli.outcome_files import junit_xml, markdown
 from hil.cli.reports import Outcome
 from hil.errors import DeviceError, HilError, InputError, LinkError, Mend
@@ -97,13 +98,14 @@ def test_a_folder_without_models(tmp_path: Path) -> None:
 
 def result_of(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
     code = main([*words, "--json"])
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    found = answers.answer(capsys.readouterr().out)
+    assert found["exit_code"] == code
     return code, found
 
 
 def without_times(found: dict[str, Any]) -> str:
     return json.dumps(
-        {**found, "boards": [{**b, "seconds": 0, "provenance": None} for b in found["boards"]]}
+        {**found, "results": [{**b, "seconds": 0, "provenance": None} for b in found["results"]]}
     )
 
 
@@ -118,7 +120,7 @@ def test_processes_give_what_one_process_gives(
     again, found = result_of(capsys, *words, "--jobs=2", f"--junit={junit}")
     assert (code, again) == (0, 0)
     assert without_times(found) == without_times(one_by_one)
-    assert [(b["model"], b["optimize"], b["match"]) for b in found["boards"]] == [
+    assert [(b["model"], b["goal"], b["match"]) for b in found["results"]] == [
         (model, goal, True) for model in ("two", "one") for goal in ("speed", "ram")
     ]
     cases = list(ElementTree.parse(junit).iter("testcase"))
@@ -127,7 +129,7 @@ def test_processes_give_what_one_process_gives(
     ]
     properties = {str(p.get("name")): p.get("value") for p in cases[0].iter("property")}
     assert properties["hil_reference"] == "tflm"
-    assert properties["hil_instructions"] == str(found["boards"][0]["cost"]["per_inference"])
+    assert properties["hil_instructions"] == str(found["results"][0]["cost"]["per_inference"])
 
 
 def test_what_fails_and_what_is_skipped(
@@ -141,8 +143,8 @@ def test_what_fails_and_what_is_skipped(
     files = [f"--junit={junit}", f"--summary={summary}"]
     code, found = result_of(capsys, *words, *files)
     assert code == 3
-    assert [b["exit_code"] for b in found["boards"]] == [0, 3]
-    assert found["boards"][1]["error"]["class"] == "build"
+    assert [b.get("match") for b in found["results"]] == [True, None]
+    assert found["results"][1]["error"]["class"] == "build"
     (suite,) = ElementTree.parse(junit).iter("testsuite")
     assert [suite.get(kind) for kind in ("tests", "failures", "errors", "skipped")] == list("2010")
     text = summary.read_text()
@@ -151,22 +153,24 @@ def test_what_fails_and_what_is_skipped(
     assert "| - | microbit |  | error: build |" in text
     code, found = result_of(capsys, *words, *files, "--skip-too-large", "--jobs=2")
     assert code == 0
-    assert found["boards"][1]["skipped"].startswith("'large' does not fit microbit")
+    assert found["results"][1]["skipped"].startswith("'large' does not fit microbit")
     (suite,) = ElementTree.parse(junit).iter("testsuite")
     assert [suite.get(kind) for kind in ("tests", "failures", "errors", "skipped")] == list("2001")
 
 
-def test_one_combination_prints_what_it_always_did(
+def test_one_combination_has_the_same_envelope(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, junit = str(models / "one.tflite"), tmp_path / "out.xml"
     words = ["verify", one, "--board=native", "--samples=1", f"--junit={junit}"]
     code, found = result_of(capsys, *words, "--optimize=ram")
-    assert (code, found["model"]) == (0, "one")
+    assert (code, [one["model"] for one in found["results"]]) == (0, ["one"])
     assert len(list(ElementTree.parse(junit).iter("testcase"))) == 1
     words[1] = str(tmp_path / "absent.tflite")
     code, found = result_of(capsys, *words)
-    assert (code, found["error"]["class"]) == (2, "input")
+    (failed,) = found["results"]
+    assert (code, failed["error"]["class"]) == (2, "input")
+    assert (failed["model"], failed["board"], failed["goal"]) == ("absent", "native", "balanced")
     (case,) = ElementTree.parse(junit).iter("testcase")
     assert "absent.tflite" in str(case.find("error").get("message"))  # type: ignore[union-attr]
 
@@ -253,8 +257,8 @@ def test_a_report_of_several_goals(
     words = ["report", one, "--board=native", "--optimize=ram", "--optimize=speed"]
     words += ["--samples=1", "--metrics", "-o", str(page)]
     assert main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["results"]
-    assert [(r["optimize"], r["verify"]["match"]) for r in found] == [
+    found = answers.entries(capsys.readouterr().out)
+    assert [(r["goal"], r["verify"]["match"]) for r in found] == [
         ("ram", True),
         ("speed", True),
     ]
@@ -300,7 +304,7 @@ def test_an_earlier_run_is_reported(
     goals: list[str],
 ) -> None:
     """In JSON, the JUnit file and the summary, of the combination that it belongs to."""
-    from hil.cli.commands import running
+    from hil.cli.actions import verify as running
 
     calls = []
 
@@ -316,8 +320,7 @@ def test_an_earlier_run_is_reported(
     words = ["verify", str(models / "one.tflite"), "--board=native", "--samples=1", *goals]
     words += ["--retries=1", f"--junit={junit}", f"--summary={summary}"]
     assert main([*words, "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    first, *others = data.get("boards", [data])
+    first, *others = answers.entries(capsys.readouterr().out)
     assert [step["step"] for step in first["recoveries"]] == ["another run"]
     assert [one["recoveries"] for one in others] == [[]] * len(others)
     found = ElementTree.parse(junit).findall(".//property[@name='hil_recovery']")
@@ -343,7 +346,7 @@ def test_an_exit_code_is_a_failure() -> None:
 def test_a_board_that_fails_is_tried_again(
     models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from hil.cli.commands import running
+    from hil.cli.actions import verify as running
 
     calls = []
 
@@ -368,7 +371,7 @@ def test_the_only_combination_is_repeated_and_skipped_too(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from hil.cli.commands import running
+    from hil.cli.actions import verify as running
 
     errors: list[BaseException] = []
     places: list[Any] = []

@@ -17,10 +17,11 @@ from tflite_builder import ModelBuilder
 from tiny_library import tiny_library
 
 import hilc
+from hil.access import start
 from hil.board import board_names, load_board
 from hil.build import build
 from hil.cli import main
-from hil.cli.commands.benchmarking import _text
+from hil.cli.actions.mlperf import _text
 from hil.errors import BuildError, InputError, LinkError
 from hil.firmware.mlperf import BENCHMARKS, Mlperf, benchmark_named, wire_bytes
 from hil.firmware.project import project_files
@@ -29,7 +30,7 @@ from hil.mlperf import Accuracy, Dut, Inference, Item, Performance, accuracy, pe
 from hil.mlperf.dut import DutError
 from hil.mlperf.runs import threshold_accuracy
 from hil.mlperf.submission import claimed_submission, write_submission
-from hil.runners import start
+from hil.results.run import MlperfDevice, MlperfEntry
 from hilc.artifact.library import Module
 
 EMULATED = tuple(name for name in board_names() if "qemu" in load_board(name).runners)
@@ -379,7 +380,7 @@ def test_results_that_are_not_finite_are_wrong(bad: float) -> None:
     assert found.top1.value == 0.75
     assert found.auc is not None
     assert found.auc.value == 0.5
-    assert found.to_json()["nonfinite_inferences"] == 1
+    assert found.entry().nonfinite_inferences == 1
     labels = np.array([0, 0, 1, 1])
     assert threshold_accuracy(labels, np.array([1.0, 2.0, 3.0, 10.0])) == 1
     assert threshold_accuracy(labels, np.array([1.0, 2.0, bad, 10.0])) == 0.75
@@ -406,8 +407,16 @@ def test_files_of_a_submission(tmp_path: Path) -> None:
             "systems/nucleo-l4r5zi.json",
         ]
     )  # fmt: skip
-    said = {"benchmark": "kws01", "model": "kws", "board": board.name, "checked": None}
-    shown = _text(said | {"files": [str(path) for path in paths]}, [run])
+    entry = MlperfEntry(
+        model="kws",
+        board=board.name,
+        benchmark="kws01",
+        device=MlperfDevice("n", "p", "m"),
+        emulator=None,
+        checked=None,
+        files=tuple(map(str, paths)),
+    )
+    shown = _text(entry, [run])
     assert shown.endswith("\n\n" + "\n".join(map(str, paths)))
     text = (tmp_path / at / "performance" / "results.txt").read_text()
     assert "ERROR" not in text

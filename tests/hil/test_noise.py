@@ -23,7 +23,7 @@ from hil.link.transfer import CHUNK_MIN, Pace, Part, Transfer, Window, frame_byt
 def test_every_inference_is_right_on_a_noisy_line(
     rate: float, inferences: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each with one run on the board: a sample of ``python ci/torture.py link``."""
+    """Each with one run on the board: a sample of ``python tools/measure.py torture link``."""
     weather = Weather(per_byte=rate, mishaps=tuple(range(6)), seed=11)
     tally = digits_over_noise(weather, inferences)
     with capsys.disabled():

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,77 +10,45 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import answers
 import pytest
 from descriptions import description_text
+from plugin_site import Site
 from tflite_builder import ModelBuilder
 
 import hil.cli.formats  # noqa: F401 - registers ours
+from hil.access import Connection, Runner, Running, _started, register_runner, runner_named
 from hil.board import load_board
 from hil.cli.reports import ReportFormat, format_named, register_report
 from hil.errors import InputError
 from hil.plugins import plugins
-from hil.runners import Choice, Runner, Running, _started, register_runner, runner_named
 from hilc.frontends import Reader, register_reader
 
 #: It changes rarely, and takes long.
 pytestmark = pytest.mark.full
 
 TESTS = Path(__file__).resolve().parents[1]
+PARTS = TESTS / "support" / "harness"
 DIGITS = TESTS.parent / "examples" / "digits" / "digits.tflite"
 BOARD = "mps2-an386"
 
 
 _REPORT = "from hil.cli.reports import *; register_report(ReportFormat"
-_RUNNER = "from hil.runners import Runner, register_runner; register_runner(Runner"
-
-
-class Site:
-    """A folder like ``site-packages``, and the commands of an interpreter that has it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-
-    def install(self, distribution: str, entries: str, *sources: Path) -> None:
-        """A distribution with entry points ``NAME = TARGET`` of our group."""
-        for source in sources:
-            shutil.copy(source, self.folder)
-        about = self.folder / f"{distribution.replace('-', '_')}-1.2.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n"
-        )
-        (about / "entry_points.txt").write_text(f"[hil.plugins]\n{entries}\n")
-
-    @property
-    def environment(self) -> dict[str, str]:
-        path = os.pathsep.join([str(self.folder), *filter(None, sys.path)])
-        return {**os.environ, "PYTHONPATH": path, "OWN_RUNNER_LOG": str(self.folder / "log")}
-
-    def hil(self, *words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "hil", *map(str, words)],
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
-
-    @property
-    def started(self) -> int:
-        """How often the own runner has started a board."""
-        log = self.folder / "log"
-        return len(log.read_text().splitlines()) if log.is_file() else 0
+_RUNNER = """
+from hil.access import Runner, register_runner
+class Own(Runner):
+    name = "x"
+    def serves(self, board): return True
+    def start(self, *given): return start(*given)
+register_runner(Own())
+"""
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """With our test parts installed."""
     made = Site(tmp_path / "site")
-    made.install("acme-parts", "parts = own_parts", TESTS / "own_parts.py")
+    made.install("acme-parts", "parts = own_parts", PARTS / "own_parts.py")
     return made
 
 
@@ -92,7 +57,7 @@ def test_an_own_runner_and_report_serve_the_commands(site: Site) -> None:
     told = site.hil("verify", *own, "--samples", 2)
     assert told.stdout == f"verify {BOARD} digits mismatches=0\n"
     assert site.started == 1
-    per_inference = json.loads(site.hil("bench", DIGITS, "--board", BOARD, "--json").stdout)[
+    per_inference = answers.entry(site.hil("bench", DIGITS, "--board", BOARD, "--json").stdout)[
         "per_inference"
     ]
     head, _, count = site.hil("bench", *own).stdout.rpartition("=")
@@ -116,9 +81,8 @@ def own_board(folder: Path) -> Path:
     """A board that an own runner starts."""
     path = folder / "perch.toml"
     text = description_text(BOARD)
-    runners = "runners = ["
-    assert runners in text
-    path.write_text(text.replace(runners, 'runners = ["terminal", ', 1))
+    assert "[[runner]]" in text
+    path.write_text(text.replace("[[runner]]", '[[runner]]\nname = "terminal"\n\n[[runner]]', 1))
     return path
 
 
@@ -126,7 +90,7 @@ def test_a_description_may_name_an_own_runner(site: Site, tmp_path: Path) -> Non
     board = own_board(tmp_path)
     site.hil("verify", DIGITS, "--board", board, "--samples", 1)
     assert site.started == 1
-    needs = json.loads(site.hil("doctor", "--board", board, "--json").stdout)["board"]["needs"]
+    needs = answers.entry(site.hil("doctor", "--board", board, "--json").stdout)["board"]["needs"]
     assert {"what": "runner terminal", "found": True, "required": True}.items() <= needs[0].items()
 
 
@@ -172,20 +136,20 @@ def test_own_front_ends_and_operators_serve_the_commands(site: Site, tmp_path: P
     model = tmp_path / "negate.tflite"
     model.write_bytes(b.build())
     assert "Negate" in site.hil("verify", model, *check, code=2).stderr
-    site.install("acme-operator", "negate = own_operator", TESTS / "own_operator.py")
+    site.install("acme-operator", "negate = own_operator", PARTS / "own_operator.py")
     assert match in site.hil("verify", model, *check).stdout
 
 
 def test_a_plugin_that_cannot_be_imported_is_named(site: Site) -> None:
     (site.folder / "broken.py").write_text("import a_module_that_nobody_has\n")
     site.install("acme-broken", "broken = broken")
-    refused = json.loads(site.hil("boards", "--json", code=2).stdout)["error"]
+    refused = answers.error(site.hil("boards", "--json", code=2).stdout)
     assert refused["message"] == (
         "the plugin 'broken' cannot be loaded: importing broken raised ModuleNotFoundError: "
         f"No module named 'a_module_that_nobody_has' ({site.folder / 'broken.py'}:1)"
     )
     assert "pip uninstall acme-broken" in refused["hint"]
-    found = json.loads(site.hil("doctor", "--json", code=4).stdout)
+    found = answers.entry(site.hil("doctor", "--json", code=4).stdout)
     broken, parts = found["plugins"]
     assert parts == {
         "name": "parts",
@@ -242,7 +206,7 @@ def test_doctor_lists_entry_points_that_cannot_be_read(tmp_path: Path) -> None:
     """pyOCD, which reads those of all distributions, then cannot be imported either."""
     site = Site(tmp_path / "site")
     site.install("acme-rig", "rig")
-    (plugin,) = json.loads(site.hil("doctor", "--json", code=4).stdout)["plugins"]
+    (plugin,) = answers.entry(site.hil("doctor", "--json", code=4).stdout)["plugins"]
     assert (plugin["name"], plugin["version"], plugin["ok"]) == ("acme-rig", "1.2", False)
     assert "pip uninstall acme-rig" in plugin["remedy"]
 
@@ -278,20 +242,19 @@ _START = "import contextlib\n@contextlib.contextmanager\ndef start(board, image,
 )
 def test_a_fault_of_a_runner_names_its_plugin(site: Site, source: str, problem: str) -> None:
     """On the first of two boards: the second is tried all the same."""
-    serves = "serves=lambda board: True"
-    (site.folder / "odd.py").write_text(f"{source}{_RUNNER}('x', start, {serves}))\n")
+    (site.folder / "odd.py").write_text(f"{source}{_RUNNER}")
     site.install("acme-odd", "odd = odd")
     words = ("--board", BOARD, "--board", "mps2-an385", "--runner", "x")
     told = site.hil("bench", DIGITS, *words, code=2).stderr
     assert told.count(problem.format(folder=site.folder)) == 2
-    assert told.count("it is of the plugin 'odd' (odd)") == 2
+    assert told.count("it comes from the plugin 'odd' (odd)") == 2
     assert "Traceback" not in told
 
 
 def test_a_bug_while_a_runner_runs_is_not_the_runners(site: Site) -> None:
     """Its context is left with the exception, which so passes through its frames."""
     (site.folder / "odd.py").write_text(
-        "import own_parts, hil.cli.commands.running as running\n"
+        "import own_parts, hil.cli.actions.bench as running\n"
         "def broken(*words, **more):\n    raise KeyError('ours')\n"
         "broken.__globals__['__name__'] = 'hil.odd'\n"
         "running.bench = broken\n"
@@ -318,20 +281,26 @@ def test_formats_are_told_apart(site: Site) -> None:
     assert "unknown report format 'figure' (did you mean figures?)" in told
     assert "choose text, json, html or figures" in told
     told = site.hil(*words, "--format", "figures", "--json", code=2).stdout
-    assert "--json and --format figures are both given" in json.loads(told)["error"]["message"]
+    assert "--json and --format figures are both given" in answers.error(told)["message"]
     as_json, as_ever = (
-        json.loads(site.hil(*words, *way).stdout) for way in (("--format", "json"), ("--json",))
+        answers.entry(site.hil(*words, *way).stdout) for way in (("--format", "json"), ("--json",))
     )
     # But for the command line.
     assert as_json.pop("provenance").keys() == as_ever.pop("provenance").keys()
     assert as_json == as_ever
     refused = site.hil(*words, "--runner", "x", "--format", "json", code=2).stdout
-    assert "has no runner 'x'" in json.loads(refused)["error"]["message"]
+    assert "has no runner 'x'" in answers.error(refused)["message"]
 
 
 #: As a plugin without types calls them.
 _Report: Any = ReportFormat
-_Own: Any = Runner
+
+
+def _own(name: object, start: Any, **more: object) -> Any:
+    """A runner with these attributes."""
+    return type("Own", (Runner,), {"name": name, "start": staticmethod(start), **more})()
+
+
 _Reader: Any = Reader
 
 
@@ -341,9 +310,9 @@ _Reader: Any = Reader
         (lambda: register_report(_Report("", len)), "report format has the invalid name ''"),
         (lambda: register_report(_Report(3, len)), "report format has the invalid name 3"),
         (lambda: register_report(_Report("x", 5)), "'x' has write=5, of type int"),
-        (lambda: register_runner(_Own("a b!", len)), "a runner has the invalid name 'a b!'"),
-        (lambda: register_runner(_Own("x", "start")), "has start='start', of type str"),
-        (lambda: register_runner(_Own("x", len, needs=())), "has needs=(), of type tuple"),
+        (lambda: register_runner(_own("a b!", len)), "a runner has the invalid name 'a b!'"),
+        (lambda: register_runner(_own("x", "start")), "has start='start', of type str"),
+        (lambda: register_runner(_own("x", len, needs=())), "has needs=(), of type tuple"),
         (
             lambda: register_reader(_Reader(None, "", len, len)),
             "the invalid name None",
@@ -369,10 +338,10 @@ def test_what_a_runner_starts_is_checked(start: object) -> None:
         return
         yield
 
-    runner = _Own("odd", nothing if start == "generator" else start)
+    runner = _own("odd", nothing if start == "generator" else start)
     with (
-        pytest.raises(InputError, match="the runner 'odd' raised .*; it is of the module"),
-        _started(runner, load_board("native"), SimpleNamespace(elf=DIGITS), Choice()),
+        pytest.raises(InputError, match="the runner 'odd' raised .*; it comes from the module"),
+        _started(runner, load_board("native"), SimpleNamespace(elf=DIGITS), Connection()),
     ):
         pass
 
@@ -380,7 +349,7 @@ def test_what_a_runner_starts_is_checked(start: object) -> None:
 def test_ours_are_registered_and_names_are_taken_once() -> None:
     for name in ("native", "qemu", "renode", "pyocd"):
         with pytest.raises(InputError, match=f"a runner '{name}' exists already"):
-            register_runner(Runner(name, runner_named(name).start))
+            register_runner(_own(name, runner_named(name).start))
     for name in ("text", "json"):
         with pytest.raises(InputError, match=f"a report format '{name}' exists already"):
             register_report(ReportFormat(name, format_named(name).write))

@@ -10,7 +10,7 @@ import pytest
 import small_models
 
 import hilc
-from hil.cli.commands.command_line import build_parser
+from hil.cli.command_line import build_parser
 from hil.compat.tvm.tvmc_flags import _MISSING_FLAGS, translate
 from hil.compat.tvm.tvmc_project import find_board, parse_options
 

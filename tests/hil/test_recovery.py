@@ -33,6 +33,8 @@ from waiting import is_under_way, until
 
 import hil
 from hil import virtual_probe
+from hil.access import Flashed
+from hil.access.pyocd import flash
 from hil.board import load_board
 from hil.board.config import remember, remembered
 from hil.build import build
@@ -52,8 +54,6 @@ from hil.firmware.image import read_image
 from hil.link import protocol
 from hil.link.fault import FaultError
 from hil.link.line import Link
-from hil.probe import flash
-from hil.probe.flash import Flashed
 from hil.samples import RandomSamples
 from hil.verify import Oracle, verify
 from hilc.artifact.library import ModelLibrary
@@ -461,7 +461,7 @@ _HALF = """
 import os, signal, sys
 from pathlib import Path
 from hil.firmware.image import read_image
-from hil.probe import flash
+from hil.access.pyocd import flash
 from hil.board import load_board
 board = load_board("microbit")
 seen = [0.0]
@@ -504,8 +504,8 @@ def test_flash_that_does_not_take(tmp_path: Path, table: list[str]) -> None:
     text = description_text("lm3s6965evb")
     path = tmp_path / "lm3s6965evb.toml"
     path.write_text(
-        text.replace('runners = ["qemu"]', 'runners = ["pyocd", "qemu"]')
-        + '\n[pyocd]\ntarget = "cortex_m"\n'
+        text.replace("[[runner]]", '[[runner]]\nname = "pyocd"\n\n[[runner]]', 1)
+        + '\n[flasher]\nname = "pyocd"\ntarget = "cortex_m"\n'
     )
     error = refused(
         table, "flash that does not take", opened_once(board=str(path), probe="virtual")

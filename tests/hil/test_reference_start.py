@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import subprocess
@@ -10,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import answers
 import numpy as np
 import pytest
 from qdq_models import network
@@ -58,7 +58,7 @@ def test_a_limit_of_memory_that_suffices() -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4_000_000 << 10,) * 2),
     )
     assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    report = answers.entry(done.stdout)
     assert (report["reference"], report["reference_fallback"]) == ("tflm", None)
     assert (report["match"], report["independent"]) == (True, True)
 
@@ -224,7 +224,7 @@ def test_the_first_line_says_that_it_is_not_independent(
         first = capsys.readouterr().out.splitlines()[0]
         assert first.startswith(f"digits on native: {NOT_INDEPENDENT} over 2 samples")
     assert main([*verify, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answers.entry(capsys.readouterr().out)
     assert report["independent"] is False
     assert report["reference_fallback"]["wanted"] == "tflm"
 
@@ -233,7 +233,7 @@ def test_doctor_says_that_it_is_not_independent(
     without_tflm: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["doctor", "--json"])
-    found = json.loads(capsys.readouterr().out)["reference"]
+    found = answers.entry(capsys.readouterr().out)["reference"]
     assert (found["name"], found["independent"]) == ("hilc", False)
 
 

@@ -6,7 +6,6 @@ Renode is not here; ``renode_stand_in.py`` answers as it does, with a real machi
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import answers
 import numpy as np
 import psutil
 import pytest
@@ -28,14 +28,14 @@ from waiting import PATIENCE_S
 
 import hil
 import hilc
+from hil.access import Resettable, renode, renode_monitor
+from hil.access.renode_monitor import Monitor, Telnet
 from hil.board import Board, Renode, board_names, load_board
 from hil.build import Firmware, build
 from hil.cli import main
 from hil.errors import BoardError, DeviceError, InputError
 from hil.link.client import Client
 from hil.link.line import Link
-from hil.runners import Resettable, renode, renode_monitor
-from hil.runners.renode_monitor import Monitor, Telnet
 
 #: It changes rarely, and takes long.
 pytestmark = pytest.mark.full
@@ -89,26 +89,23 @@ def test_platform_and_script(name: str) -> None:
 
 def description(tmp_path: Path, board: str, table: str) -> Path:
     text = description_text(board)
-    head, _, _ = text.partition("\n[renode]")
-    runners = next(line for line in head.splitlines() if line.startswith("runners"))
+    head, _, _ = text.partition('\n[[runner]]\nname = "renode"')
     path = tmp_path / "board.toml"
-    path.write_text(head.replace(runners, 'runners = ["qemu", "renode"]') + f"\n{table}\n")
-    if "[pyocd]" in head:
-        path.write_text(path.read_text().partition("\n[pyocd]")[0] + f"\n{table}\n")
+    head = head.partition("\n[[flasher]]")[0]
+    path.write_text(f'{head}\n[[runner]]\nname = "renode"\n{table}\n')
     return path
 
 
 @pytest.mark.parametrize(
     ("board", "table", "message"),
     [
-        (BOARD, "", "renode: the key is missing"),
-        (BOARD, "[renode]\nmips = 13", "renode.mips: 13 million .* counts would not be exact"),
-        (BOARD, "[renode]\nmisp = 1", "renode.misp: unknown key .*mips"),
-        (BOARD, '[renode]\nplatform = "platforms/cpus/x.repl"', "renode.uart: the key is missing"),
-        (BOARD, "[renode]\nchanges = 1", "renode.changes: 1 is not a string"),
+        (BOARD, "mips = 13", r"runner\[1\].mips: 13 million .* counts would not be exact"),
+        (BOARD, "misp = 1", r"runner\[1\].misp: unknown key .*mips"),
+        (BOARD, 'platform = "platforms/cpus/x.repl"', r"runner\[1\].uart: the key is missing"),
+        (BOARD, "changes = 1", r"runner\[1\].changes: 1 is not a string"),
         (
             "lm3s6965evb",
-            "[renode]",
+            "",
             "no platform can be generated for the port 'lm3s'",
         ),
     ],
@@ -119,7 +116,7 @@ def test_mistakes(board: str, table: str, message: str, tmp_path: Path) -> None:
 
 
 def test_half_the_clock_is_the_default_rate(tmp_path: Path) -> None:
-    board = load_board(description(tmp_path, BOARD, "[renode]"))
+    board = load_board(description(tmp_path, BOARD, ""))
     assert board.renode == Renode("", "uart", 12)
 
 
@@ -188,9 +185,9 @@ def test_verify_and_bench(stand_in: None, capsys: pytest.CaptureFixture[str]) ->
     model = str(DIGITS / "digits.tflite")
     arguments = [model, "--board", BOARD, "--runner", "renode", "--json"]
     assert main(["verify", *arguments, "--samples", "3"]) == 0
-    assert json.loads(capsys.readouterr().out)["match"] is True
+    assert answers.entry(capsys.readouterr().out)["match"] is True
     assert main(["bench", *arguments]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answers.entry(capsys.readouterr().out)
     assert report["counter"] == "instructions"
     assert report["per_inference"] > 10_000
 
@@ -275,7 +272,7 @@ def test_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_board_without_renode(tmp_path: Path) -> None:
     firmware = SimpleNamespace(elf=tmp_path / "x.elf")
     with (
-        pytest.raises(InputError, match="has no .renode. table"),
+        pytest.raises(InputError, match="has no runner 'renode'"),
         renode.start(load_board("microbit"), firmware),
     ):
         pass

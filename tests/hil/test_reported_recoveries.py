@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import html
-import json
 import logging
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
+import answers
 import numpy as np
 import pytest
 from fake_bench import Bench, FakeBoard
@@ -65,13 +65,13 @@ def test_json(
     np.savez("data.npz", x=np.zeros((3, 1, 8, 8, 1), np.int8), labels=np.zeros(3, np.int64))
     line = words(command, board, "--json", *COMMANDS[command])
     assert main(line) == 0, capsys.readouterr().err
-    (step,) = json.loads(capsys.readouterr().out)["recoveries"]
+    (step,) = answers.entry(capsys.readouterr().out)["recoveries"]
     assert (step["board"], step["unit"]) == ("mps2-an386", board.serial)
     assert (step["step"], step["failure"]) == ("programming it again", "")
     assert "is not proven to be the serial line" in step["reason"]
     assert step["seconds"] >= 0
     assert main(line) == 0
-    assert json.loads(capsys.readouterr().out)["recoveries"] == []
+    assert answers.entry(capsys.readouterr().out)["recoveries"] == []
 
 
 @pytest.mark.parametrize("command", ["verify", "bench", "run", "flash"])
@@ -108,7 +108,7 @@ def test_an_error_names_what_was_tried(
     junit = tmp_path / "out.xml"
     line = words("verify", silent, "--samples=1", "--json", f"--junit={junit}")
     assert main(line) == 4
-    error = json.loads(capsys.readouterr().out)["error"]
+    error = answers.error(capsys.readouterr().out)
     assert [step["step"] for step in error["recoveries"]] == ["programming it again"]
     assert all("no answer" in step["failure"] for step in error["recoveries"])
     assert len(ElementTree.parse(junit).findall(".//property[@name='hil_recovery']")) == 1

@@ -16,6 +16,7 @@ from small_models import SMALL_MODELS
 
 import hilc
 import hilc.host
+from hil.results.verify import Culprit
 from hil.verify import Oracle, Report, verify
 from hil.verify.diagnosis import Evidence, Kind
 from hil.verify.rerun import examine
@@ -122,7 +123,7 @@ def test_the_layer_that_overwrites_an_input_of_another() -> None:
     assert found is not None
     layers = library.modules[0].layers
     assert (found.layer, found.kind) == (2, Kind.OVERWRITTEN)
-    assert found.culprit == (1, layers[1].name)
+    assert found.culprit == Culprit(1, layers[1].name)
     assert f"its input {layers[0].outputs[0].name!r} had changed" in found.sentence
 
 

@@ -23,6 +23,7 @@ from processes import children
 from waiting import PATIENCE_S
 
 import hilc
+from hil.access import native, qemu, start
 from hil.board import load_board
 from hil.build import Firmware, build
 from hil.errors import DeviceError, InputError, LinkError
@@ -31,7 +32,6 @@ from hil.link.client import Client
 from hil.link.line import Link
 from hil.link.protocol import Tensors
 from hil.link.tensors import TensorRef
-from hil.runners import native, qemu, start
 from hil.support import process
 from hil.support.process import ChildProcess
 
@@ -262,7 +262,7 @@ def test_unknown_runner(tmp_path: Path) -> None:
 def test_board_without_qemu(tmp_path: Path) -> None:
     board = replace(load_board("mps2-an386"), qemu=None)
     with (
-        pytest.raises(InputError, match="has no .qemu. table"),
+        pytest.raises(InputError, match="has no runner 'qemu'"),
         qemu.start(board, fake_firmware(tmp_path)),
     ):
         pass
@@ -291,7 +291,7 @@ def test_native_firmware_that_does_not_start(
     before = children()
     with (
         pytest.raises(DeviceError, match=message),
-        native.start(load_board("native"), firmware),
+        native.start(firmware),
     ):
         pass
     assert children() == before

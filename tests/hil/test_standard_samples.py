@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from tiny_library import tiny_library
@@ -93,11 +93,11 @@ def test_as_many_as_fit_in_the_time(
 def test_an_explicit_number_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["verify", str(DIGITS), "--board", "native", "--json"]
     assert main([*words, "--samples", "7"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answers.entry(capsys.readouterr().out)
     assert (report["samples"], report["missed_fault_rate"]["samples"]) == (7, 7)
     assert report["provenance"]["inputs"]["samples"] == 7
     assert main(words) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answers.entry(capsys.readouterr().out)
     assert 10 <= report["samples"] <= 100
     assert report["provenance"]["inputs"]["samples"] == report["samples"]
     # Two are extremes, which are not drawn: the lowest value is zero.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import os
 import pty
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import answers
 import numpy as np
 import pytest
 from random_graphs import GraphBuilder
@@ -149,9 +149,9 @@ def test_the_command_line(
     model = tmp_path / "net.tflite"
     model.write_bytes(network_file())
     code, text = against(runtimes[False], "", str(model), capsys)
-    assert (code, json.loads(text)["match"]) == (0, True)
+    assert (code, answers.entry(text)["match"]) == (0, True)
     code, text = against(runtimes[False], "channel", str(model), capsys)
-    report = json.loads(text)
+    report = answers.entry(text)
     assert (code, report["match"]) == (1, False)
     assert report["diagnosis"]["kind"] == "one channel"
     assert report["diagnosis"]["tensor"] == "second"

@@ -226,7 +226,7 @@ CTRL_C = """
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(CTRL_C))
-    tests = str(Path(__file__).resolve().parents[1])
+    tests = str(Path(tiny_library.__code__.co_filename).parent)
     program = f"import sys; sys.path.insert(0, {tests!r}); exec(open({str(script)!r}).read())"
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
 
+import answers
 import pytest
 from tiny_library import tiny_library
 
@@ -96,7 +96,7 @@ def test_the_doctor_knows_what_is_missing_or_too_old(
 ) -> None:
     pretend(tmp_path / "bin", "arm-none-eabi-gcc", "7.3.1", monkeypatch)
     assert main(["doctor", "--json"]) == 4
-    tools = {tool["name"]: tool for tool in json.loads(capsys.readouterr().out)["tools"]}
+    tools = {tool["name"]: tool for tool in answers.entry(capsys.readouterr().out)["tools"]}
     assert tools["arm-none-eabi-gcc"]["too_old"]
     assert not tools["cmake"]["too_old"]
     assert {"arm-none-eabi-objdump", "arm-none-eabi-objcopy"} <= set(tools)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import answers
 import pytest
 from small_models import convolutions
 
@@ -176,7 +177,7 @@ def test_whole_programs_are_measured_for_every_goal(
         out = str(tmp_path / f"{goal}.tar")
         command = ["compile", *words, "--board", BOARD, "--pools", "external", "-o", out]
         assert main(command) == 0
-        choice = json.loads(capsys.readouterr().out)["choice"]
+        choice = answers.entry(capsys.readouterr().out)["choice"]
         if goal in ("balanced", "speed"):
             # Of the firmware, with inputs and outputs in the workspace; a library has them outside.
             assert choice["measured"] is True
@@ -185,7 +186,7 @@ def test_whole_programs_are_measured_for_every_goal(
             best = [min(own)] if goal == "speed" else own
             assert choice["chosen"]["instructions"] in best
         assert main(["bench", *words, "--board", BOARD]) == 0
-        counted = json.loads(capsys.readouterr().out)["per_inference"]
+        counted = answers.entry(capsys.readouterr().out)["per_inference"]
         shared = "balanced" if goal == "ram" else goal
         assert counted in [p.count for p in tuning.programs if p.sharing == shared]
 
@@ -266,7 +267,7 @@ def test_compile_reports_its_choice(
     capsys.readouterr()
     words = ["compile", str(model), "--cpu", CPU, "-o", str(tmp_path / "out.tar")]
     assert main([*words, "--tuning", str(log), "--json"]) == 0
-    choice = json.loads(capsys.readouterr().out)["choice"]
+    choice = answers.entry(capsys.readouterr().out)["choice"]
     assert choice["tuned"] is True
     assert choice["chosen"]["workspace_bytes"] > 0 < choice["chosen"]["instructions"]
     assert main([*words, "--ram", "16"]) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import shlex
 import subprocess
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 import small_models
@@ -19,7 +19,7 @@ import small_models
 import hilc
 import hilc.host
 from hil.cli import main
-from hil.cli.commands.command_line import build_parser
+from hil.cli.command_line import build_parser
 from hil.compat.tvm.tvmc_flags import translate
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
@@ -333,7 +333,7 @@ def run_json(line: str, capsys: pytest.CaptureFixture[str], code: int = 0) -> An
     """The one JSON object that a command line prints."""
     capsys.readouterr()
     assert main([*shlex.split(line), "--json"]) == code
-    return json.loads(capsys.readouterr().out)
+    return answers.result(capsys.readouterr().out)
 
 
 def expected(folder: Path, model: str = "net") -> list[np.ndarray]:

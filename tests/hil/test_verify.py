@@ -14,6 +14,7 @@ import pytest
 
 from hil.cli.render import verify_text
 from hil.errors import DeviceError, InputError, NumericError
+from hil.results.verify import Cost
 from hil.verify import FLOAT_RTOL, Oracle, Report, comparison, cost, verify
 from hil.verify.diagnosis import PAIRS_MAX
 from hilc.artifact.library import Layer, TensorInfo
@@ -181,6 +182,9 @@ def test_json_is_the_contract() -> None:
     assert report.pop("seconds") >= 0
     assert report == {
         "model": "given",
+        "goal": None,
+        "first_different_layer": None,
+        "diagnosis": None,
         "cost": None,
         "recoveries": [],
         "board": "none",
@@ -496,6 +500,6 @@ def test_the_cost_is_that_of_undisturbed_runs_on_a_board(monkeypatch: pytest.Mon
     assert cost.cost_of(object(), [1]) is None
     assert cost.cost_of(model, []) is None
     # The lower one of two in the middle: a count that was counted.
-    assert cost.cost_of(model, [5, 9, 1, 7]) == cost.Cost("cycles", 5, None, None, 40)
+    assert cost.cost_of(model, [5, 9, 1, 7]) == Cost("cycles", 5, None, None, 40)
     sizes = SimpleNamespace(models={"net": SimpleNamespace(flash_bytes=300)}, ram_bytes=500)
-    assert cost.cost_of(FakeModel(sizes), [5]) == cost.Cost("cycles", 5, 300, 500, 40)
+    assert cost.cost_of(FakeModel(sizes), [5]) == Cost("cycles", 5, 300, 500, 40)

@@ -15,6 +15,8 @@ from hil.device import Device, Model
 from hil.errors import InputError
 from hil.link.protocol import Tensors
 from hil.link.taps import TappedTensor
+from hil.results.codec import encode
+from hil.results.verify import Cost
 from hil.verify import against, comparison, cost, metrics
 from hil.verify.diagnosis import PAIRS_MAX, Pair
 from hil.verify.errors import ErrorHistogram
@@ -218,11 +220,11 @@ def test_a_cost_is_the_lower_median_of_all_counts() -> None:
         models={"net": SimpleNamespace(flash_bytes=11), "other": SimpleNamespace(flash_bytes=99)},
         ram_bytes=22,
     )
-    assert cost.cost_of(a_model(sizes), [5, 1, 9, 7]) == cost.Cost("cycles", 5, 11, 22, 640)
-    assert cost.cost_of(a_model(), [3, 1, 2]) == cost.Cost("cycles", 2, None, None, 640)
+    assert cost.cost_of(a_model(sizes), [5, 1, 9, 7]) == Cost("cycles", 5, 11, 22, 640)
+    assert cost.cost_of(a_model(), [3, 1, 2]) == Cost("cycles", 2, None, None, 640)
     assert cost.cost_of(a_model(), []) is None
     assert cost.cost_of(object(), [1]) is None
-    told = cost.Cost("cycles", 5, 11, 22, 640).to_json()
+    told = encode(Cost("cycles", 5, 11, 22, 640))
     assert told == {
         "counter": "cycles", "per_inference": 5, "model_flash_bytes": 11, "ram_bytes": 22,
         "workspace_bytes": 640,

@@ -25,11 +25,11 @@ import hil
 import hilc
 import hilc.host
 from hil import virtual_probe
+from hil.access.pyocd import flash
 from hil.board import load_board
 from hil.build import build
 from hil.errors import DeviceError, FlashError, InputError, ProbeError
 from hil.firmware.image import read_image, symbol_address
-from hil.probe import flash
 from hil.support.cache import cache_folder
 from hil.virtual_probe.dap import AccessPort, TransferFault
 from hil.virtual_probe.machine import start as virtual_probe_start

@@ -2,7 +2,7 @@
 
 Seconds depend on the machine, so most of these count. Some hold the budgets of
 docs/explanation/design.md with a wide margin, by the speed that the machine has at that time;
-``ci/bench.py`` prints the seconds.
+``tools/bench.py`` prints the seconds.
 """
 
 from __future__ import annotations

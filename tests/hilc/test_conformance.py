@@ -1,4 +1,4 @@
-"""A sample of ONNX's backend suite; ``make conformance`` runs the whole."""
+"""A sample of ONNX's backend suite; ``measure.py conformance`` runs the whole."""
 
 from __future__ import annotations
 

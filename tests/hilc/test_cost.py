@@ -1,7 +1,8 @@
-"""What kernels cost: what a header may say of it, and for which cores it holds."""
+"""What kernels cost: what headers and tables may say of it, and for which cores it holds."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,13 @@ from loose_call import loose_call
 from hilc.lowering import candidates, cost
 from hilc.lowering.bodies import body_key
 from hilc.lowering.cost import CALL_INSTRUCTIONS, Cost
+from hilc.lowering.cost_tables import (
+    BASE_CORE,
+    FOLDER,
+    read_costs,
+    shipped_costs,
+    write_costs,
+)
 from hilc.lowering.kernels import Kernel, KernelCall, described_kernels, kernels
 from hilc.target import get_cpu
 
@@ -77,7 +85,7 @@ def test_counts_are_made_of_parameters_and_of_the_counts_above():
 @pytest.mark.parametrize(
     ("on", "counts", "message"),
     [
-        ({}, {}, "needs the figures of a core"),
+        ({}, {}, "needs the figures of a core, not factors"),
         ({"cortex-m3": {"factor": 2.0}}, {}, "needs the figures of a core"),
         ({"cortex-m3": {"mac": 2.0}}, {"row": "rows"}, r"has no \['mac'\], which cortex-m3 has"),
         ({"cortex-m3": {"row": 0}}, {"row": "rows"}, r"\['row'\] take nothing on cortex-m3"),
@@ -90,20 +98,57 @@ def test_costs_of_another_form_are_refused(on: Any, counts: Any, message: str):
 
 
 @pytest.mark.parametrize(
-    ("cost", "message"),
+    ("stated", "table", "message"),
     [
-        ("", "kernel k of k.h states no cost"),
-        ('cost = "rows"', "kernel k: a cost has the tables counts and on"),
-        ("[cost.on.cortex-m3]\nrow = 1", r"kernel k: \[cost.counts\] has no \['row'\]"),
+        ("", "", "kernel k of k.h has a cost in no table costs/CORE.toml"),
+        ('cost = "rows"', "k = {call = 1}", r"kernel k of k.h: \[cost\] has formulas alone"),
+        ("[cost]\nrow = 1", "k = {call = 1}", r"kernel k of k.h: \[cost\] has formulas alone"),
+        # As headers of the release before had it.
+        ('[cost.counts]\nrow = "rows"', "k = {call = 1}", r"\[cost.counts\] is \[cost\]"),
+        ("[cost.on.cortex-m3]\nrow = 1", "", r"once \[cost.on.CORE\], are in costs/CORE.toml"),
+        ("", "k = {row = 1}", r"kernel k: \[cost\] has no \['row'\], which cortex-m3 has"),
     ],
 )
-def test_a_kernel_without_a_cost_is_refused(cost: str, message: str):
+def test_a_kernel_without_a_cost_is_refused(tmp_path: Path, stated: str, table: str, message: str):
     header = (
         '/*@kernel\nname = "k"\nrequires = []\ninputs = []\noutputs = []\nscratch = "0"\n'
-        f'order = "none"\n{cost}\n@*/'
+        f'order = "none"\n{stated}\n@*/'
     )
+    (tmp_path / "cortex-m3.toml").write_text(table)
     with pytest.raises(ValueError, match=message):
-        list(described_kernels({"k.h": header}))
+        list(described_kernels({"k.h": header}, read_costs(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("core", "text", "message"),
+    [
+        ("cortex-m99", "", "cortex-m99.toml has the name of no core"),
+        ("cortex-m3", "k = {", "cortex-m3.toml: "),
+        ("cortex-m3", "k = 3", "k in cortex-m3.toml is not a table of figures"),
+        ("cortex-m3", 'k = {row = "1"}', "k in cortex-m3.toml: row must be numbers"),
+        ("cortex-m3", "k = {row = true}", "k in cortex-m3.toml: row must be numbers"),
+        ("cortex-m3", "k = {error = {layers = 3}}", "an error has layers, median and worst"),
+    ],
+)
+def test_tables_of_another_form_are_refused(tmp_path: Path, core: str, text: str, message: str):
+    (tmp_path / f"{core}.toml").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_costs(tmp_path)
+
+
+def test_tables_are_written_as_they_are_read(tmp_path: Path):
+    write_costs(tmp_path, shipped_costs())
+    assert read_costs(tmp_path) == shipped_costs()
+    for path in FOLDER.iterdir():
+        assert (tmp_path / path.name).read_text() == path.read_text()
+
+
+def test_tables_have_the_kernels_that_headers_describe():
+    # hil/decode.h is no kernel of a layer.
+    assert shipped_costs().keys() == kernels().keys() | {"hil_decode"}
+    for kernel, rows in shipped_costs().items():
+        factors = [core for core, row in rows.items() if cost.FACTOR in row.figures]
+        assert not factors or next(iter(rows)) == BASE_CORE, kernel
 
 
 def test_every_kernel_says_on_which_core_its_figures_were_counted():

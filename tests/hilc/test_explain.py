@@ -12,7 +12,9 @@ from small_models import SMALL_MODELS
 
 import hilc
 from hil.cli.plan_report import plan_text
-from hil.page.plan_json import plan_from_json, plan_json
+from hil.page.plan_json import plan_json, plan_of
+from hil.results.codec import decode
+from hil.results.plan import PlanEntry
 from hilc.errors import InputError
 from hilc.frontends import load_model
 from hilc.lowering.choice import Choice, Group
@@ -62,9 +64,9 @@ def test_text_and_json(name: str) -> None:
     told = explain(program_of(name))
     text, data = plan_text(told), plan_json(told)
     assert f"{told.workspace_bytes:,} bytes of workspace" in text
-    assert len(data["tenants"]) == len(told.slots)
+    assert len(data["slots"]) == len(told.slots)
     assert data["next_saving"] is None
-    assert plan_from_json(data, "the plan") == told
+    assert plan_of(decode(PlanEntry, data, "the plan")) == told
     assert "no program with less memory" in text
 
 
@@ -117,7 +119,7 @@ def test_a_tensor_is_named_as_bench_names_its_layer() -> None:
     text = plan_text(replace(told, slots=slots))
     assert "\nfunctional_1/activation_2/Relu " in text
     assert "conv2d_4" not in text
-    assert plan_json(replace(told, slots=slots))["tenants"][0]["name"] == fused
+    assert plan_json(replace(told, slots=slots))["slots"][0]["name"] == fused
 
 
 def test_a_long_group_is_told_by_its_first_and_its_last_operator() -> None:

@@ -19,7 +19,7 @@ from row_chains import random_chains
 import hilc
 from hil.cli import main
 from hil.cli.render import chosen_lines
-from hil.page.plan_json import plan_from_json, plan_json
+from hil.page.plan_json import plan_entry, plan_of
 from hilc import CompileOptions, InputError, host
 from hilc.host import HostModel
 from hilc.interpreter import run
@@ -195,7 +195,7 @@ def test_no_input_lies_in_memory_as_a_whole():
     assert info.offset is None
     assert module.workspace_bytes < info.nbytes / 3
     plan = library.plans[module.name]()
-    assert plan_from_json(plan_json(plan), "the plan") == plan
+    assert plan_of(plan_entry(plan)) == plan
     slots = plan.slots
     (kept,) = (slot for slot in slots if slot.name == "progress of the input's rows")
     assert (kept.first, kept.last) == (BEFORE, len(module.layers))

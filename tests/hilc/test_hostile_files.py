@@ -1,6 +1,6 @@
 """Hostile files of models, read under guard: a sample of the campaign ``frontends``, and the guard.
 
-``ci/torture.py frontends`` reads many more, guided by the compiler's coverage.
+``python tools/measure.py torture frontends`` reads many more, guided by the compiler's coverage.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def test_the_guard_lets_good_files_pass(tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_worker_counts(name: str, tmp_path: Path) -> None:
-    worker = Path(__file__).parents[1] / "hostile_worker.py"
+    worker = Path(__file__).parents[1] / "support" / "harness" / "hostile_worker.py"
     command = [sys.executable, str(worker), name, "--runs", "300", "--folder", str(tmp_path)]
     subprocess.run(command, check=True, timeout=300)
     figures = json.loads((tmp_path / "figures.json").read_text())

@@ -17,9 +17,10 @@ from tflite_builder import ModelBuilder
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
-from hilc.frontends.tflite.reader import for_reference, import_graph, tensor_names
+from hilc.frontends.tflite.reader import import_graph, tensor_names
 from hilc.interpreter import run
 from hilc.ops import OPS
+from hilc.writers.tflite import for_reference
 
 _Q: dict[str, Any] = {"dtype": "int8", "scale": 0.5, "zero_point": 1}
 _CONV = {"stride_h": 2, "stride_w": 3, "dilation_h": 1, "dilation_w": 1, "padding": "VALID"}

@@ -1,7 +1,7 @@
 """Networks as Keras users build them, converted by TensorFlow: equal to the reference, or refused.
 
-:data:`REFUSED` is the one place of what cannot be compiled yet. ``make keras`` prints how many of
-the files are equal, and what is refused, by operator.
+:data:`REFUSED` is the one place of what cannot be compiled yet. ``measure.py keras_networks``
+prints how many of the files are equal, and what is refused, by operator.
 """
 
 from __future__ import annotations

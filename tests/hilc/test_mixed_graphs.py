@@ -1,6 +1,6 @@
 """Random graphs over all operators and types: the compiled code gives what the interpreter does.
 
-``make graphs`` runs two thousand of them.
+``measure.py random_models`` runs two thousand of them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""An operator from one file outside the package (``tests/own_operator.py``) goes all the way."""
+"""An operator from one file outside the package (``own_operator.py``), from file to board."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,18 @@ from hilc import interpreter
 from hilc.errors import InputError
 from hilc.frontends import load_model
 from hilc.frontends.tflite import schema
+from hilc.ir import Attributes, Graph, Node, Quant, Rounding, Tensor
 from hilc.lowering import registry
 from hilc.ops import _OPS, register
 from hilc.ops.attributes import ActivationAttributes
+from hilc.ops.opdef import OpDef
+from hilc.ops.quantize import QuantizeAttributes
+from hilc.ops.traits import IntegerOperands
 from hilc.transforms import run_passes
 from hilc.transforms.fold_channels import fold_channels
+from hilc.transforms.fuse_quantized import fuse_quantized
 
-OWN = Path(__file__).parents[1] / "own_operator.py"
+OWN = Path(__file__).parents[1] / "support" / "harness" / "own_operator.py"
 SIDE, CHANNELS = 24, 4
 #: A sum so large that what is computed of it is the same for every input: the RELU clamps it.
 FAR = 1 << 24
@@ -113,6 +119,60 @@ def test_it_is_in_the_table_of_the_documents() -> None:
     page = reference.operators()
     assert "`NEGATE`" in page
     assert "An operator from outside the package" in page
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("left_to_chance", "undefined_in_tflm"),
+        ("moves", "copies_elements"),
+        ("added_around", "explicit_padding"),
+        ("passes_on", "is_identity"),
+        ("links", "channel_groups"),
+        ("narrowed", "with_fewer_channels"),
+    ],
+)
+def test_old_fields_are_refused_by_name(old: str, new: str) -> None:
+    own = _OPS["NEGATE"]
+    with pytest.raises(InputError, match=old) as caught:
+        OpDef(own.infer, own.reference, **{old: None})
+    assert new in str(caught.value.hint)
+    assert getattr(own, new, "") != ""
+
+
+def test_its_integer_form_is_fused() -> None:
+    """Integers between DEQUANTIZE and QUANTIZE are computed as the operator states."""
+    even = Rounding.NEAREST_EVEN
+    quant = Quant((0.5,), (3,))
+    tensors = [
+        Tensor("x", (1, 4), "int8", quant),
+        Tensor("f", (1, 4), "float32"),
+        Tensor("g", (1, 4), "float32"),
+        Tensor("y", (1, 4), "int8", quant),
+    ]
+    nodes = (
+        Node("DEQUANTIZE", ("x",), ("f",), rounding=even),
+        Node("OWN_FLOAT", ("f",), ("g",)),
+        Node("QUANTIZE", ("g",), ("y",), QuantizeAttributes(dtype="int8"), rounding=even),
+    )
+    graph = Graph("own", {t.name: t for t in tensors}, nodes, ("x",), ("y",))
+    own = replace(
+        _OPS["NEGATE"],
+        infer=lambda node, ins: [(t.shape, t.dtype) for t in ins if t is not None],
+        attributes=Attributes,
+        roundings=frozenset({Rounding.DOUBLE, even}),
+    )
+    computed = {}
+    for form in (None, IntegerOperands()):
+        # Not elementwise for the passes: no table of its values is made.
+        _OPS["OWN_FLOAT"] = replace(own, rows=None, channel_groups=None, integer_form=form)
+        try:
+            fused = fuse_quantized(graph)
+        finally:
+            del _OPS["OWN_FLOAT"]
+        computed[form] = [node.op for node in fused.nodes]
+    assert computed[None] == ["DEQUANTIZE", "OWN_FLOAT", "QUANTIZE"]
+    assert computed[IntegerOperands()] == ["OWN_FLOAT"]
 
 
 def test_names_are_taken_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -16,13 +17,17 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+import hilc
 from hilc.errors import InputError
+from hilc.ir import ELEMENT_TYPES
 from hilc.lowering import kernels as described
-from hilc.lowering import parameters, register_kernels, write_parameters
-from hilc.lowering.kernels import KernelCall, Parameters, kernels
+from hilc.lowering import parameters, register_kernels, structs
+from hilc.lowering.kernels import FieldGroup, KernelCall, Parameters, kernels
 from hilc.lowering.parameters import HilOutputRange
-from hilc.lowering.structs import python_name, read_structs
-from hilc.lowering.write_parameters import own_parameters, shipped_parameters
+from hilc.lowering.structs import python_name, read_structs, shipped_module
+from hilc.lowering.write_parameters import own_parameters
+
+COMPILER = Path(hilc.__file__).parents[1]
 
 HEADER = """\
 #define HIL_MINE_FIELDS      \\
@@ -35,10 +40,8 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "none"
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 2
 @*/
 struct mine {
     HIL_MINE_FIELDS;
@@ -57,52 +60,73 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(described, "_REGISTERED", {})
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "mine.h").write_text(HEADER)
+    (tmp_path / "costs").mkdir()
+    costs = "mine = {element = 2}\nhil_copy = {element = 1}\n"
+    (tmp_path / "costs" / "cortex-m3.toml").write_text(costs)
     yield tmp_path
     monkeypatch.undo()
     described._forget()
 
 
-def test_the_module_is_what_the_headers_say():
-    text = Path(parameters.__file__).read_text(encoding="utf-8")
-    assert text == shipped_parameters(), "run python ci/parameters.py"
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """What the build hook reads of the compiler's folder."""
+    lowering = tmp_path / "hilc" / "lowering"
+    lowering.mkdir(parents=True)
+    shutil.copy(COMPILER / "hilc" / "lowering" / "structs.py", lowering)
+    shutil.copytree(COMPILER / "runtime", tmp_path / "runtime")
+    shutil.copy(COMPILER / "build_hook.py", tmp_path)
+    return tmp_path
 
 
-def test_a_dataclass_is_written_that_a_builder_imports_already(tmp_path: Path):
-    """The compiler itself cannot be imported then."""
-    root = Path(parameters.__file__).parents[3]
-    for name in ("hilc", "runtime"):
-        skipped = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(root / "compiler" / name, tmp_path / "compiler" / name, ignore=skipped)
-    (tmp_path / "ci").mkdir()
-    shutil.copy(root / "ci" / "parameters.py", tmp_path / "ci")
-    lowering = tmp_path / "compiler" / "hilc" / "lowering"
-    written = lowering / "parameters.py"
-    text = written.read_text(encoding="utf-8")
-    written.write_text(text.replace("class HilSoftmaxS8(", "class HilOlder("), encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "compiler")}
+def python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
-    def python(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *words],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
 
-    assert "cannot import name 'HilSoftmaxS8'" in python("-c", "import hilc.compiler").stderr
-    assert "run python ci/parameters.py" in python("ci/parameters.py", "--check").stderr
-    assert python("ci/parameters.py").returncode == 0
-    assert written.read_text(encoding="utf-8") == text
-    assert python("-c", "import hilc.compiler").returncode == 0
+def declared(record: type[FieldGroup]) -> list[tuple[str, object]]:
+    return [(field.name, field.type) for field in fields(record)]
+
+
+def test_written_types_equal_the_classes(checkout: Path, monkeypatch: pytest.MonkeyPatch):
+    assert python(checkout, "build_hook.py").returncode == 0
+    shutil.copy(checkout / "hilc/lowering/parameters.pyi", checkout / "written_types.py")
+    monkeypatch.syspath_prepend(checkout)
+    written = importlib.import_module("written_types")
+    classes = {
+        n: c for n, c in vars(written).items() if getattr(c, "__module__", "") == "written_types"
+    }
+    assert {python_name(name) for name in kernels()} < classes.keys()
+    for name, in_file in classes.items():
+        made = getattr(parameters, name)
+        assert made.__bases__ == in_file.__bases__
+        assert declared(made) == declared(in_file)
+        assert made.__doc__ == in_file.__doc__
+        assert getattr(made, "KERNEL", None) == getattr(in_file, "KERNEL", None)
+
+
+def test_a_renamed_struct_is_written_anew(checkout: Path):
+    header = checkout / "runtime/include/hil/kernels/generic/softmax.h"
+    text = header.read_text(encoding="utf-8")
+    renamed = re.sub(r"\bhil_softmax_f32\b", "hil_renamed_f32", text)
+    header.write_text(renamed, encoding="utf-8")
+    assert python(checkout, "build_hook.py").returncode == 0
+    types = (checkout / "hilc/lowering/parameters.pyi").read_text(encoding="utf-8")
+    assert "class HilRenamedF32(Parameters):" in types
+    assert "class HilSoftmaxF32(Parameters):" not in types
 
 
 def test_every_field_of_a_kernel_has_a_meaning():
-    structs = read_structs(described.shipped_headers().values())
-    assert list(structs.without_meaning(kernels())) == []
+    found = read_structs(described.shipped_headers().values())
+    assert list(found.without_meaning(kernels())) == []
     # The comment goes to the dataclass, above the field.
-    lines = Path(parameters.__file__).read_text(encoding="utf-8").splitlines()
+    lines = shipped_module(described.shipped_headers().values(), "x").splitlines()
     field = re.compile(r"    \w+: (int|float|tuple\[|npt\.)")
     silent = [
         line
@@ -112,10 +136,22 @@ def test_every_field_of_a_kernel_has_a_meaning():
     assert silent == []
 
 
-def test_a_field_without_a_meaning_is_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(write_parameters, "shipped_headers", lambda: {"mine.h": HEADER})
-    with pytest.raises(InputError, match="no comment says what mine.counts, HIL_MINE_FIELDS.scale"):
-        shipped_parameters()
+def test_a_field_without_a_meaning_is_refused(checkout: Path):
+    (checkout / "runtime/include/hil/kernels/mine.h").write_text(HEADER)
+    refused = python(checkout, "build_hook.py")
+    assert refused.returncode == 2
+    assert "no comment says what mine.counts, HIL_MINE_FIELDS.scale is" in refused.stderr
+
+
+def test_element_types_of_structs_are_those_of_tensors():
+    """The build hook cannot read the table of the types of tensors, which needs numpy."""
+    rows = ELEMENT_TYPES.items()
+    assert {row.c_type: f"np.{n}" for n, row in rows if n != "bool"} == structs._ELEMENTS
+
+
+def test_classes_and_their_objects_can_be_pickled():
+    record = HilOutputRange(out_zero_point=3, out_min=-128, out_max=127)
+    assert pickle.loads(pickle.dumps(record)).fields == record.fields
 
 
 def test_every_kernel_has_a_dataclass_with_the_fields_of_its_struct():
@@ -132,17 +168,17 @@ def test_a_wrong_field_is_refused_where_it_is_written():
 
 
 def test_structs_are_read_with_their_comments(mine: Path):
-    structs = read_structs([HEADER])
-    assert [(f.name, f.python, f.meaning) for f in structs.structs["mine"]] == [
+    found = read_structs([HEADER])
+    assert [(f.name, f.python, f.meaning) for f in found.structs["mine"]] == [
         ("mine", "HilMine", ""),
         ("counts", "tuple[int, ...]", ""),
         ("table", "npt.NDArray[np.int8]", "What is looked up."),
     ]
-    assert [(f.name, f.python, f.meaning) for f in structs.groups["HIL_MINE_FIELDS"]] == [
+    assert [(f.name, f.python, f.meaning) for f in found.groups["HIL_MINE_FIELDS"]] == [
         ("size", "int", "of it"),
         ("scale", "float", ""),
     ]
-    assert list(structs.names(structs.structs["mine"])) == ["size", "scale", "counts", "table"]
+    assert list(found.names(found.structs["mine"])) == ["size", "scale", "counts", "table"]
     # Other structs of a header are none of ours.
     assert read_structs(["struct other {\n    int64_t x;\n};\n"]).structs == {}
 

@@ -262,7 +262,7 @@ def test_verify_compares_with_the_named_arithmetic(tmp_path, capsys):
 def test_one_network_through_three_front_ends_takes_the_same_kernels(cpu):
     first = run_passes(load_model(model_path("kws")))
     second = fused(qdq_twin(load_model(model_path("kws"))))
-    # Made by ci/pt2_twins.py; its biases are floats.
+    # Made by tools/pt2_twins.py; its biases are floats.
     program = load_model(lzma.decompress((TESTS / "kws.pt2.xz").read_bytes()), "kws")
     third = run_passes(fuse_quantized(program))
     assert max(bias.largest_effect for bias in third.rounded_biases) < 1e-5

@@ -22,7 +22,7 @@ from hilc.quantization.report import compare
 from hilc.references import get_reference
 from hilc.transforms.fuse_quantized import fuse_quantized
 
-#: Made by ci/quantized_programs.py.
+#: Made by tools/quantized_programs.py.
 PROGRAMS = Path(__file__).resolve().parents[1] / "quantized_programs.tar.xz"
 NAMES = (
     "attention",

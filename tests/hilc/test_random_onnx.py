@@ -1,4 +1,4 @@
-"""Random ONNX models equal ``onnx.reference``; ``make graphs`` runs a thousand of them."""
+"""Random ONNX models equal ``onnx.reference``; ``measure.py random_models`` runs a thousand."""
 
 from __future__ import annotations
 

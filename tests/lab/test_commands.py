@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+import answers
 import pytest
 
 from hil.cli import main
@@ -17,11 +17,9 @@ DIGITS = str(Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 def test_list(lab: Served, capsys: pytest.CaptureFixture[str]) -> None:
     with leased("lab:mps2-an386-2"):
         assert main(["lab", "list", "--json", "cpu=cortex-m4"]) == 0
-        found = json.loads(capsys.readouterr().out)
+        first, second = answers.entries(capsys.readouterr().out)
         assert main(["lab", "list"]) == 0
         text = capsys.readouterr().out
-    assert found["coordinator"] == lab.address
-    first, second = found["places"]
     assert first == {
         "place": "mps2-an386-1",
         "board": "mps2-an386",
@@ -40,7 +38,7 @@ def test_verify_on_a_board_of_the_lab(lab: Served, capsys: pytest.CaptureFixture
     words = ["verify", DIGITS, "--board", "cpu=cortex-m3", "--samples", "2", "--json"]
     assert main(words) == 0
     out, err = capsys.readouterr()
-    report = json.loads(out)
+    report = answers.entry(out)
     assert (report["board"], report["match"]) == ("mps2-an385", True)
     assert "using mps2-an385-1, a mps2-an385 of the lab" in err
 
@@ -52,12 +50,12 @@ def test_evaluate_on_boards_of_the_lab(lab: Served, capsys: pytest.CaptureFixtur
     words = ["--data", str(folder / "digits_test.npz"), "--samples", "3", "--json"]
     words += ["--labels", str(folder / "digits_labels.npy"), "--board", "cpu=cortex-m3"]
     assert main(["evaluate", DIGITS, *words]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answers.entry(capsys.readouterr().out)
     assert report["mismatches"] == 0
     assert "CRC-32" in report["transport"]
     words += ["--benchmark", "ic01", "--mode", "accuracy"]
     assert main(["mlperf", DIGITS, *words]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answers.entry(capsys.readouterr().out)
     assert report["accuracy"]["files"] == 3
     assert report["device"]["name"] == "mps2-an385"
     assert main(["mlperf", DIGITS, *words, "--baud", "9600"]) == 2
@@ -84,10 +82,10 @@ def test_what_cannot_be(
 def test_serve_and_reap(lab: Served, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["lab", "serve", "mps2-an385", "attic-1=netduinoplus2", "--seconds", "1"]
     assert main([*words, "--coordinator", lab.address, "--json"]) == 0
-    served = json.loads(capsys.readouterr().out)
-    assert served["coordinator"] == lab.address
+    served = answers.entries(capsys.readouterr().out)
+    assert {place["coordinator"] for place in served} == {lab.address}
     # The lab has an mps2-an385-1 already.
-    assert list(served["places"]) == ["mps2-an385-2", "attic-1"]
+    assert [place["place"] for place in served] == ["mps2-an385-2", "attic-1"]
     assert main(["lab", "serve", "mps2-an386-1=native", "--coordinator", lab.address]) == 2
     assert "already has a place 'mps2-an386-1'" in capsys.readouterr().err
     assert main(["lab", "list", "lab:attic-1"]) == 0

@@ -30,7 +30,7 @@ def test_folders_list_their_entries_backwards(tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", program, tmp_path],
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": str(TESTS / "support" / "programs")},
         capture_output=True,
         text=True,
         check=True,

@@ -59,7 +59,7 @@ def test_every_claim_is_of_an_operator_a_type_and_a_family_that_exist() -> None:
 @pytest.mark.full
 def test_the_page_has_every_operator() -> None:
     missing = {*ALL_KINDS} - {*CLAIMED}
-    assert not missing, f"python ci/evidence.py --missing, for {sorted(missing)}"
+    assert not missing, f"python tools/measure.py evidence --missing, for {sorted(missing)}"
 
 
 def check_claims(kinds: Sequence[Kind], place: str) -> None:

@@ -1,7 +1,7 @@
 """No test requires that something is fast: machines differ, and other programs run on them.
 
 The tests' syntax trees are searched for times that are compared with short limits, and for short
-timeouts. See ``tests/waiting.py`` for what to do instead.
+timeouts. See ``tests/support/harness/waiting.py`` for what to do instead.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ LEAST_S = 60.0
 #: Functions in which a shorter one stands, and why it may.
 ALLOWED = {
     "hilc/test_compile_time.py:within": "a yardstick that is measured in the same run",
-    "torture/mutation.py:_reaching": "a campaign, which drops the slowest of its tests",
-    "uart_noise.py:_hello": "the pause after which a request is repeated, until the deadline",
+    "campaigns/noise.py:main": "a campaign, not a test: the rate of a damaged line, not a time",
+    "campaigns/prove.py:timed": "a campaign, not a test: prints whether the budget is kept",
+    "campaigns/torture/mutation.py:_reaching": "a campaign, which drops the slowest of its tests",
+    "support/boards/uart_noise.py:_hello": "the pause before a request is repeated",
 }
 _CLOCKS = re.compile(r"(monotonic|perf_counter|process_time|thread_time)(_ns)?|time|getrusage")
 _TIMES = re.compile(r"(\w+_)?(seconds|elapsed|took|spent|duration|cpu_s|deadline)")

@@ -16,6 +16,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import answers
 import pytest
 import tflm
 
@@ -32,6 +33,8 @@ PLACES = {
     "targets": "hilc/_data/targets",
     "firmware_template": "hilc/_data/firmware_template",
 }
+# What the build itself writes, for type checkers.
+TYPES = Path("hilc/lowering/parameters.pyi")
 BUILD_OUTPUTS = [
     "firmware_template/build/main.o",
     "compiler/runtime/build/kernels.a",
@@ -111,7 +114,7 @@ class Environment:
 
 def copy_sources(folder: Path) -> Path:
     """The sources as a checkout has them, with outputs of builds among them."""
-    ignored = shutil.ignore_patterns("__pycache__", "build")
+    ignored = shutil.ignore_patterns("__pycache__", "build", TYPES.name)
     for name in DISTRIBUTED:
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     for name in PROJECT_FILES:
@@ -167,7 +170,9 @@ def test_wheel_carries_every_source_and_no_build_output(tmp_path: Path) -> None:
     for name in BUILD_OUTPUTS:
         (copy / name).parent.mkdir(exist_ok=True)
         (copy / name).write_bytes(b"output of a build")
-    assert package_files(build("wheel", copy, tmp_path / "dist")) == expected
+    files = package_files(build("wheel", copy, tmp_path / "dist"))
+    assert b"\nclass HilMatmulS8(Parameters):\n" in files.pop(TYPES.as_posix())
+    assert files == expected
 
 
 @pytest.mark.full  # It changes rarely, and takes long.
@@ -194,7 +199,7 @@ def test_wheel_compiles_builds_and_verifies_in_an_empty_folder(installed: Enviro
     installed.run(installed.hil, "build", DIGITS, "--board", "native", "-o", "firmware")
     assert (installed.empty / "firmware" / "CMakeLists.txt").is_file()
     verify = [installed.hil, "verify", DIGITS, "--board", "native", "--samples", "3", "--json"]
-    report = json.loads(installed.run(*verify, "--allow-fallback"))
+    report = answers.entry(installed.run(*verify, "--allow-fallback"))
     assert report["match"] is True
     assert report["samples"] == 3
     assert report["reference"] == ("tflm" if tflm.EXISTS else "hilc")
@@ -212,6 +217,7 @@ def test_wheel_brings_the_pytest_plugin(installed: Environment) -> None:
 def test_editable_install_uses_the_checkout(sources: Path, tmp_path: Path) -> None:
     environment = Environment.create(tmp_path)
     environment.install("-e", sources)
+    assert (sources / "compiler" / TYPES).is_file()
     assert all(place.is_relative_to(sources) for place in environment.places())
     environment.run(environment.hil, "compile", DIGITS, "-o", "digits.tar")
     assert (environment.empty / "digits.tar").is_file()

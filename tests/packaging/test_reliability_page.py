@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import os
 import signal
@@ -18,20 +18,10 @@ from torture.campaign import Budget, Call, Counts, Figures, Finding, Run
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _script() -> Any:
-    """Return ``ci/torture.py``, whose name the campaigns' package has."""
-    spec = importlib.util.spec_from_file_location("torture_script", ROOT / "ci" / "torture.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
-    """Return ``ci/torture.py`` with a page and campaigns of this test."""
-    module = _script()
+    """Return the program of the campaigns with a page and campaigns of this test."""
+    module = importlib.import_module("torture.__main__")
     monkeypatch.setattr(module, "KEPT", tmp_path / "kept")
     monkeypatch.setattr(module, "PAGE", tmp_path / "page.md")
     monkeypatch.delenv("TORTURE", raising=False)
@@ -96,9 +86,9 @@ def _shown(counts: Counts) -> Figures:
 
 
 def test_the_page_is_what_the_kept_runs_give() -> None:
-    module = _script()
+    module = importlib.import_module("torture.__main__")
     assert module.PAGE.read_text(encoding="utf-8") == module.page(module.kept()), (
-        "run python ci/torture.py --page"
+        "run python tools/measure.py torture --page"
     )
     files = {file.stem for file in module.KEPT.iterdir()}
     assert files <= set(module.names()), "a campaign was renamed or removed: remove its file"
@@ -112,7 +102,7 @@ def test_a_run_is_kept_and_the_page_written(
     assert script.main(["left", "--seed", "7", "--write"]) == 0
     text = script.PAGE.read_text(encoding="utf-8")
     assert "## The left\n\nAbout left.\n\n| seed | times |\n| --- | --- |\n| 7 | 900 |\n" in text
-    assert "Ok.\n\n`TORTURE=hours python ci/torture.py left --seed 7`: 0 s" in text
+    assert "Ok.\n\n`TORTURE=hours python tools/measure.py torture left --seed 7`: 0 s" in text
     assert "kept in" not in capsys.readouterr().err  # nothing got through
 
     monkeypatch.setenv("TORTURE", "minutes")
@@ -139,13 +129,15 @@ def test_runs_add_up(
     text = script.PAGE.read_text(encoding="utf-8")
     assert "| line | 15 | 3 |" in text
     assert "**Open**: one got through (seed 2)" in text
-    assert "`python ci/torture.py line --seed 1`, also with the seeds 2, 3: 0 s on" in text
+    assert (
+        "`python tools/measure.py torture line --seed 1`, also with the seeds 2, 3: 0 s on" in text
+    )
 
     monkeypatch.setenv("TORTURE", "hours")
     assert script.main(["line", "--add", "--seed", "9"]) == 0
     text = script.PAGE.read_text(encoding="utf-8")
     assert "| line | 65 | 9 |" in text
-    assert "\n\n`TORTURE=hours python ci/torture.py line --seed 9`: 0 s on" in text
+    assert "\n\n`TORTURE=hours python tools/measure.py torture line --seed 9`: 0 s on" in text
     assert script.main(["line", "--add"]) == 0
     assert [call.seed for call in script.kept()["line"].calls] == [1, 2, 3, 9, 10]
 
@@ -174,7 +166,7 @@ def test_a_signal_keeps_what_was_counted(
     assert script.main(["--add"]) == 0
     text = script.PAGE.read_text(encoding="utf-8")
     assert "| line | 7 | 1 |" in text
-    assert "`python ci/torture.py a --seed 1`, stopped before its end: 0 s" in text
+    assert "`python tools/measure.py torture a --seed 1`, stopped before its end: 0 s" in text
     assert list(script.kept()) == ["a"]  # the others are not begun
     assert script.main(["c", "a", "--write", "--keep", str(tmp_path / "found")]) == 3
     assert "STOPPED c, of which nothing is kept" in capsys.readouterr().err
@@ -234,7 +226,7 @@ def test_usage(
 
 def test_every_campaign_says_what_it_attacks(script: Any) -> None:
     """Of the modules' text: an import would need what the campaign needs."""
-    folder = ROOT / "tests" / "torture"
+    folder = ROOT / "tests" / "campaigns" / "torture"
     for name in script.names():
         module = folder / f"{name}.py"
         file = module if module.is_file() else folder / name / "__init__.py"

@@ -19,13 +19,13 @@ import pytest
 from tiny_library import tiny_library
 
 from hil import virtual_probe
+from hil.access import debug
+from hil.access.connection import Connection
 from hil.board import load_board
 from hil.board.board import Qemu
 from hil.build import build
-from hil.cli.commands.command_line import build_parser
+from hil.cli.command_line import build_parser
 from hil.lab.board_server import BoardServer
-from hil.runners import debug
-from hil.runners.choice import Choice
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
@@ -34,10 +34,10 @@ DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 EXECUTES = {
     ("compiler/hilc/lowering/cost.py", "exec"): "cost formulas of kernels' headers",
     ("compiler/hilc/support/arguments.py", "eval"): "annotations of our own functions",
-    ("hil/cli/commands/matrix.py", "pickle.dumps"): "to a process of this program",
-    ("hil/cli/commands/matrix.py", "pickle.loads"): "from a process of this program",
-    ("hil/cli/commands/worker.py", "pickle.load"): "from the process that started it",
-    ("hil/cli/commands/worker.py", "pickle.dumps"): "to the process that started it",
+    ("hil/cli/matrix.py", "pickle.dumps"): "to a process of this program",
+    ("hil/cli/matrix.py", "pickle.loads"): "from a process of this program",
+    ("hil/cli/worker.py", "pickle.load"): "from the process that started it",
+    ("hil/cli/worker.py", "pickle.dumps"): "to the process that started it",
 }
 _EXECUTE = {
     *("eval", "exec", "os.system", "os.popen", "subprocess.getoutput", "tempfile.mktemp"),
@@ -60,17 +60,17 @@ SOCKETS = {
     ("hil/lab/place.py", "urllib.request.build_opener"): "a client of board servers",
     ("hil/link/line.py", "socket.create_connection"): "a client of the user's URL",
     ("hil/link/line.py", "socket.socket"): "a client of a socket with a path",
-    ("hil/runners/debug.py", "GDBServer"): "its TCP port is closed before it accepts",
-    ("hil/runners/debug.py", "socket.create_server"): "the user's option --listen",
-    ("hil/runners/gdb_filter.py", "socket.socket"): "a client of the server behind the filter",
-    ("hil/runners/pyocd.py", "socket.socket"): "clients of a virtual board's private folder",
+    ("hil/access/debug.py", "GDBServer"): "its TCP port is closed before it accepts",
+    ("hil/access/debug.py", "socket.create_server"): "the user's option --listen",
+    ("hil/access/gdb_filter.py", "socket.socket"): "a client of the server behind the filter",
+    ("hil/access/hardware.py", "socket.socket"): "clients of a virtual board's private folder",
     (
-        "hil/runners/qemu.py",
+        "hil/access/qemu.py",
         "socket.create_server",
     ): "a serial line: loopback, one client",
-    ("hil/runners/qemu.py", "socket.socketpair"): "no name: this process's QEMU",
-    ("hil/runners/renode.py", "socket.socket"): "looks for a free port and closes it",
-    ("hil/runners/renode_monitor.py", "socket.create_connection"): "a client of Renode's monitor",
+    ("hil/access/qemu.py", "socket.socketpair"): "no name: this process's QEMU",
+    ("hil/access/renode.py", "socket.socket"): "looks for a free port and closes it",
+    ("hil/access/renode_monitor.py", "socket.create_connection"): "a client of Renode's monitor",
     ("hil/support/qemu.py", "socket.socket"): "clients of a virtual board's private folder",
     ("hil/support/unix_socket.py", "socket.socket"): "listens in a folder of this user",
 }
@@ -87,10 +87,10 @@ STARTS = {
     ("hil/lab/place.py", "subprocess.Popen"): "this interpreter: the keeper",
     ("hil/lab/place.py", "subprocess.run"): "this interpreter: labgrid's client, and a place",
     ("hil/lab/serve.py", "ChildProcess"): "this interpreter: labgrid's programs",
-    ("hil/runners/debug.py", "ChildProcess"): "QEMU: hil.board.machine",
-    ("hil/runners/native.py", "ChildProcess"): "the image",
-    ("hil/runners/qemu.py", "ChildProcess"): "QEMU: hil.board.machine",
-    ("hil/runners/renode.py", "ChildProcess"): "Renode: fixed words",
+    ("hil/access/debug.py", "ChildProcess"): "QEMU: hil.board.machine",
+    ("hil/access/native.py", "ChildProcess"): "the image",
+    ("hil/access/qemu.py", "ChildProcess"): "QEMU: hil.board.machine",
+    ("hil/access/renode.py", "ChildProcess"): "Renode: fixed words",
     ("hil/virtual_probe/machine.py", "ChildProcess"): "QEMU: hil.board.machine",
 }
 _START = {
@@ -251,8 +251,8 @@ def test_emulators_are_reached_by_this_user_alone(name: str) -> None:
     image = build([tiny_library("y[0] = x[0];", cpu=board.cpu.name)], board)
     started: dict[str, Callable[[], AbstractContextManager[object]]] = {
         "virtual probe": lambda: virtual_probe.start(board),
-        "debug of QEMU": lambda: debug.serve(board, image.elf, "qemu", Choice()),
-        "debug of pyOCD": lambda: debug.serve(board, image.elf, "pyocd", Choice("virtual")),
+        "debug of QEMU": lambda: debug.serve(board, image.elf, "qemu", Connection()),
+        "debug of pyOCD": lambda: debug.serve(board, image.elf, "pyocd", Connection("virtual")),
     }
     before = Counter(_listening())
     with started[name]():
@@ -269,7 +269,7 @@ def test_a_debugger_is_on_tcp_where_that_is_asked_for() -> None:
     board = load_board("mps2-an386")
     image = build([tiny_library("y[0] = x[0];", cpu=board.cpu.name)], board)
     before = Counter(_listening())
-    with debug.serve(board, image.elf, "qemu", Choice(), ("127.0.0.1", 0)):
+    with debug.serve(board, image.elf, "qemu", Connection(), ("127.0.0.1", 0)):
         ((address, program),) = Counter(_listening()) - before
     assert ipaddress.ip_address(address).is_loopback
     assert "qemu" not in program, "the filter listens, not QEMU"

@@ -32,7 +32,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("page", dict.fromkeys(page for page, _ in reference.PARTS))
 def test_a_reference_page_is_todays(page: str) -> None:
     text = (reference.PAGES / page).read_text(encoding="utf-8")
-    assert text == reference.written(page), "run ci/reference.py"
+    assert text == reference.written(page), "run python tools/measure.py reference"
 
 
 def test_a_stale_page_is_told(

@@ -9,7 +9,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
-    path for folder in ("compiler/hilc", "hil", "ci") for path in (ROOT / folder).rglob("*.py")
+    path
+    for folder in ("compiler/hilc", "hil", "ci", "tools")
+    for path in (ROOT / folder).rglob("*.py")
 )
 TEXTS = [
     *SOURCES,

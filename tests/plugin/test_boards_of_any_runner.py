@@ -25,8 +25,7 @@ RIG = """
     sys.path.insert(0, {tests!r})
     from pathlib import Path
     from fake_bench import installed
-    from hil.runners import Runner, pyocd, qemu, register_runner
-    from hil.runners.registry import Need
+    from hil.access import Runner, qemu, register_runner, runner_named
 
     _bench = installed(Path({folder!r}))
     _bench.__enter__()
@@ -34,14 +33,22 @@ RIG = """
     @contextlib.contextmanager
     def start(board, image, choice):
         begin = time.monotonic()
-        with pyocd.start(board, image.elf, choice) as running:
+        with runner_named("pyocd").start(board, image, choice) as running:
             yield running
         with open("uses", "a") as file:
             file.write(json.dumps([choice.probe, choice.port, begin, time.monotonic()]) + "\\n")
 
-    register_runner(
-        Runner("bench", start, serves=lambda board: board.qemu is not None, uses_probe=True)
-    )
+    class Bench(Runner):
+        name = "bench"
+        uses_probe = True
+
+        def serves(self, board):
+            return board.qemu is not None
+
+        def start(self, board, image, connection):
+            return start(board, image, connection)
+
+    register_runner(Bench())
 
     @contextlib.contextmanager
     def start_only(board, image, choice):
@@ -51,17 +58,34 @@ RIG = """
         with open("uses", "a") as file:
             file.write(json.dumps([None, None, begin, time.monotonic()]) + "\\n")
 
-    register_runner(
-        Runner("only", start_only, serves=lambda board: board.qemu is not None, exists_once=True)
-    )
-    register_runner(Runner("plain", start, serves=lambda board: board.name == "mps2-an386"))
+    class Only(Runner):
+        name = "only"
+        exists_once = True
+
+        def serves(self, board):
+            return board.qemu is not None
+
+        def start(self, board, image, connection):
+            return start_only(board, image, connection)
+
+    class Plain(Runner):
+        name = "plain"
+
+        def serves(self, board):
+            return board.name == "mps2-an386"
+
+        def start(self, board, image, connection):
+            return start(board, image, connection)
+
+    register_runner(Only())
+    register_runner(Plain())
 """
 
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester, rig: Bench) -> pytest.Pytester:
     (pytester.path / "tiny.tflite").write_bytes(dense_model())
-    tests = str(Path(__file__).resolve().parents[1])
+    tests = str(Path(__file__).resolve().parents[1] / "support" / "boards")
     pytester.makeconftest(RIG.format(tests=tests, folder=str(rig.folder)))
     pytester.makepyfile(FIVE)
     return pytester

@@ -12,10 +12,10 @@ from plugin_suite import run
 from tflite_builder import ModelBuilder
 
 import hilc.references
+from hil.access import start
 from hil.board import load_board
 from hil.build import build
 from hil.firmware.sources import ModelOptions, ModelSource, load_library
-from hil.runners import start
 
 MODEL_TEST = """
     import numpy as np

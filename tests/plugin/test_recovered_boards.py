@@ -9,11 +9,11 @@ from fake_bench import Bench
 from plugin_suite import FIVE, dense_model, pairs, properties
 from plugin_suite import run_on_bench as run
 
-TESTS = Path(__file__).resolve().parents[1]
+BENCH = Path(__file__).resolve().parents[1] / "support" / "boards"
 #: Lets pytest, and each of its workers, find the boards of the bench.
 CONFTEST = f"""
     import sys
-    sys.path.insert(0, {str(TESTS)!r})
+    sys.path.insert(0, {str(BENCH)!r})
     from pathlib import Path
     from fake_bench import installed
     _bench = installed(Path({{folder!r}}))

@@ -13,10 +13,10 @@ import pytest
 from campaigns import sampled
 from small_models import convolutions
 
+from hil.access import start
 from hil.board import load_board
 from hil.build import build
 from hil.firmware.sources import ModelOptions, ModelSource, load_library
-from hil.runners import start
 
 SUITE = """
     import numpy as np

@@ -187,6 +187,7 @@ def _module(
             for state, field in zip(program.graph.states, names.states, strict=True)
         ),
         reference=_reference(original or program.graph),
+        goal=options.optimize,
         fixed_sizes=program.graph.fixed_sizes,
         float_layers=program.graph.float_layers,
         rounded_biases=program.graph.rounded_biases,

@@ -199,6 +199,8 @@ class Module:
     #: The model and its parameters, as they were when the code was made from them; empty in
     #: archives of older versions.
     made_from: tuple[Origin, ...] = ()
+    #: Goal of the compiler (``--optimize``); None in archives that do not record it.
+    goal: str | None = None
 
     @property
     def state_bytes(self) -> int:
@@ -233,6 +235,8 @@ class Module:
         for name in (*_OMITTED_WHEN_EMPTY, "fed_rows"):
             if not written[name]:
                 del written[name]
+        if self.goal is None:
+            del written["goal"]
         if not self.states:
             del written["states"]
             for pool in written["workspace_pools"]:
@@ -248,7 +252,7 @@ class Module:
                 value = _with_no_states(value)
             # Libraries of releases before there was a choice compute as TFLite's reference kernels.
             empty: dict[str, Any] = {name: [] for name in _OMITTED_WHEN_EMPTY}
-            value = {"reference": "litert-ref", "fed_rows": 0, **empty, **value}
+            value = {"reference": "litert-ref", "fed_rows": 0, "goal": None, **empty, **value}
             value["layers"] = _with_work(value.get("layers"))
         module = decode(Module, value, label)
         check_module(module, label)

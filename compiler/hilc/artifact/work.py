@@ -86,7 +86,7 @@ def _constants(graph: Graph, nodes: Sequence[Node]) -> set[str]:
     return {
         name
         for node in nodes
-        if not OPS[node.op].moves
+        if not OPS[node.op].copies_elements
         for name in node.inputs
         if name and graph.tensors[name].data is not None
     }
@@ -94,7 +94,7 @@ def _constants(graph: Graph, nodes: Sequence[Node]) -> set[str]:
 
 def _requantized(graph: Graph, node: Node) -> int:
     """Return the outputs that a node computes as integers of another scale."""
-    if OPS[node.op].moves or OPS[node.op].view:
+    if OPS[node.op].copies_elements or OPS[node.op].view:
         return 0
     outs = [graph.tensors[name] for name in node.outputs]
     return sum(out.size for out in outs if out.quant is not None)

@@ -128,9 +128,9 @@ class _Writer:
 
     def module(self) -> ExternalModule:
         """Return the node's function, with all that it calls."""
-        body, functions, scratch, instructions = (
-            self._if() if self._node.op == "IF" else self._while()
-        )
+        control = OPS[self._node.op].control
+        assert control is not None
+        body, functions, scratch, instructions = self._while() if control.loops else self._if()
         texts = [text for function in functions for text in function.texts]
         names = [name for function in functions for name in function.functions]
         prototypes = "".join(f"{function.prototype};\n" for function in functions)

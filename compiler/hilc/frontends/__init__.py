@@ -15,8 +15,8 @@ from hilc.ops.verify import verify, verify_order
 from hilc.support.inputs import MAX_FILE_BYTES
 from hilc.support.jsondata import shown_argument
 from hilc.transforms.numerics import with_numerics
-from hilc.transforms.own_outputs import with_own_outputs
 from hilc.transforms.shapes import resolve_shapes
+from hilc.transforms.unalias_outputs import unalias_outputs
 
 __all__ = [
     "Reader",
@@ -157,7 +157,7 @@ def _load(
         graph, open_shapes = reader.read(data, name)
         verify_order(graph)
         # Operators can be checked only when their operands' shapes are known.
-        graph = with_own_outputs(resolve_shapes(graph, open_shapes))
+        graph = unalias_outputs(resolve_shapes(graph, open_shapes))
         graph = with_numerics(graph, reader.numerics or numerics)
         verify(graph)
     except _UNFORESEEN as error:

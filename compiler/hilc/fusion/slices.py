@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hilc.ir import Graph, Node, Tensor
+from hilc.ops import OPS
 from hilc.ops.concat_split import ConcatenationAttributes
-from hilc.ops.conv2d import layer_operands
+from hilc.ops.traits import Weights, WindowRows
 
 #: An expansion has at least so many times the channels of its input.
 _EXPANSION = 3
-#: By operator, the axis of the output channels of its weights.
-_CHANNEL_AXIS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}
 _CHANNELS = ConcatenationAttributes(axis=3)
 
 
@@ -83,24 +82,36 @@ def _may_slice(
     channels: int,
 ) -> bool:
     """Return whether a depthwise layer, one filter a channel, is all that reads an expansion."""
-    if (expansion.op, depthwise.op) != ("CONV_2D", "DEPTHWISE_CONV_2D"):
+    own, rows = OPS[expansion.op].weights, OPS[expansion.op].rows
+    behind = OPS[depthwise.op].weights
+    if own is None or not own.sums or behind is None or behind.sums:
+        return False
+    if not isinstance(rows, WindowRows) or not isinstance(OPS[depthwise.op].rows, WindowRows):
         return False
     if depthwise.inputs[0] != expansion.name:
         return False
     operands = [name for node in (expansion, depthwise) for name in node.inputs[1:] if name]
     if not all(graph.tensors[name].is_constant for name in operands):
         return False
-    ops, window = layer_operands(expansion, graph.ins(expansion))
-    x, out, result = ops.x, graph.tensors[expansion.name], graph.tensors[depthwise.name]
+    window = rows.window(expansion, graph.ins(expansion))
+    x, weights = (graph.tensors[name] for name in expansion.inputs[:2])
+    out, result = graph.tensors[expansion.name], graph.tensors[depthwise.name]
     return (
         [node.name for node in consumers[expansion.name]] == [depthwise.name]
         and expansion.name not in graph.results
-        and ops.weights.shape[1:] == (1, 1, x.shape[3])
+        and window.h.filter_size == window.w.filter_size == 1
+        and weights.size == weights.shape[own.channel_axis] * x.shape[3]
         and not window.padded
         and window.h.stride == window.w.stride == 1
         and out.shape[3] == result.shape[3] > channels
         and out.shape[3] >= _EXPANSION * x.shape[3]
     )
+
+
+def _weights(node: Node) -> Weights:
+    weights = OPS[node.op].weights
+    assert weights is not None, "only layers with weights are sliced"
+    return weights
 
 
 def _slice(graph: Graph, tensors: dict[str, Tensor], node: Node, x: str, own: slice) -> Node:
@@ -111,7 +122,7 @@ def _slice(graph: Graph, tensors: dict[str, Tensor], node: Node, x: str, own: sl
             inputs.append("")
             continue
         whole = graph.tensors[name]
-        axis = 0 if position else _CHANNEL_AXIS[node.op]
+        axis = 0 if position else _weights(node).channel_axis
         inputs.append(_channels(graph, tensors, whole, axis, own))
     out = _channels(graph, tensors, graph.tensors[node.name], 3, own)
     return replace(node, inputs=tuple(inputs), outputs=(out,))

@@ -17,6 +17,7 @@ from hilc.ir import Array, Quant, Tensor
 from hilc.lowering.access import Access
 from hilc.lowering.compression import TABLE_BYTES, Compressed, compressed
 from hilc.lowering.cost import Cost
+from hilc.lowering.cost_tables import shipped_costs
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.registry import LoweredLayer
 from hilc.ops import OPS
@@ -42,16 +43,10 @@ _TILE_BYTES = 2560
 #: Channels that kernels take at a time; tiles have a multiple of them.
 _BLOCKS = (8, 4, 2)
 
-#: Instructions of decoding, fitted to counts under QEMU of a layer with five distributions of
-#: weights, with compressed weights and without: the counts are within 4 % of these.
+#: Instructions of decoding. Its figures are fitted by hand, to counts under QEMU of a layer with
+#: five distributions of weights, with compressed weights and without: the counts are within 4 %.
 _COST = Cost(
-    on={
-        "cortex-m4": {"symbol": 130, "literal": 21.5, "repeat": 64, "repeated": 0.8},
-        "cortex-m3": {"symbol": 130, "literal": 19.5, "repeat": 63, "repeated": 0.8},
-        "cortex-m55": {"symbol": 136, "literal": 19.2, "repeat": 65, "repeated": 0.6},
-        "cortex-m0": {"symbol": 210, "literal": 28, "repeat": 79, "repeated": 0.9},
-        "rv32imac": {"symbol": 149, "literal": 23.9, "repeat": 15, "repeated": 4.3},
-    },
+    on={core: row.figures for core, row in shipped_costs()["hil_decode"].items()},
     counts={
         "symbol": "symbols",
         "literal": "literals",

@@ -1,23 +1,21 @@
 """Cost estimates of kernels, before anything is built.
 
-A kernel's header says it in two tables. ``[cost.counts]`` names what there is of each thing that
-takes time, as a formula of the layer's parameters and of the counts above it; ``[cost.on.CORE]``
-says how many instructions each of them takes on a core::
+A kernel's header names what takes time, its terms, each with a formula of the layer's parameters
+and of the terms above it::
 
-    [cost.counts]
+    [cost]
     block = "(rows // 2) * (columns // 4)"     # two rows by four columns
     mac = "block * depth"
-    [cost.on.cortex-m3]
-    call = 21
-    block = 82.55
-    mac = 15.93
-    [cost.on.cortex-m0]
-    factor = 2.1
 
-``call`` is counted once. The figures are those of ``python ci/costs.py fit --write``, which fits
-them to counts on an emulated board of that core (``ci/costs.py measure``); ``ci/costs.py errors``
-shows how far they are off. They hold for all cores of its architecture. The first core's hold for
-every other too; one whose figures are a ``factor`` takes so many times what the first does.
+A table for each core (:mod:`hilc.lowering.cost_tables`) states how many instructions each of them
+takes there::
+
+    hil_matmul_s8 = {call = 21, block = 82.55, mac = 15.93}
+
+``call`` is counted once. The figures of a core hold for all cores of its architecture; those of the
+first core, Cortex-M3's where it has some, for every core without. A ``factor`` is a multiple of the
+first's. ``tools/costs.py`` fits the figures to counts on emulated boards, and measures how far the
+estimates are off.
 """
 
 from __future__ import annotations
@@ -48,19 +46,22 @@ _FUNCTIONS: Mapping[str, Callable[..., float]] = {"min": min, "max": max}
 
 @dataclass(frozen=True)
 class Cost:
-    """The two tables of a header; ValueError where they are not of that form."""
+    """Instructions of a kernel; ValueError if figures and terms do not fit.
 
-    #: By core, by count; or a factor.
+    ``on`` has, by core, the instructions of each term, or a ``factor``; ``counts`` the formula of
+    each term.
+    """
+
     on: Mapping[str, Mapping[str, float]] = field(hash=False)
     counts: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not self.on or FACTOR in next(iter(self.on.values())):
-            raise ValueError("a cost needs the figures of a core: [cost.on.CORE]")
+            raise ValueError("a cost needs the figures of a core, not factors alone")
         for core, figures in self.on.items():
             known = {FACTOR} if FACTOR in figures else {CALL, *self.counts}
             if unknown := figures.keys() - known:
-                raise ValueError(f"[cost.counts] has no {sorted(unknown)}, which {core} has")
+                raise ValueError(f"[cost] has no {sorted(unknown)}, which {core} has")
             if idle := [name for name, each in figures.items() if not each > 0]:
                 raise ValueError(f"{idle} take nothing on {core}: leave them out")
         for formula in self.counts.values():

@@ -26,12 +26,9 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
                                # flash they take: no other goal takes it, or is measured by it
     unfolds = true             # that it unfolds weights to scratch, for speed: the goal of least
                                # memory is measured by programs without (false if not stated)
-    [cost.counts]              # what takes time, and how many instructions each of it takes
-    output = "rows * columns"  # (hilc.lowering.cost)
-    mac = "output * depth"
-    [cost.on.cortex-m3]
-    output = 9.5
-    mac = 1.2
+    [cost]                     # what takes time, and how often it is done (hilc.lowering.cost);
+    output = "rows * columns"  # the instructions of each are in a table for each core
+    mac = "output * depth"     # (hilc.lowering.cost_tables)
     @*/
 
 The function is ``static inline`` and always inlined, with the signature::
@@ -43,7 +40,7 @@ where arguments of variable number are ``const int8_t *const *in`` or ``int8_t *
 and has no scratch. Everything that is constant (sizes, weights,
 multipliers) is a field of the struct, so that a ``static const`` struct specialises the body for
 one layer and a pointer to it shares one body between layers. In Python the struct is a dataclass
-(:mod:`hilc.lowering.parameters`, written from the headers by :mod:`hilc.lowering.structs`).
+(:mod:`hilc.lowering.parameters`, made from the headers by :mod:`hilc.lowering.structs`).
 
 Tensors are aligned as their element type asks, so int8 tensors may start anywhere; scratch and
 constant arrays start at a multiple of 4 bytes at least. Nothing in a kernel may ask for more: cores
@@ -97,6 +94,7 @@ from hilc.errors import InputError
 from hilc.ir import Array, Tensor
 from hilc.lowering.access import LOOP_KINDS, READS, WINDOW_FIELDS, Access, Loop, kernel_access
 from hilc.lowering.cost import Cost
+from hilc.lowering.cost_tables import TableRow, read_costs, shipped_costs
 from hilc.lowering.records import Record
 from hilc.lowering.structs import Structs, read_structs
 from hilc.support.resources import data_dir
@@ -121,6 +119,8 @@ _OPERATORS = ("depthwise_conv2d", "depthwise", "transpose_conv2d", "conv2d", "ma
 #: Value of a field of a parameter struct: a number, a constant array in flash, or a short array of
 #: numbers inside the struct.
 FieldValue = int | float | Array | tuple[int, ...] | tuple[float, ...]
+#: Rows of tables of costs, by kernel and by core.
+Costs = Mapping[str, Mapping[str, TableRow]]
 
 
 @dataclass(frozen=True)
@@ -326,21 +326,34 @@ def _evaluate(node: ast.expr, fields: Mapping[str, Any]) -> int:
 
 
 _INCLUDE = "hil/kernels"
-#: Folders of :func:`register_kernels`, with the headers that they hold by their path in them.
-_REGISTERED: dict[Path, Mapping[str, str]] = {}
+_COSTS = "costs"
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """What a folder of :func:`register_kernels` has: headers by their path in it, and costs."""
+
+    headers: Mapping[str, str]
+    costs: Costs
+
+
+_REGISTERED: dict[Path, _Folder] = {}
 
 
 def register_kernels(folder: Path | str) -> None:
     """Make the kernels that the headers below ``folder`` describe known to the compiler.
 
     Generated code includes a header by its path below ``folder``, and a library that calls a kernel
-    holds its header and those which that includes. Paths and kernels must have names of their own:
+    holds its header and those which that includes. The folder ``costs`` in it has the tables of
+    costs (:mod:`hilc.lowering.cost_tables`). Paths and kernels must have names of their own:
     ``hil/`` is the run time's. Builders of their calls are registered by
     :func:`hilc.lowering.lowers`.
+
+    InputError if there is no kernel, one is described wrongly, or a name is taken.
     """
     path = Path(folder).resolve()
     headers = read_headers(path)
-    others = {h: p for p, known in _REGISTERED.items() if p != path for h in known}
+    others = {h: p for p, known in _REGISTERED.items() if p != path for h in known.headers}
     for header in headers:
         if header.startswith("hil/") or header in others:
             owner = others.get(header, "the run time")
@@ -349,14 +362,15 @@ def register_kernels(folder: Path | str) -> None:
                 "put it into a folder with a name of its own",
             )
     before = _REGISTERED.get(path)
-    _REGISTERED[path] = headers
-    _forget()
     try:
-        if not any(True for _ in described_kernels(headers)):
+        own = _Folder(headers, read_costs(path / _COSTS))
+        if not any(True for _ in described_kernels(headers, own.costs)):
             raise ValueError("no header has a block /*@kernel ... @*/")
+        _REGISTERED[path] = own
+        _forget()
         kernels()
     except (ValueError, KeyError) as error:
-        del _REGISTERED[path]
+        _REGISTERED.pop(path, None)
         if before is not None:
             _REGISTERED[path] = before
         _forget()
@@ -371,7 +385,8 @@ def registered_header(path: str) -> str | None:
     """Return the header of a registered folder that code includes by ``path``; None where none
     is.
     """
-    return next((headers[path] for headers in _REGISTERED.values() if path in headers), None)
+    folders = _REGISTERED.values()
+    return next((own.headers[path] for own in folders if path in own.headers), None)
 
 
 def read_headers(folder: Path) -> Mapping[str, str]:
@@ -389,14 +404,22 @@ def shipped_headers() -> Mapping[str, str]:
     return {f"{_INCLUDE}/{path}": text for path, text in headers.items()}
 
 
-def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
-    """Yield the kernels that headers describe, by the order of these."""
+@functools.cache
+def shipped_structs() -> Structs:
+    """Return the structs and macros of fields that the headers of the run time's kernels
+    declare.
+    """
+    return read_structs(shipped_headers().values())
+
+
+def described_kernels(headers: Mapping[str, str], costs: Costs) -> Iterator[Kernel]:
+    """Yield the kernels that headers describe, by the order of these.
+
+    KeyError if a description lacks a key, ValueError if one is wrong or ``costs`` lack the kernel.
+    """
     for header, text in headers.items():
         for block in _BLOCK.findall(text):
             entry = tomllib.loads(block)
-            if "cost" not in entry:
-                # Without one it would seem to be free, and be chosen.
-                raise ValueError(f"kernel {entry['name']} of {header} states no cost")
             yield Kernel(
                 name=entry["name"],
                 header=header,
@@ -407,7 +430,7 @@ def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
                 order=_order(entry["name"], entry["order"]),
                 reads=entry.get("reads", ""),
                 window=entry.get("window", {}),
-                cost=_cost(entry),
+                cost=_cost(entry, header, costs.get(entry["name"])),
                 code=entry.get("code", _CODE_BYTES),
                 band_code=entry.get("band_code"),
                 fails=entry.get("fails", False),
@@ -421,8 +444,9 @@ def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
 def kernels() -> Mapping[str, Kernel]:
     """Every kernel of the run time and of registered folders, by name."""
     found: dict[str, Kernel] = {}
-    for headers in (shipped_headers(), *_REGISTERED.values()):
-        for kernel in described_kernels(headers):
+    shipped = _Folder(shipped_headers(), shipped_costs())
+    for folder in (shipped, *_REGISTERED.values()):
+        for kernel in described_kernels(folder.headers, folder.costs):
             if kernel.name in found:
                 raise ValueError(f"kernel {kernel.name} is described twice")
             found[kernel.name] = kernel
@@ -431,10 +455,9 @@ def kernels() -> Mapping[str, Kernel]:
 
 @functools.cache
 def _structs() -> Structs:
-    texts = [*shipped_headers().values()]
-    for headers in _REGISTERED.values():
-        texts += headers.values()
-    return read_structs(texts)
+    shipped = shipped_structs()
+    own = read_structs(text for folder in _REGISTERED.values() for text in folder.headers.values())
+    return Structs({**shipped.structs, **own.structs}, {**shipped.groups, **own.groups})
 
 
 #: By a dataclass of parameters, once it has been compared with the C struct.
@@ -469,15 +492,21 @@ def _forget() -> None:
     _KERNEL_OF.clear()
 
 
-def _cost(entry: Mapping[str, Any]) -> Cost:
-    """Return the tables ``[cost.counts]`` and ``[cost.on.CORE]`` of a header."""
-    stated = entry["cost"]
-    if not isinstance(stated, dict) or stated.keys() - {"counts", "on"} or "on" not in stated:
-        raise ValueError(f"kernel {entry['name']}: a cost has the tables counts and on")
+def _cost(entry: Mapping[str, Any], header: str, rows: Mapping[str, TableRow] | None) -> Cost:
+    """Return the cost of the formulas ``[cost]`` of a header and the rows of the tables."""
+    name, formulas = entry["name"], entry.get("cost", {})
+    if not isinstance(formulas, dict) or not all(isinstance(f, str) for f in formulas.values()):
+        raise ValueError(
+            f"kernel {name} of {header}: [cost] has formulas alone (the instructions of each core, "
+            f"once [cost.on.CORE], are in {_COSTS}/CORE.toml, and [cost.counts] is [cost])"
+        )
+    if not rows:
+        # Without a cost it would seem to be free, and be chosen.
+        raise ValueError(f"kernel {name} of {header} has a cost in no table {_COSTS}/CORE.toml")
     try:
-        return Cost(stated["on"], stated.get("counts", {}))
+        return Cost({core: row.figures for core, row in rows.items()}, formulas)
     except ValueError as error:
-        raise ValueError(f"kernel {entry['name']}: {error}") from None
+        raise ValueError(f"kernel {name}: {error}") from None
 
 
 def _order(kernel: str, stated: str | list[str]) -> str | tuple[tuple[str, str], ...]:

@@ -1,6 +1,6 @@
-"""The parameter structs of kernels, read from their C headers, and the dataclasses made of them.
+"""The parameter structs of kernels, read from their C headers, and Python classes made of them.
 
-A struct in C says once what a kernel takes. It is declared so that it can be read without a C
+A struct in C states once what a kernel takes. It is declared so that it can be read without a C
 compiler: one field a declaration, of one of the types below, with a comment behind or above it::
 
     struct hil_matmul_s8 {
@@ -10,11 +10,13 @@ compiler: one field a declaration, of one of the types below, with a comment beh
     };
 
 Fields that kernels share are a macro whose name ends in ``_FIELDS``; it is declared in the same way
-and stands in the struct as ``HIL_WINDOW_FIELDS;``. :func:`python_module` writes a frozen dataclass
-for each struct and each macro: ``HilMatmulS8``, and ``HilWindow`` as the field ``window``.
+and stands in the struct as ``HIL_WINDOW_FIELDS;``. Each struct and each macro is a frozen dataclass
+in Python: ``HilMatmulS8``, and ``HilWindow`` as the field ``window``.
 
-:mod:`hilc.lowering.write_parameters` does so for your own kernels, ``ci/parameters.py`` for those
-of the run time.
+:mod:`hilc.lowering.parameters` makes the classes of the shipped kernels when they are imported, and
+``compiler/build_hook.py`` writes their types for type checkers. For your own kernels,
+:mod:`hilc.lowering.write_parameters` writes a module. The build hook loads this module by its path,
+in environments without numpy: it imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -23,21 +25,26 @@ import keyword
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from hilc.ir import ELEMENT_TYPES
-
-_MACRO = re.compile(r"^#define (HIL_\w+_FIELDS)\b((?:.*\\\n)*.*)$", re.MULTILINE)
-_STRUCT = re.compile(r"^struct (\w+) \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
+# Each begins with literal text, which the search finds some times faster than a multi-line "^".
+_MACRO = re.compile(r"\n#define (HIL_\w+_FIELDS)\b((?:.*\\\n)*.*)")
+_STRUCT = re.compile(r"\nstruct (\w+) \{(\n.*?)\n\};", re.DOTALL)
 _PIECE = re.compile(r"/\*(?P<comment>.*?)\*/|(?P<declaration>[^;/]+?)\s*(?:;|$|(?=/\*))", re.DOTALL)
 _DECLARATION = re.compile(
     r"(?:(?P<const>const) )?(?P<type>\w+)\s*(?P<pointer>\*)?\s*(?P<name>\w+)(?P<array>\[\w+\])?"
 )
 _NUMBERS = {"int32_t": "int", "float": "float"}
-_ELEMENTS = {row.c_type: f"np.{name}" for name, row in ELEMENT_TYPES.items() if name != "bool"}
+#: Element types of arrays, by their types in C, in which a half is its bits.
+_ELEMENTS = {
+    **{f"int{bits}_t": f"np.int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}_t": f"np.uint{bits}" for bits in (8, 32, 64)},
+    **{"uint16_t": "np.float16", "float": "np.float32", "double": "np.float64"},
+}
+_KERNEL_NAME = re.compile(r'/\*@kernel\n(?:.*\n)*?name = "(\w+)"')
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """A field of a struct; or a macro of fields, whose name is then ``group``."""
 
     name: str
@@ -88,6 +95,12 @@ def python_name(c_name: str) -> str:
     return "".join(word.capitalize() for word in words)
 
 
+def kernel_names(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the names of the kernels that headers describe, in order."""
+    for text in texts:
+        yield from _KERNEL_NAME.findall(text)
+
+
 def read_structs(texts: Iterable[str]) -> Structs:
     """Return the structs and macros of fields that headers declare.
 
@@ -95,7 +108,8 @@ def read_structs(texts: Iterable[str]) -> Structs:
     """
     structs: dict[str, Fields] = {}
     groups: dict[str, Fields] = {}
-    for text in texts:
+    for header in texts:
+        text = f"\n{header}"
         for name, body in _MACRO.findall(text):
             groups[name] = _fields(name, re.sub(r"\s*\\\n", "\n", body))
         for name, body in _STRUCT.findall(text):
@@ -163,6 +177,21 @@ import numpy.typing as npt
 from hilc.lowering.kernels import FieldGroup, Parameters
 from hilc.lowering.records import record
 '''
+
+
+def shipped_module(texts: Iterable[str], command: str) -> str:
+    """Return the types of :mod:`hilc.lowering.parameters` as a module's text, from the headers of
+    all kernels that ship. ``command`` is named as the writer.
+
+    ValueError if a field of a struct has no comment.
+    """
+    texts = list(texts)
+    structs, names = read_structs(texts), list(kernel_names(texts))
+    if silent := list(structs.without_meaning(names)):
+        raise ValueError(
+            f"no comment says what {', '.join(silent)} is: write it behind the field or above it"
+        )
+    return python_module(structs, names, command)
 
 
 def python_module(

@@ -15,7 +15,7 @@ import numpy as np
 from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
 from hilc.ops import permuting
-from hilc.ops.broadcast import broadcast_links
+from hilc.ops.broadcast import broadcast_channel_groups
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_int,
@@ -160,7 +160,7 @@ ADD_N = OpDef(
     _check,
     rows=BroadcastRows(),
     permuted=permuting.elements,
-    links=broadcast_links,
+    channel_groups=broadcast_channel_groups,
 )
 CUMSUM = OpDef(_infer_cumsum, _cumsum, _check, attributes=CumsumAttributes)
 

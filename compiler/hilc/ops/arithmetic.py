@@ -26,7 +26,7 @@ from hilc.numerics.requantize import (
 )
 from hilc.ops import permuting
 from hilc.ops.attributes import ActivationAttributes
-from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
+from hilc.ops.broadcast import broadcast_channel_groups, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     invalid,
@@ -250,9 +250,10 @@ BINARY = OpDef(
     _check,
     rows=BroadcastRows(),
     permuted=permuting.elements,
-    links=broadcast_links,
+    channel_groups=broadcast_channel_groups,
 )
-CHOICE = replace(BINARY, bounds=ascending, moves=True)
+MAXIMUM = replace(BINARY, bounds=ascending, copies_elements=True, neutral="lowest")
+MINIMUM = replace(MAXIMUM, neutral="highest")
 DIV = replace(BINARY, attributes=ActivationAttributes)
 
 OPERATORS: Mapping[str, OpDef] = {
@@ -261,8 +262,8 @@ OPERATORS: Mapping[str, OpDef] = {
     "FLOOR_MOD": BINARY,
     "LOGICAL_AND": BINARY,
     "LOGICAL_OR": BINARY,
-    "MAXIMUM": CHOICE,
-    "MINIMUM": CHOICE,
+    "MAXIMUM": MAXIMUM,
+    "MINIMUM": MINIMUM,
     "POW": BINARY,
     "SQUARED_DIFFERENCE": BINARY,
 }

@@ -26,6 +26,7 @@ from hilc.ops.operands import (
     sum_multiplier,
     unsupported,
 )
+from hilc.ops.traits import IntegerOperands
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,12 +155,19 @@ def _reference(
     return [results.astype(out.dtype)]
 
 
+def _depth(node: Node, ins: Sequence[Tensor | None]) -> int:
+    """Return the number of columns of the left matrix."""
+    return operand(node, ins, 0).shape[-2 if BatchMatmulAttributes.of(node).adj_x else -1]
+
+
 BATCH_MATMUL = OpDef(
     _infer,
     _reference,
     _check,
     attributes=BatchMatmulAttributes,
     vector_floats=lambda node, ins: True,
+    integer_form=IntegerOperands(),
+    sum_depth=_depth,
     roundings=frozenset(Rounding),
     by_numerics=_by_numerics,
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from hilc.ir import Node, Tensor
 from hilc.ops.operands import invalid, operand, require_dtype, unsupported
-from hilc.ops.traits import Link, in_step
+from hilc.ops.traits import ChannelGroup, in_step
 
 #: What the reference broadcasts at most.
 _MAX_RANK = 6
@@ -41,7 +41,9 @@ def operands_of_one_type(
     return a, b
 
 
-def broadcast_links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
-    """Return the links of the channels of operands that are broadcast to the output's shape."""
-    # An operand with one value for all channels goes with none of them.
+def broadcast_channel_groups(
+    node: Node, ins: Sequence[Tensor | None], out: Tensor
+) -> list[ChannelGroup]:
+    """Return the groups of channels of operands that are broadcast to the output's shape."""
+    # An operand with one value for all channels is part of no group.
     return [in_step(t, out) for t in ins if t and t.shape[-1:] == out.shape[-1:]]

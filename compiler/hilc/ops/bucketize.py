@@ -58,7 +58,7 @@ BUCKETIZE = OpDef(
     attributes=BucketizeAttributes,
     rows=SameRows(),
     permuted=permuting.first_operand,
-    links=channelwise,
+    channel_groups=channelwise,
 )
 
 OPERATORS: Mapping[str, OpDef] = {

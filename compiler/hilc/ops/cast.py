@@ -71,7 +71,7 @@ CAST = OpDef(
     attributes=CastAttributes,
     rows=SameRows(),
     permuted=permuting.first_operand,
-    links=channelwise,
+    channel_groups=channelwise,
 )
 
 OPERATORS: Mapping[str, OpDef] = {

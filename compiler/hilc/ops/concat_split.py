@@ -24,7 +24,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     resolve_axis,
 )
-from hilc.ops.traits import BroadcastRows, Link, ascending
+from hilc.ops.traits import BroadcastRows, ChannelGroup, ascending
 
 
 def parts(node: Node, ins: Sequence[Tensor | None]) -> list[Tensor]:
@@ -250,12 +250,12 @@ def _is_one(node: Node, ins: Sequence[Tensor | None]) -> bool:
     return len(ins) == 1
 
 
-def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+def _channel_groups(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[ChannelGroup]:
     joins_channels = concatenation_axis(node, ins) == len(out.shape) - 1
     found, start = [], 0
     for part in parts(node, ins):
         channels = np.arange(part.shape[-1])
-        found.append(Link(part.name, channels, out.name, channels + start))
+        found.append(ChannelGroup(part.name, channels, out.name, channels + start))
         start += part.shape[-1] if joins_channels else 0
     return found
 
@@ -266,23 +266,40 @@ CONCATENATION = OpDef(
     _check_parts,
     attributes=ConcatenationAttributes,
     ignores_empty=True,
-    passes_on=_is_one,
+    is_identity=_is_one,
     bounds=ascending,
     # Parts that are joined along the height are not images of its rows.
     rows=BroadcastRows(),
     permuted=permuting.joined,
-    links=_links,
-    moves=True,
+    channel_groups=_channel_groups,
+    copies_elements=True,
 )
 PACK = OpDef(
-    _infer_pack, _pack, _check_parts, attributes=PackAttributes, bounds=ascending, moves=True
+    _infer_pack,
+    _pack,
+    _check_parts,
+    attributes=PackAttributes,
+    bounds=ascending,
+    copies_elements=True,
 )
-SPLIT = OpDef(_infer_split, _split, attributes=SplitAttributes, bounds=ascending, moves=True)
+SPLIT = OpDef(
+    _infer_split, _split, attributes=SplitAttributes, bounds=ascending, copies_elements=True
+)
 SPLIT_V = OpDef(
-    _infer_split_v, _split_v, _check_cut, attributes=SplitAttributes, bounds=ascending, moves=True
+    _infer_split_v,
+    _split_v,
+    _check_cut,
+    attributes=SplitAttributes,
+    bounds=ascending,
+    copies_elements=True,
 )
 UNPACK = OpDef(
-    _infer_unpack, _unpack, _check_cut, attributes=UnpackAttributes, bounds=ascending, moves=True
+    _infer_unpack,
+    _unpack,
+    _check_cut,
+    attributes=UnpackAttributes,
+    bounds=ascending,
+    copies_elements=True,
 )
 
 OPERATORS: Mapping[str, OpDef] = {

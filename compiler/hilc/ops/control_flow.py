@@ -80,9 +80,12 @@ def _infer_while(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     return [(t.shape, t.dtype) for t in variables]
 
 
-def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    graph = branches(node)[0] if node.op == "IF" else parts(node)[1]
-    _require_alike(node, "it and its graph", outs, _outputs(graph))
+def _check_if(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    _require_alike(node, "it and its graph", outs, _outputs(branches(node)[0]))
+
+
+def _check_while(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    _require_alike(node, "it and its graph", outs, _outputs(parts(node)[1]))
 
 
 def _outputs(graph: Graph) -> list[Tensor]:
@@ -147,10 +150,18 @@ def _reference(
 
 
 IF = OpDef(
-    _infer_if, _reference, _check, attributes=IfAttributes, control=Control(branches, _run_if)
+    _infer_if,
+    _reference,
+    _check_if,
+    attributes=IfAttributes,
+    control=Control(branches, _run_if, loops=False),
 )
 WHILE = OpDef(
-    _infer_while, _reference, _check, attributes=WhileAttributes, control=Control(parts, _run_while)
+    _infer_while,
+    _reference,
+    _check_while,
+    attributes=WhileAttributes,
+    control=Control(parts, _run_while, loops=True),
 )
 
 OPERATORS: Mapping[str, OpDef] = {

@@ -16,7 +16,7 @@ from hilc.ops import geometry, linear
 from hilc.ops.attributes import ConvolutionAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
-from hilc.ops.traits import Interval, Reference, Weights, WindowRows, any_value
+from hilc.ops.traits import Interval, Reference, WeightedSums, Weights, WindowRows, any_value
 
 
 def layer_operands(
@@ -128,6 +128,7 @@ CONV_2D = OpDef(
     # Measured on vww: the kernels take channels in pairs, so that one more is faster than an odd
     # one, and smaller; up to a multiple of 4 is not.
     weights=Weights(channel_axis=0, sums=True, block=2, padded=_is_padded),
+    integer_form=WeightedSums(channel_axis=0),
 )
 
 OPERATORS: Mapping[str, OpDef] = {

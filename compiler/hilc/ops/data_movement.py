@@ -24,7 +24,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     unsupported,
 )
-from hilc.ops.traits import Link, always, ascending, in_step
+from hilc.ops.traits import ChannelGroup, always, ascending, in_step
 
 #: Axes that a slice or a padding takes at most; a transposition one more.
 SLICED_AXES = 5
@@ -38,6 +38,11 @@ def itemsize(tensor: Tensor) -> int:
 
 
 def permutation(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
+    """Return the order of axes of a TRANSPOSE: axis ``i`` of the output is axis ``order[i]`` of the
+    input.
+
+    :class:`~hilc.errors.ModelError` where the constant operand is no permutation of the axes.
+    """
     rank = len(operand(node, ins, 0).shape)
     given = constant_ints(node, operand(node, ins, 1))
     axes = tuple(axis + rank if axis < 0 else axis for axis in given)
@@ -259,33 +264,40 @@ def _keeps_order(node: Node, ins: Sequence[Tensor | None]) -> bool:
     return axes == tuple(range(len(axes)))
 
 
-def _pad_links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+def _pad_channel_groups(
+    node: Node, ins: Sequence[Tensor | None], out: Tensor
+) -> list[ChannelGroup]:
     return [] if paddings(node, ins)[-1].any() else [in_step(operand(node, ins, 0), out)]
 
 
 TRANSPOSE = OpDef(
-    _infer_transpose, _transpose, passes_on=_keeps_order, bounds=ascending, moves=True
+    _infer_transpose,
+    _transpose,
+    is_identity=_keeps_order,
+    bounds=ascending,
+    copies_elements=True,
+    axis_order=permutation,
 )
 STRIDED_SLICE = OpDef(
     _infer_strided_slice,
     _strided_slice,
     attributes=StridedSliceAttributes,
     bounds=ascending,
-    moves=True,
+    copies_elements=True,
 )
 PAD = OpDef(
     _infer_pad,
     _pad,
     _check_pad,
-    added_around=paddings,
+    explicit_padding=paddings,
     # With the shape of its input it adds nothing.
-    passes_on=always,
+    is_identity=always,
     permuted=permuting.padded,
     bounds=ascending,
-    links=_pad_links,
-    moves=True,
+    channel_groups=_pad_channel_groups,
+    copies_elements=True,
 )
-PADV2 = replace(PAD, added_around=None, links=None)
+PADV2 = replace(PAD, explicit_padding=None, channel_groups=None)
 
 OPERATORS: Mapping[str, OpDef] = {
     "PAD": PAD,

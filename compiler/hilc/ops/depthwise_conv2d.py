@@ -16,7 +16,15 @@ from hilc.ops import geometry, linear
 from hilc.ops.attributes import ConvolutionAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
-from hilc.ops.traits import Interval, Link, Reference, Weights, WindowRows, in_step
+from hilc.ops.traits import (
+    ChannelGroup,
+    Interval,
+    Reference,
+    WeightedSums,
+    Weights,
+    WindowRows,
+    in_step,
+)
 
 CHANNEL_AXIS = 3
 
@@ -118,7 +126,7 @@ def _window(node: Node, ins: Sequence[Tensor | None]) -> geometry.Window:
     return layer_operands(node, ins)[1]
 
 
-def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+def _channel_groups(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[ChannelGroup]:
     x = ins[0]
     assert x is not None
     multiplier = DepthwiseConv2DAttributes.of(node).depth_multiplier
@@ -139,8 +147,9 @@ DEPTHWISE_CONV_2D = OpDef(
     vector_floats=_vector_floats,
     bounds=_bounds,
     rows=WindowRows(_window),
-    links=_links,
+    channel_groups=_channel_groups,
     weights=Weights(CHANNEL_AXIS, sums=False),
+    integer_form=WeightedSums(CHANNEL_AXIS),
 )
 
 OPERATORS: Mapping[str, OpDef] = {

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
 from hilc.ops.attributes import ReductionAttributes
-from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
+from hilc.ops.broadcast import broadcast_channel_groups, broadcast_shape, operands_of_one_type
 from hilc.ops.cast import CASTABLE
 from hilc.ops.mean import reduced_axes, reduced_shape
 from hilc.ops.opdef import OpDef, Signature
@@ -177,8 +177,8 @@ def _cast(
         return [np.where(whole > inside, high, inside.astype(np.int64)).astype(target.name)]
 
 
-_TWO = OpDef(_infer_two, _two, rows=BroadcastRows(), links=broadcast_links)
-_ONE = OpDef(_infer_one, _one, rows=SameRows(), links=channelwise)
+_TWO = OpDef(_infer_two, _two, rows=BroadcastRows(), channel_groups=broadcast_channel_groups)
+_ONE = OpDef(_infer_one, _one, rows=SameRows(), channel_groups=channelwise)
 
 OPERATORS: Mapping[str, OpDef] = {
     **{f"{PREFIX}{kind}": _TWO for kind in (*BINARY, *COMPARISONS)},

@@ -26,7 +26,7 @@ from hilc.numerics.requantize import (
 )
 from hilc.ops import permuting
 from hilc.ops.attributes import ActivationAttributes
-from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
+from hilc.ops.broadcast import broadcast_channel_groups, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
     ARITHMETIC,
@@ -41,7 +41,7 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
-from hilc.ops.traits import BroadcastRows, ascending, corners
+from hilc.ops.traits import BroadcastRows, IntegerOperands, ascending, corners
 
 #: The types of these operators; int32 and int64 stand for themselves, and wrap around.
 DTYPES = (*ARITHMETIC, "int32", "int64")
@@ -206,8 +206,9 @@ SUB = MUL = OpDef(
     by_numerics=_by_numerics,
     bounds=corners,
     rows=BroadcastRows(),
+    integer_form=IntegerOperands(),
     permuted=permuting.elements,
-    links=broadcast_links,
+    channel_groups=broadcast_channel_groups,
 )
 ADD = replace(SUB, bounds=ascending)
 

@@ -12,7 +12,7 @@ from hilc.ops import linear
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, quantization, require_symmetric
-from hilc.ops.traits import Interval, Reference, Weights
+from hilc.ops.traits import Interval, Reference, WeightedSums, Weights
 
 #: By how much of an output step the scale of a bias may be off.
 _BIAS_TOLERANCE = 0.02
@@ -155,6 +155,7 @@ FULLY_CONNECTED = OpDef(
     vector_floats=lambda node, ins: True,
     bounds=_bounds,
     weights=Weights(channel_axis=0, sums=True, one_scale_differs=True),
+    integer_form=WeightedSums(channel_axis=0),
 )
 
 OPERATORS: Mapping[str, OpDef] = {

@@ -319,7 +319,7 @@ FUNCTION = OpDef(
     bounds=mapped,
     rows=SameRows(),
     permuted=permuting.first_operand,
-    links=channelwise,
+    channel_groups=channelwise,
 )
 GELU = replace(FUNCTION, attributes=GeluAttributes)
 

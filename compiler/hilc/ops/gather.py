@@ -295,10 +295,17 @@ def _one_hot(
 
 
 GATHER = OpDef(
-    _infer_gather, _gather, _check_moved, attributes=GatherAttributes, bounds=ascending, moves=True
+    _infer_gather,
+    _gather,
+    _check_moved,
+    attributes=GatherAttributes,
+    bounds=ascending,
+    copies_elements=True,
 )
 EMBEDDING_LOOKUP = OpDef(_infer_gather, _gather, _check_moved, bounds=ascending)
-GATHER_ND = OpDef(_infer_gather_nd, _gather_nd, _check_moved, bounds=ascending, moves=True)
+GATHER_ND = OpDef(
+    _infer_gather_nd, _gather_nd, _check_moved, bounds=ascending, copies_elements=True
+)
 DYNAMIC_UPDATE_SLICE = OpDef(_infer_update, _update, _check_update, bounds=ascending)
 # Converters state other scales for its numbers than for its output; the references do not look at
 # them.

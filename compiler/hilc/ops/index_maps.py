@@ -116,7 +116,7 @@ def moving(
         assert x is not None
         return [x.reshape(-1)[index_map(node, ins).all]]
 
-    def passes_on(node: Node, ins: Sequence[Tensor | None]) -> bool:
+    def is_identity(node: Node, ins: Sequence[Tensor | None]) -> bool:
         return index_map(node, ins).as_they_are
 
     return OpDef(
@@ -124,7 +124,7 @@ def moving(
         reference,
         check,
         attributes=attributes,
-        passes_on=passes_on,
+        is_identity=is_identity,
         bounds=ascending,
-        moves=True,
+        copies_elements=True,
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array, Node, Tensor
 from hilc.ops import permuting
-from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
+from hilc.ops.broadcast import broadcast_channel_groups, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import require_counts
 from hilc.ops.traits import BroadcastRows
@@ -131,7 +131,11 @@ def _reference(
 
 
 INTEGER = OpDef(
-    _infer, _reference, rows=BroadcastRows(), permuted=permuting.elements, links=broadcast_links
+    _infer,
+    _reference,
+    rows=BroadcastRows(),
+    permuted=permuting.elements,
+    channel_groups=broadcast_channel_groups,
 )
 
 OPERATORS: Mapping[str, OpDef] = dict.fromkeys(NAMES, INTEGER)

@@ -29,7 +29,7 @@ from hilc.ops.operands import (
     require_dtype,
     unsupported,
 )
-from hilc.ops.traits import SameRows
+from hilc.ops.traits import IntegerInput, SameRows
 
 #: The types that it takes.
 DTYPES = ("int8", "int16", "float32")
@@ -166,6 +166,7 @@ LAYER_NORMALIZATION = OpDef(
     attributes=LayerNormAttributes,
     roundings=frozenset({Rounding.DOUBLE, Rounding.NEAREST_EVEN}),
     rows=SameRows(),
+    integer_form=IntegerInput(),
 )
 
 OPERATORS: Mapping[str, OpDef] = {

@@ -83,7 +83,7 @@ LOOKUP = OpDef(
     bounds=_bounds,
     rows=SameRows(),
     permuted=permuting.first_operand,
-    links=channelwise,
+    channel_groups=channelwise,
 )
 
 OPERATORS: Mapping[str, OpDef] = {

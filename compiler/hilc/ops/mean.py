@@ -12,6 +12,7 @@ supported.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -38,7 +39,7 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
-from hilc.ops.traits import Link, ascending, in_step
+from hilc.ops.traits import ChannelGroup, IntegerOperands, ascending, in_step
 
 #: Floats are added up one by one.
 _MOST_FLOATS = 1 << 23
@@ -162,7 +163,7 @@ def block_of_values(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, int,
     return prod(shape[:first]), prod(shape[first:end]), prod(shape[end:])
 
 
-def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+def _channel_groups(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[ChannelGroup]:
     x = operand(node, ins, 0)
     return [] if len(x.shape) - 1 in reduced_axes(node, ins) else [in_step(x, out)]
 
@@ -176,12 +177,15 @@ MEAN = OpDef(
     vector_floats=lambda node, ins: block_of_values(node, ins) is not None,
     bounds=ascending,
     whole_height=whole_height,
+    integer_form=IntegerOperands(),
     permuted=permuting.reduced,
-    links=_links,
+    channel_groups=_channel_groups,
     by_numerics=one_definition(_check),
 )
 
+SUM = replace(MEAN, integer_form=None)
+
 OPERATORS: Mapping[str, OpDef] = {
     "MEAN": MEAN,
-    "SUM": MEAN,
+    "SUM": SUM,
 }

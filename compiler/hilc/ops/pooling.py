@@ -32,7 +32,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     unsupported,
 )
-from hilc.ops.traits import WindowRows, ascending, channelwise
+from hilc.ops.traits import IntegerOperands, WindowRows, ascending, channelwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,15 +162,16 @@ MAX_POOL_2D = OpDef(
     attributes=PoolingAttributes,
     bounds=ascending,
     rows=WindowRows(_rows_window),
-    links=channelwise,
-    moves=True,
+    channel_groups=channelwise,
+    copies_elements=True,
 )
-L2_POOL_2D = replace(MAX_POOL_2D, bounds=None, moves=False)
+L2_POOL_2D = replace(MAX_POOL_2D, bounds=None, copies_elements=False)
 AVERAGE_POOL_2D = replace(
     MAX_POOL_2D,
-    moves=False,
+    copies_elements=False,
     roundings=TWICE_OR_EVEN,
     vector_floats=lambda node, ins: True,
+    integer_form=IntegerOperands(),
     whole_height=whole_height,
 )
 

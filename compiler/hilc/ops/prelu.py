@@ -12,7 +12,7 @@ import numpy as np
 from hilc.ir import Array, Node, Tensor
 from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops import permuting
-from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
+from hilc.ops.broadcast import broadcast_channel_groups, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     invalid,
@@ -95,7 +95,7 @@ PRELU = OpDef(
     _check,
     rows=BroadcastRows(),
     permuted=permuting.elements,
-    links=broadcast_links,
+    channel_groups=broadcast_channel_groups,
 )
 
 OPERATORS: Mapping[str, OpDef] = {

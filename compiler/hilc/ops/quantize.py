@@ -177,19 +177,21 @@ QUANTIZE = OpDef(
     _check_quantize,
     attributes=QuantizeAttributes,
     roundings=TWICE_OR_EVEN,
-    passes_on=always,
+    is_identity=always,
+    conversion="quantize",
     bounds=mapped,
     rows=SameRows(),
     permuted=permuting.first_operand,
-    links=channelwise,
+    channel_groups=channelwise,
 )
 DEQUANTIZE = OpDef(
     _infer_dequantize,
     _dequantize,
     roundings=TWICE_OR_EVEN,
+    conversion="dequantize",
     rows=SameRows(),
     permuted=permuting.first_operand,
-    links=channelwise,
+    channel_groups=channelwise,
 )
 
 OPERATORS: Mapping[str, OpDef] = {

@@ -69,7 +69,7 @@ def _reference(
 
 
 REAL_FUNCTION = OpDef(
-    _infer, _reference, rows=SameRows(), permuted=permuting.elements, links=channelwise
+    _infer, _reference, rows=SameRows(), permuted=permuting.elements, channel_groups=channelwise
 )
 
 OPERATORS: Mapping[str, OpDef] = dict.fromkeys((*FUNCTIONS, *CLASSES), REAL_FUNCTION)

@@ -291,7 +291,9 @@ def fill_between(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor
     return pad_value(node, outs[0]) if np.any(blocks(node, ins).around) else 0
 
 
-def _left_to_chance(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> str | None:
+def _undefined_in_tflm(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
+) -> str | None:
     value = fill_between(node, ins, outs)
     return (
         f"pads with memory that it never wrote, not with the zero point {value}" if value else None
@@ -338,7 +340,7 @@ SPACE_TO_BATCH_ND = OpDef(
     _space_to_batch,
     _check_space_to_batch,
     bounds=ascending,
-    left_to_chance=_left_to_chance,
+    undefined_in_tflm=_undefined_in_tflm,
 )
 
 OPERATORS: Mapping[str, OpDef] = {

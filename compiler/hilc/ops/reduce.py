@@ -28,7 +28,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     resolve_axis,
 )
-from hilc.ops.traits import Link, ascending, in_step
+from hilc.ops.traits import ChannelGroup, ascending, in_step
 
 _ORDERED = CASTABLE
 _DTYPES: Mapping[str, tuple[str, ...]] = {
@@ -80,7 +80,7 @@ def _reference(
     return [np.asarray(found, x.dtype).reshape(outs[0].shape)]
 
 
-def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+def _channel_groups(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[ChannelGroup]:
     x = operand(node, ins, 0)
     return [] if len(x.shape) - 1 in reduced_axes(node, ins) else [in_step(x, out)]
 
@@ -136,7 +136,7 @@ REDUCE = OpDef(
     _check,
     attributes=ReductionAttributes,
     bounds=ascending,
-    links=_links,
+    channel_groups=_channel_groups,
     permuted=permuting.reduced,
 )
 REDUCE_PROD = OpDef(

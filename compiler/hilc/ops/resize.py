@@ -32,7 +32,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     unsupported,
 )
-from hilc.ops.traits import Link, RowRange, SampledRows, ascending, in_step
+from hilc.ops.traits import ChannelGroup, IntegerInput, RowRange, SampledRows, ascending, in_step
 
 #: Rows or columns; positions in 1/1024 of more leave 32 bits in the references.
 _MOST = 1 << 15
@@ -292,7 +292,7 @@ def _bilinear(
     return [total.astype(x.dtype)]
 
 
-def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+def _channel_groups(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[ChannelGroup]:
     return [in_step(operand(node, ins, 0), out)]
 
 
@@ -307,7 +307,8 @@ RESIZE_BILINEAR = OpDef(
     attributes=ResizeAttributes,
     bounds=ascending,
     rows=SampledRows(_bilinear_row_places, _part),
-    links=_links,
+    integer_form=IntegerInput(),
+    channel_groups=_channel_groups,
 )
 
 OPERATORS: Mapping[str, OpDef] = {

@@ -22,6 +22,7 @@ from hilc.ops.operands import (
     require_dtype,
     require_same_quantization,
 )
+from hilc.ops.traits import SharedQuantization
 
 #: The types whose elements are combined.
 COMBINED = ("int32", "int64", "float32")
@@ -100,7 +101,19 @@ def _reference(
     return [out]
 
 
-SCATTER = OpDef(_infer, _reference, _check, attributes=ScatterAttributes)
+def _refusal(node: Node) -> str | None:
+    """Return why a node has no integer form; None where it has one."""
+    combines = ScatterAttributes.of(node).reduction != "none"
+    return "it combines what it puts with what is there" if combines else None
+
+
+SCATTER = OpDef(
+    _infer,
+    _reference,
+    _check,
+    attributes=ScatterAttributes,
+    integer_form=SharedQuantization(_refusal),
+)
 
 OPERATORS: Mapping[str, OpDef] = {
     "SCATTER": SCATTER,

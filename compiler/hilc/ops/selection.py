@@ -13,7 +13,7 @@ import numpy as np
 
 from hilc.ir import DTYPES, Array, Node, Tensor
 from hilc.ops import permuting
-from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
+from hilc.ops.broadcast import broadcast_channel_groups, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     invalid,
@@ -76,8 +76,8 @@ SELECT_V2 = OpDef(
     _check,
     rows=BroadcastRows(),
     permuted=permuting.elements,
-    links=broadcast_links,
-    moves=True,
+    channel_groups=broadcast_channel_groups,
+    copies_elements=True,
 )
 #: Its condition may be one for each element of the first axis, whose place matters then.
 SELECT = replace(SELECT_V2, permuted=None)

@@ -46,6 +46,7 @@ from hilc.ops.operands import (
     require_tflm,
     unsupported,
 )
+from hilc.ops.traits import IntegerOperands
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -272,6 +273,7 @@ SOFTMAX = OpDef(
     attributes=SoftmaxAttributes,
     roundings=TWICE_OR_EVEN,
     vector_floats=lambda node, ins: True,
+    integer_form=IntegerOperands(),
     by_numerics=_by_numerics,
 )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -173,13 +173,58 @@ class SampledRows:
 #: How an operator on images (NHWC, a batch of 1) is computed a few rows at a time.
 Rows = SameRows | BroadcastRows | WindowRows | SampledRows
 
+# Integers -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WeightedSums:
+    """The integer form sums products of one operand with constant integer weights.
+
+    The weights keep a scale for each output channel, or one for all, and no zero point; the bias
+    becomes an integer at the scale of the products.
+    """
+
+    #: The axis of the weights along which the output's channels lie.
+    channel_axis: int
+    #: Positions of the operands.
+    image: int = 0
+    weights: int = 1
+    bias: int = 2
+
+
+@dataclass(frozen=True)
+class IntegerOperands:
+    """The integer form takes the integers of all real operands, also of constant ones."""
+
+
+@dataclass(frozen=True)
+class IntegerInput:
+    """The integer form takes the integers of the first operand; the others stay float32
+    constants.
+    """
+
+
+@dataclass(frozen=True)
+class SharedQuantization:
+    """The integer form moves elements, so all real operands take the output's quantization."""
+
+    #: The reason why a node has no integer form; None where it has one.
+    refusal: Callable[[Node], str | None]
+
+
+#: How an operator on floats between DEQUANTIZE and QUANTIZE becomes one on integers.
+IntegerForm = WeightedSums | IntegerOperands | IntegerInput | SharedQuantization
+
+#: A conversion between integers with a quantization and real numbers.
+Conversion = Literal["quantize", "dequantize"]
+
 # Channels ---------------------------------------------------------------------------------------
 
 Indices = npt.NDArray[np.intp]
 
 
-class Link(NamedTuple):
-    """Channels of one tensor that go together with those of another, one each."""
+class ChannelGroup(NamedTuple):
+    """Channels of one tensor and channels of another that are removed together, pair by pair."""
 
     name: str
     channels: Indices
@@ -187,16 +232,18 @@ class Link(NamedTuple):
     others: Indices
 
 
-def in_step(x: Tensor, out: Tensor, multiplier: int = 1) -> Link:
-    """Return the link of each channel of ``x`` with the ``multiplier`` channels of ``out`` that are
-    made of it.
+def in_step(x: Tensor, out: Tensor, multiplier: int = 1) -> ChannelGroup:
+    """Return the group of each channel of ``x`` with the ``multiplier`` channels of ``out`` that
+    are computed from it.
     """
     channels = np.arange(out.shape[-1])
-    return Link(x.name, channels // multiplier, out.name, channels)
+    return ChannelGroup(x.name, channels // multiplier, out.name, channels)
 
 
-def channelwise(node: Node, ins: Ins, out: Tensor) -> list[Link]:
-    """Return the links of an operator that leaves every channel of its first input where it is."""
+def channelwise(node: Node, ins: Ins, out: Tensor) -> list[ChannelGroup]:
+    """Return the group of an operator that computes channel ``i`` of its output from channel ``i``
+    of its first input.
+    """
     x = ins[0]
     assert x is not None
     return [in_step(x, out)]
@@ -219,8 +266,8 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Narrowed:
-    """Node after a reduction of its output's last axis."""
+class FewerChannels:
+    """Attributes and constants of a node after channels of its output have been removed."""
 
     attrs: Attributes
     #: New values of constant inputs, by their position.

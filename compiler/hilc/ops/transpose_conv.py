@@ -17,7 +17,7 @@ from hilc.ops import geometry, linear
 from hilc.ops.attributes import ActivationAttributes, WindowAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import constant_ints, invalid, operand, require_counts
-from hilc.ops.traits import RowRange, SampledRows
+from hilc.ops.traits import RowRange, SampledRows, WeightedSums
 
 #: Positions of the inputs.
 SHAPE, WEIGHTS, IMAGE, BIAS = range(4)
@@ -153,6 +153,7 @@ TRANSPOSE_CONV = OpDef(
     _check,
     attributes=TransposeConvAttributes,
     states_shape=SHAPE,
+    integer_form=WeightedSums(channel_axis=0, image=IMAGE, weights=WEIGHTS, bias=BIAS),
     roundings=frozenset(Rounding),
     rows=SampledRows(
         _row_places, _part, lambda node: (WindowAttributes.of(node).stride_h, 1), IMAGE

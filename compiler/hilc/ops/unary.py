@@ -462,7 +462,7 @@ UNARY = OpDef(
     bounds=mapped,
     rows=SameRows(),
     permuted=permuting.first_operand,
-    links=channelwise,
+    channel_groups=channelwise,
 )
 RELU = replace(UNARY, as_activation="RELU")
 RELU6 = replace(UNARY, as_activation="RELU6")

@@ -25,7 +25,7 @@ from hilc.ops.operands import (
     resolve_axis,
     unsupported,
 )
-from hilc.ops.traits import Link, Narrowed, SameRows, always, ascending
+from hilc.ops.traits import ChannelGroup, FewerChannels, SameRows, always, ascending
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ def _reference(
     return [x.reshape(outs[0].shape)]
 
 
-def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+def _channel_groups(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[ChannelGroup]:
     """Return the same bytes in rows of two lengths, where whole rows of one make a row of the
     other.
     """
@@ -100,11 +100,11 @@ def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
     if max(lengths) % min(lengths):
         return []
     channels = np.arange(max(lengths))
-    return [Link(x.name, channels % lengths[0], out.name, channels % lengths[1])]
+    return [ChannelGroup(x.name, channels % lengths[0], out.name, channels % lengths[1])]
 
 
-def _narrowed_reshape(node: Node, ins: Sequence[Tensor | None], length: int) -> Narrowed:
-    """Return the shape with its last side changed; -1 in its place stays right."""
+def _reduced_reshape(node: Node, ins: Sequence[Tensor | None], length: int) -> FewerChannels:
+    """Return the attributes with the new last dimension; -1 in its place stays right."""
     attrs, operands = ReshapeAttributes.of(node), dict[int, Array]()
     if attrs.new_shape and attrs.new_shape[-1] != -1:
         attrs = replace(attrs, new_shape=(*attrs.new_shape[:-1], length))
@@ -115,14 +115,14 @@ def _narrowed_reshape(node: Node, ins: Sequence[Tensor | None], length: int) -> 
         if shape[-1] != -1:
             shape[-1] = length
         operands[1] = shape
-    return Narrowed(attrs, operands)
+    return FewerChannels(attrs, operands)
 
 
-def _narrowed_squeeze(node: Node, ins: Sequence[Tensor | None], length: int) -> Narrowed:
-    """Return the axes that it had squeezed: the channels' may have come down to one."""
+def _reduced_squeeze(node: Node, ins: Sequence[Tensor | None], length: int) -> FewerChannels:
+    """Return the attributes with the squeezed axes: the axis of channels may have become 1."""
     ones = tuple(axis for axis, side in enumerate(operand(node, ins, 0).shape) if side == 1)
     attrs = SqueezeAttributes.of(node)
-    return Narrowed(replace(attrs, squeeze_dims=attrs.squeeze_dims or ones))
+    return FewerChannels(replace(attrs, squeeze_dims=attrs.squeeze_dims or ones))
 
 
 RESHAPE = OpDef(
@@ -130,19 +130,19 @@ RESHAPE = OpDef(
     _reference,
     attributes=ReshapeAttributes,
     view=True,
-    passes_on=always,
+    is_identity=always,
     bounds=ascending,
-    links=_links,
-    narrowed=_narrowed_reshape,
+    channel_groups=_channel_groups,
+    with_fewer_channels=_reduced_reshape,
     permuted=permuting.reshaped,
-    moves=True,
+    copies_elements=True,
     states_shape=1,
 )
 SQUEEZE = replace(
     RESHAPE,
     infer=_infer_squeeze,
     attributes=SqueezeAttributes,
-    narrowed=_narrowed_squeeze,
+    with_fewer_channels=_reduced_squeeze,
     permuted=None,
     states_shape=None,
 )
@@ -150,7 +150,7 @@ EXPAND_DIMS = replace(
     RESHAPE,
     infer=_infer_expand_dims,
     attributes=Attributes,
-    narrowed=None,
+    with_fewer_channels=None,
     permuted=None,
     states_shape=None,
 )
@@ -200,7 +200,9 @@ def _check_copy(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
 COPY = OpDef(_infer_copy, _reference, check=_check_copy, bounds=ascending)
 
 #: The rows of an input that the caller brings a few at a time (:mod:`hilc.transforms.feed`).
-FEED = OpDef(_infer_copy, _reference, check=_check_copy, rows=SameRows(), moves=True, fed=True)
+FEED = OpDef(
+    _infer_copy, _reference, check=_check_copy, rows=SameRows(), copies_elements=True, fed=True
+)
 
 OPERATORS: Mapping[str, OpDef] = {
     "RESHAPE": RESHAPE,

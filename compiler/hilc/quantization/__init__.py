@@ -19,6 +19,7 @@ from hilc.errors import InputError, ModelError
 from hilc.frontends import Specialization, read_file, read_model, reader_of
 from hilc.frontends.objects import NamedFile, file_of, name_of, tensor_of
 from hilc.ir import Graph
+from hilc.ops import OPS
 from hilc.quantization.marks import is_own_file, marked
 from hilc.quantization.report import (
     NOISE_SAMPLES,
@@ -211,7 +212,7 @@ def _first(torch: Any, part: Any) -> Any:
 def _require_floats(graph: Graph) -> None:
     """Raise ModelError for a model that computes on integers already, or has no floats at all."""
     for node in graph.nodes:
-        if node.op in ("QUANTIZE", "DEQUANTIZE"):
+        if OPS[node.op].conversion is not None:
             raise ModelError(
                 f"the model {graph.name!r} is quantized already: it has {node.op} {node.name!r}",
                 "compile it as it is, or quantize the model in floats",

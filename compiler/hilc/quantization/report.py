@@ -190,7 +190,7 @@ _STEP = re.compile(r"(:\d+)+$")
 def _op_of(graph: Graph, name: str) -> str:
     """Return the operator that makes a tensor, changes of its layout aside."""
     made = [n for n in graph.nodes if any(_STEP.sub("", o) == name or o == name for o in n.outputs)]
-    by_meaning = sorted(made, key=lambda n: (OPS[n.op].moves, OPS[n.op].rows is None))
+    by_meaning = sorted(made, key=lambda n: (OPS[n.op].copies_elements, OPS[n.op].rows is None))
     return by_meaning[0].op if by_meaning else ""
 
 
@@ -217,9 +217,10 @@ def _pairs(float_graph: Graph, quantized: Graph, fused: Graph) -> dict[str, str]
     for node in quantized.nodes:
         if node.rounding is not Rounding.NEAREST_EVEN:
             continue
-        if node.op == "QUANTIZE":
+        conversion = OPS[node.op].conversion
+        if conversion == "quantize":
             (name, made) = node.inputs[0], node.outputs[0]
-        elif node.op == "DEQUANTIZE":
+        elif conversion == "dequantize":
             (name, made) = node.outputs[0], node.inputs[0]
         else:
             continue

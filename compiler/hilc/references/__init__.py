@@ -197,7 +197,7 @@ class _Tflm:
 def _require_defined(graph: Graph) -> None:
     """Raise ModelError where TFLM leaves what a node computes to chance."""
     for node in graph.nodes:
-        says = OPS[node.op].left_to_chance
+        says = OPS[node.op].undefined_in_tflm
         if says is not None and (what := says(node, graph.ins(node), graph.outs(node))):
             raise ModelError(
                 f"TensorFlow Lite Micro computes {node.op} {node.name!r} by chance: it {what}",

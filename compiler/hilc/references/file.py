@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from hilc.errors import InputError
-from hilc.frontends.tflite.reader import for_reference, is_tflite, tensor_names
+from hilc.frontends.tflite.reader import is_tflite, tensor_names
 from hilc.ir import Array, Graph, Tensor
 from hilc.ops import OPS
+from hilc.writers.tflite import for_reference
 
 
 class ModelFile:
@@ -35,7 +36,7 @@ class ModelFile:
             for node in graph.nodes
             if (fill := OPS[node.op].fill_unwritten) is not None
         ]
-        # Copies that hilc.transforms.own_outputs added, by the original tensor.
+        # Copies that hilc.transforms.unalias_outputs added, by the original tensor.
         self._copies = {
             node.name: node.inputs[0]
             for node in graph.nodes

@@ -13,6 +13,7 @@ from hilc.errors import InputError, ModelError
 from hilc.frontends.onnx.reader import is_onnx, require_package
 from hilc.interpreter import check_inputs
 from hilc.ir import Array, Graph
+from hilc.ops import OPS
 
 #: The first opset of which the evaluator has DequantizeLinear.
 _QDQ_OPSET = 19
@@ -77,7 +78,7 @@ class OnnxReference:
             for name in node.outputs:
                 if name not in found and node.inputs and node.inputs[0] in found:
                     source = found[node.inputs[0]]
-                    if node.op == "RESHAPE" and name in self._graph.outputs:
+                    if OPS[node.op].view and name in self._graph.outputs:
                         found[name] = source.reshape(self._graph.tensors[name].shape)
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import types
 import typing
@@ -37,20 +38,31 @@ def decode(kind: type[_T], value: Any, label: str, *, exact: bool = True) -> _T:
     Unless ``exact``, keys that are no fields are ignored, and a field that has a default may be
     absent: so is read what other versions of a program write.
     """
-    hints = typing.get_type_hints(kind)
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    hints = {key_of(name): hint for name, hint in typing.get_type_hints(kind).items()}
+    attributes = {key_of(field.name): field.name for field in fields(kind)}  # type: ignore[arg-type]
+    names = list(attributes)
     if not exact and isinstance(value, dict):
-        lacking = {f.name for f in fields(kind) if _has_default(f)} - value.keys()  # type: ignore[arg-type]
-        names = [name for name in names if name not in lacking]
+        optional = {key_of(f.name) for f in fields(kind) if _has_default(f)}  # type: ignore[arg-type]
+        names = [name for name in names if name in value or name not in optional]
         value = {name: value[name] for name in names if name in value}
     if not isinstance(value, dict):
         given = json.dumps(value)[:60]
         raise InputError(f"{label} is {given}; expected is an object with the keys {sorted(names)}")
+    if not exact and (lacking := [name for name in names if name not in value]):
+        raise InputError(f"{label} lacks the key {', '.join(map(repr, lacking))}")
     if sorted(value) != sorted(names):
         raise InputError(f"{label} has {sorted(value)}; expected are the keys {sorted(names)}")
     return kind(
-        **{name: _decode(hints[name], value[name], f"{label}: {name}", exact) for name in names}
+        **{
+            attributes[name]: _decode(hints[name], value[name], f"{label}: {name}", exact)
+            for name in names
+        }
     )
+
+
+def key_of(field: str) -> str:
+    """Return the JSON key of a dataclass field: ``class`` of ``class_``, a word of Python's."""
+    return field.rstrip("_")
 
 
 def _has_default(field: Field[Any]) -> bool:
@@ -71,9 +83,9 @@ def _decode(kind: Any, value: Any, label: str, exact: bool) -> Any:
             return {k: _decode(element, v, f"{label}[{k!r}]", exact) for k, v in value.items()}
     # Of a literal and None, get_type_hints makes the older form.
     if origin in (types.UnionType, typing.Union):
-        inner, none = typing.get_args(kind)
-        assert none is type(None)
-        return None if value is None else _decode(inner, value, label, exact)
+        return _decode_union(typing.get_args(kind), value, label, exact)
+    if kind is Any:
+        return value
     if origin is Literal and isinstance(value, str) and value in typing.get_args(kind):
         return value
     if kind is float and type(value) is int and abs(value) < 1 << 53:
@@ -86,6 +98,17 @@ def _decode(kind: Any, value: Any, label: str, exact: bool) -> Any:
     if origin is Literal:
         wanted = "one of " + ", ".join(map(repr, typing.get_args(kind)))
     raise InputError(f"{label} is {json.dumps(value)[:60]}; expected is {wanted}")
+
+
+def _decode_union(kinds: tuple[Any, ...], value: Any, label: str, exact: bool) -> Any:
+    """Return ``value`` as one of ``kinds``: None, or the first of the others that accepts it."""
+    if value is None and type(None) in kinds:
+        return None
+    others = [kind for kind in kinds if kind is not type(None)]
+    for kind in others[:-1]:
+        with contextlib.suppress(InputError):
+            return _decode(kind, value, label, exact)
+    return _decode(others[-1], value, label, exact)
 
 
 def has_surrogate(value: Any) -> bool:

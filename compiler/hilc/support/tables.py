@@ -64,6 +64,11 @@ class Table:
     def __contains__(self, key: str) -> bool:
         return key in self._values
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the table, in the order of the file."""
+        return tuple(self._values)
+
     def _get(
         self, key: str, kind: type | tuple[type, ...], kind_name: str, default: Any = None
     ) -> Any:

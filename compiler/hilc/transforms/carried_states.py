@@ -24,9 +24,9 @@ class Carrying:
 
     graphs: tuple[Graph, ...]
     #: What the call takes behind its other inputs.
-    taken: tuple[Hashable, ...]
+    state_inputs: tuple[Hashable, ...]
     #: What it gives behind its other outputs.
-    given: tuple[Hashable, ...]
+    state_outputs: tuple[Hashable, ...]
     #: Those that have another value behind the call.
     updated: frozenset[Hashable]
     #: A tensor of each.
@@ -36,12 +36,13 @@ class Carrying:
 def branches_carrying(graphs: Sequence[Graph], states: Sequence[States]) -> Carrying:
     """Return graphs of which one runs: they give what one of them updates."""
     kinds, updated = _kinds(graphs, states), _updated(states)
-    given = tuple(key for key in kinds if key in updated)
-    taken = (*given, *(key for key in kinds if key not in updated))
+    state_outputs = tuple(key for key in kinds if key in updated)
+    state_inputs = (*state_outputs, *(key for key in kinds if key not in updated))
     lifted = [
-        _lifted(graph, own, kinds, taken, given) for graph, own in zip(graphs, states, strict=True)
+        _lifted(graph, own, kinds, state_inputs, state_outputs)
+        for graph, own in zip(graphs, states, strict=True)
     ]
-    return Carrying(tuple(lifted), taken, given, updated, kinds)
+    return Carrying(tuple(lifted), state_inputs, state_outputs, updated, kinds)
 
 
 def loop_carrying(graphs: Sequence[Graph], states: Sequence[States]) -> Carrying:
@@ -52,12 +53,12 @@ def loop_carrying(graphs: Sequence[Graph], states: Sequence[States]) -> Carrying
     kinds = _kinds(graphs, states)
     checked = _updated(states[:1])
     kept = tuple(key for key in kinds if key in checked)
-    taken = (*(key for key in kinds if key not in checked), *kept)
+    state_inputs = (*(key for key in kinds if key not in checked), *kept)
     lifted = [
-        _lifted(graph, own, kinds, taken, given)
-        for graph, own, given in zip(graphs, states, (kept, taken), strict=True)
+        _lifted(graph, own, kinds, state_inputs, state_outputs)
+        for graph, own, state_outputs in zip(graphs, states, (kept, state_inputs), strict=True)
     ]
-    return Carrying(tuple(lifted), taken, taken, _updated(states), kinds)
+    return Carrying(tuple(lifted), state_inputs, state_inputs, _updated(states), kinds)
 
 
 def _kinds(graphs: Sequence[Graph], states: Sequence[States]) -> dict[Hashable, Tensor]:
@@ -78,12 +79,12 @@ def _lifted(
     graph: Graph,
     own: States,
     kinds: Mapping[Hashable, Tensor],
-    taken: Sequence[Hashable],
-    given: Sequence[Hashable],
+    state_inputs: Sequence[Hashable],
+    state_outputs: Sequence[Hashable],
 ) -> Graph:
     """Return a graph that takes and gives the values of these states."""
     tensors, before, after = dict(graph.tensors), list[str](), dict[Hashable, str]()
-    for key in taken:
+    for key in state_inputs:
         if key in own:
             name, after[key] = own[key].name, own[key].after
         else:
@@ -93,6 +94,6 @@ def _lifted(
     return graph.with_(
         tensors=tensors,
         inputs=(*graph.inputs, *before),
-        outputs=(*graph.outputs, *(after[key] for key in given)),
+        outputs=(*graph.outputs, *(after[key] for key in state_outputs)),
         states=(),
     )

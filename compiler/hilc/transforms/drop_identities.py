@@ -54,11 +54,11 @@ def _of_source(graph: Graph, node: Node, views: dict[str, str]) -> Node:
 
 
 def _is_identity(graph: Graph, node: Node) -> bool:
-    passes_on = OPS[node.op].passes_on
-    if passes_on is None:
+    is_identity = OPS[node.op].is_identity
+    if is_identity is None:
         return False
     source, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
-    return _same_meaning(source, result) and passes_on(node, graph.ins(node))
+    return _same_meaning(source, result) and is_identity(node, graph.ins(node))
 
 
 def _same_meaning(a: Tensor, b: Tensor) -> bool:

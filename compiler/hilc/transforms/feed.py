@@ -11,7 +11,6 @@ from dataclasses import replace
 from hilc.errors import InputError
 from hilc.ir import Graph, Node
 from hilc.ops import OPS
-from hilc.ops.data_movement import permutation
 
 #: How a transpose orders [1, channels, height, width] for operators on images.
 _CHANNELS_BEHIND = (0, 2, 3, 1)
@@ -81,11 +80,11 @@ def _is_channels_first(graph: Graph, name: str) -> bool:
     consumers, known, pending = graph.consumers(), {name}, [name]
     while pending:
         for node in consumers.get(pending.pop(), ()):
-            if node.op == "TRANSPOSE":
-                tensors = [graph.tensors[n] for n in node.inputs]
-                if permutation(node, tensors) == _CHANNELS_BEHIND:
+            operator = OPS[node.op]
+            if operator.axis_order is not None:
+                if operator.axis_order(node, graph.ins(node)) == _CHANNELS_BEHIND:
                     return True
-            elif OPS[node.op].permuted is not None:
+            elif operator.permuted is not None:
                 # It does not care which axis is which.
                 pending += [n for n in node.outputs if n not in known]
                 known.update(node.outputs)

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from hilc.ir import Array, Graph, Node, Quant, Tensor
 from hilc.ops import OPS
 from hilc.ops.operands import quantization
-from hilc.ops.traits import BOUNDED, Link, Narrowed, Weights
+from hilc.ops.traits import BOUNDED, ChannelGroup, FewerChannels, Weights
 from hilc.ops.traits import Indices as Indices
 from hilc.transforms.intervals import intervals
 from hilc.transforms.remove_dead import remove_dead
@@ -85,9 +85,9 @@ def _extent(graph: Graph) -> tuple[int, int]:
     for node in graph.nodes:
         own = OPS[node.op].weights
         if own is not None:
-            weights, out = graph.tensors[node.inputs[1]], graph.tensors[node.outputs[0]]
+            out = graph.tensors[node.outputs[0]]
             channels += out.shape[-1]
-            macs += out.size * (weights.size // weights.shape[own.channel_axis])
+            macs += out.size * OPS[node.op].depth(node, graph.ins(node))
     return channels, macs
 
 
@@ -168,9 +168,9 @@ def _kept(graph: Graph, constants: Mapping[str, _Values]) -> dict[str, _Mask]:
         if _is_reducible_sum(graph, node):
             summing.append(node)
             reducible = {node.inputs[0], node.outputs[0]}
-        for link in _links(graph, node):
-            groups.join(*link)
-            reducible |= {link[0], link[2]}
+        for group in _channel_groups(graph, node):
+            groups.join(*group)
+            reducible |= {group.name, group.other}
         whole += [name for name in (*node.inputs, *node.outputs) if name and name not in reducible]
     groups.close()
     for name in whole:
@@ -255,13 +255,13 @@ def _taps(graph: Graph, node: Node) -> Array:
     return _data(weights).reshape(weights.shape[0], -1, channels)
 
 
-def _links(graph: Graph, node: Node) -> Sequence[Link]:
-    """Return the links between channels of the node's tensors."""
+def _channel_groups(graph: Graph, node: Node) -> Sequence[ChannelGroup]:
+    """Return the groups of channels of the node's tensors."""
     ins, out = graph.ins(node), graph.tensors[node.outputs[0]]
-    links = OPS[node.op].links
-    if links is None or not ins or ins[0] is None or not ins[0].shape or not out.shape:
+    groups = OPS[node.op].channel_groups
+    if groups is None or not ins or ins[0] is None or not ins[0].shape or not out.shape:
         return []
-    return links(node, ins, out)
+    return groups(node, ins, out)
 
 
 def _data(tensor: Tensor | None) -> Array:
@@ -304,9 +304,11 @@ class _Folding:
         op = OPS[node.op]
         if op.weights is not None:
             return self._layer(node, op.weights)
-        if op.narrowed is not None:
+        if op.with_fewer_channels is not None:
             length = int(np.count_nonzero(self._kept[node.outputs[0]]))
-            return self._narrowed(node, op.narrowed(node, self._graph.ins(node), length))
+            return self._with_fewer_channels(
+                node, op.with_fewer_channels(node, self._graph.ins(node), length)
+            )
         return node
 
     def _layer(self, node: Node, own: Weights) -> Node:
@@ -353,12 +355,12 @@ class _Folding:
         zero_point = quantization(node, self._graph.tensors[x])[1]
         return np.where(values == _VARIES, 0, values - zero_point)
 
-    def _narrowed(self, node: Node, narrowed: Narrowed) -> Node:
+    def _with_fewer_channels(self, node: Node, fewer: FewerChannels) -> Node:
         inputs = list(node.inputs)
-        for position, data in narrowed.operands.items():
+        for position, data in fewer.operands.items():
             given = self._graph.tensors[inputs[position]]
             inputs[position] = self._own(replace(given, data=data), node)
-        return replace(node, inputs=tuple(inputs), attrs=narrowed.attrs)
+        return replace(node, inputs=tuple(inputs), attrs=fewer.attrs)
 
     def _own(self, constant: Tensor, node: Node) -> str:
         """Add a constant of ``node``, under another name if other nodes read the old one."""

@@ -21,7 +21,7 @@ def fold_pad(graph: Graph) -> Graph:
     #: Replacements of nodes of the graph, by name.
     replacements: dict[str, tuple[Node, ...]] = {}
     for pad in graph.nodes:
-        if OPS[pad.op].added_around is None or pad.name in results:
+        if OPS[pad.op].explicit_padding is None or pad.name in results:
             continue
         folded = [_folded(graph, pad, reader) for reader in readers.get(pad.name, ())]
         if folded and None not in folded:
@@ -63,12 +63,12 @@ def _spatial(graph: Graph, pad: Node) -> tuple[int, int, int, int] | None:
     """Return the rows and columns that ``pad`` adds: top, bottom, left, right; None if it pads
     other axes.
     """
-    source, added_around = graph.tensors[pad.inputs[0]], OPS[pad.op].added_around
-    if added_around is None or len(source.shape) != 4:
+    source, explicit_padding = graph.tensors[pad.inputs[0]], OPS[pad.op].explicit_padding
+    if explicit_padding is None or len(source.shape) != 4:
         return None
     if source.quant != graph.tensors[pad.name].quant:
         return None
-    batch, rows, columns, channels = added_around(pad, graph.ins(pad)).tolist()
+    batch, rows, columns, channels = explicit_padding(pad, graph.ins(pad)).tolist()
     if any((*batch, *channels)):
         return None
     return (*rows, *columns)

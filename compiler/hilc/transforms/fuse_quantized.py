@@ -48,11 +48,17 @@ from hilc.ir import (
     of_node,
 )
 from hilc.numerics.requantize import SUMS
-from hilc.ops import OPS, transpose_conv
-from hilc.ops.broadcast import broadcast_links
+from hilc.ops import OPS
+from hilc.ops.broadcast import broadcast_channel_groups
 from hilc.ops.quantize import QuantizeAttributes
-from hilc.ops.scatter import ScatterAttributes
-from hilc.ops.traits import SameRows, channelwise
+from hilc.ops.traits import (
+    IntegerInput,
+    IntegerOperands,
+    SameRows,
+    SharedQuantization,
+    WeightedSums,
+    channelwise,
+)
 from hilc.ops.verify import check_node
 from hilc.transforms.remove_dead import remove_dead
 
@@ -162,7 +168,8 @@ def is_quantized(graph: Graph) -> bool:
 
 
 def _quantizes(node: Node) -> bool:
-    return node.op in ("QUANTIZE", "DEQUANTIZE") and node.rounding is Rounding.NEAREST_EVEN
+    """Return whether a node converts to or from integers and rounds with ties to even."""
+    return OPS[node.op].conversion is not None and node.rounding is Rounding.NEAREST_EVEN
 
 
 def _without_origins(graph: Graph) -> Graph:
@@ -170,17 +177,6 @@ def _without_origins(graph: Graph) -> Graph:
         return graph
     tensors = {name: replace(t, origin=None) for name, t in graph.tensors.items()}
     return graph.with_(tensors=tensors)
-
-
-class _Places(NamedTuple):
-    """Positions of a linear operator's operands, and the axis of its weights that its outputs lie
-    along.
-    """
-
-    image: int
-    weights: int
-    bias: int
-    axis: int
 
 
 @dataclass
@@ -209,7 +205,7 @@ class _Fusion:
     def run(self) -> Graph:
         for node in self.graph.nodes:
             node = replace(node, inputs=tuple(self.renamed.get(n, n) for n in node.inputs))
-            if _quantizes(node) and node.op == "DEQUANTIZE":
+            if _quantizes(node) and OPS[node.op].conversion == "dequantize":
                 self.images[node.outputs[0]] = self._signed(node.inputs[0])
                 self.nodes.append(node)
             elif _quantizes(node) and self.tensors[node.inputs[0]].element.is_real:
@@ -233,7 +229,8 @@ class _Fusion:
             # Constants of floats alone are factors of an operator on integers.
             taken = [t for t in graph.ins(node) if t is not None and not t.is_constant]
             floats = any(t.element.is_real for t in (*taken, *graph.outs(node)))
-            if floats and node.op not in ("QUANTIZE", "DEQUANTIZE") and not OPS[node.op].moves:
+            operator = OPS[node.op]
+            if floats and operator.conversion is None and not operator.copies_elements:
                 reason = self.reasons.get(node.name, "no QUANTIZE takes its result")
                 found.append(FloatLayer(node.name, node.op, reason))
         return found
@@ -435,7 +432,7 @@ class _Fusion:
         node = self.producers.get(name)
         if node is None:
             raise _NoIntegersError(f"its operand {name!r} is a float that the model is given")
-        if not OPS[node.op].moves:
+        if not OPS[node.op].copies_elements:
             raise _NoIntegersError(f"its operand {name!r} is not quantized")
         with self._behind():
             sources = [self._image(n) if self._is_real(n) else n for n in node.inputs]
@@ -506,12 +503,11 @@ class _Fusion:
         if node is None:
             raise _NoIntegersError("the model's float input is quantized here")
         operator = OPS[node.op]
-        if operator.moves:
+        if operator.copies_elements:
             sources = [self._integers(n, form) if self._is_real(n) else n for n in node.inputs]
-            if operator.bounds is not None and len(node.outputs) == 1 and len(sources) == 2:
-                kept = self._unclamped(node, sources)
-                if kept is not None:
-                    return kept
+            kept = self._unclamped(node, sources)
+            if kept is not None:
+                return kept
             self._moved(node, sources, form)
             return self.made[name, form]
         if operator.as_activation == "RELU":
@@ -521,15 +517,12 @@ class _Fusion:
                 return source
             self.tensors[out.name] = out
             return self._add(replace(node, inputs=(source,), outputs=(out.name,)))
-        fused = _FUSED.get(node.op)
         try:
-            if fused is not None:
-                return fused(self, node, out)
+            return self._integer_form(node, out)
         except _NoIntegersError as error:
-            self.reasons[node.name] = str(error)
+            if operator.integer_form is not None:
+                self.reasons[node.name] = str(error)
             first = error
-        else:
-            first = _NoIntegersError(f"{node.op} has no form on integers")
         try:
             return self._table(name, out)
         except _NoIntegersError:
@@ -546,13 +539,18 @@ class _Fusion:
             return None
 
     def _unclamped(self, node: Node, sources: list[str]) -> str | None:
-        """Return the other operand of a MAXIMUM or MINIMUM with what no number lies beyond."""
+        """Return the operand that an operator of two gives as it is, because the other one is the
+        neutral end of the type; None where there is none of the output's shape.
+        """
+        neutral = OPS[node.op].neutral
+        if neutral is None:
+            return None
         low, high = self.tensors[sources[0]].element.bounds
-        ends = {"MAXIMUM": low, "MINIMUM": high}
+        end = low if neutral == "lowest" else high
         for bound, other in (sources, sources[::-1]):
             data = self.tensors[bound].data
             shape = self.tensors[node.outputs[0]].shape
-            if node.op in ends and data is not None and (data == ends[node.op]).all():
+            if data is not None and (data == end).all():
                 return other if self.tensors[other].shape == shape else None
         return None
 
@@ -631,17 +629,24 @@ class _Fusion:
 
     # Operators ------------------------------------------------------------------------------------
 
-    def _linear(self, node: Node, out: Tensor) -> str:
-        weights_of = OPS[node.op].weights
-        assert weights_of is not None
-        return self._weighted(node, out, _Places(0, 1, 2, weights_of.channel_axis))
+    def _integer_form(self, node: Node, out: Tensor) -> str:
+        """Return the output of a node's integer form; :class:`_NoIntegersError` where it has
+        none.
+        """
+        match OPS[node.op].integer_form:
+            case WeightedSums() as places:
+                return self._weighted(node, out, places)
+            case IntegerOperands():
+                return self._operands(node, out)
+            case IntegerInput():
+                return self._first_operand(node, out)
+            case SharedQuantization() as form:
+                return self._shared(node, out, form)
+            case None:
+                raise _NoIntegersError(f"{node.op} has no form on integers")
 
-    def _transposed(self, node: Node, out: Tensor) -> str:
-        image, weights, bias = transpose_conv.IMAGE, transpose_conv.WEIGHTS, transpose_conv.BIAS
-        return self._weighted(node, out, _Places(image, weights, bias, 0))
-
-    def _weighted(self, node: Node, out: Tensor, places: _Places) -> str:
-        """Return an operator whose sums are of products with constant weights."""
+    def _weighted(self, node: Node, out: Tensor, places: WeightedSums) -> str:
+        """Return a node that sums products with constant integer weights."""
         x, weights = (
             self._image(node.inputs[places.image]),
             self.tensors[node.inputs[places.weights]],
@@ -650,7 +655,7 @@ class _Fusion:
             raise _NoIntegersError(f"its weights {weights.name!r} are not quantized")
         stored = ELEMENT_TYPES[weights.origin.values.dtype.name].computed.name
         element = self._widest(x, out.dtype, stored)
-        values, quant = _channel_quantization(weights, weights.origin, places.axis, element)
+        values, quant = _channel_quantization(weights, weights.origin, places.channel_axis, element)
         made = list(node.inputs)
         made[places.weights] = self._constant(weights.name, values, quant)
         if len(made) > places.bias and made[places.bias]:
@@ -695,10 +700,11 @@ class _Fusion:
             sources, out, lambda sources, wide: self._add(_even(node, sources, wide))
         )
 
-    def _put(self, node: Node, out: Tensor) -> str:
-        """Return a SCATTER of integers of one quantization."""
-        if ScatterAttributes.of(node).reduction != "none":
-            raise _NoIntegersError("it combines what it puts with what is there")
+    def _shared(self, node: Node, out: Tensor, shared: SharedQuantization) -> str:
+        """Return a node whose real operands all have the output's quantization."""
+        refusal = shared.refusal(node)
+        if refusal is not None:
+            raise _NoIntegersError(refusal)
         form = _form(out)
         sources = tuple(self._integers(n, form) if self._is_real(n) else n for n in node.inputs)
         self.tensors[out.name] = out
@@ -750,24 +756,11 @@ def _even(node: Node, inputs: Iterable[str], out: Tensor) -> Node:
     return replace(node, inputs=tuple(inputs), outputs=(out.name,), rounding=Rounding.NEAREST_EVEN)
 
 
-#: How an operator on floats becomes one on integers, by its name.
-_FUSED: Mapping[str, Callable[[_Fusion, Node, Tensor], str]] = {
-    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), _Fusion._linear),
-    "TRANSPOSE_CONV": _Fusion._transposed,
-    **dict.fromkeys(
-        ("ADD", "SUB", "MUL", "MEAN", "AVERAGE_POOL_2D", "SOFTMAX", "BATCH_MATMUL"),
-        _Fusion._operands,
-    ),
-    **dict.fromkeys(("LAYER_NORMALIZATION", "RESIZE_BILINEAR"), _Fusion._first_operand),
-    "SCATTER": _Fusion._put,
-}
-
-
 def _is_pointwise(node: Node) -> bool:
     """Return whether each element of the output is made of the same element of each operand."""
     operator = OPS[node.op]
-    is_of_one = isinstance(operator.rows, SameRows) and operator.links is channelwise
-    return is_of_one or operator.links is broadcast_links
+    is_of_one = isinstance(operator.rows, SameRows) and operator.channel_groups is channelwise
+    return is_of_one or operator.channel_groups is broadcast_channel_groups
 
 
 def _is_computed(tensor: Tensor) -> bool:

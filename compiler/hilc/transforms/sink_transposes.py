@@ -16,11 +16,8 @@ import numpy as np
 
 from hilc.ir import Graph, Node, Numerics, Tensor
 from hilc.ops import OPS, permuting
-from hilc.ops.data_movement import permutation
 from hilc.ops.permuting import Order, Permuted
 from hilc.ops.views import ReshapeAttributes
-
-_TRANSPOSE = "TRANSPOSE"
 
 
 class _Source(NamedTuple):
@@ -36,15 +33,19 @@ def sink_transposes(graph: Graph) -> Graph:
     The order of a TFLite model's axes is what its author chose, and stays.
     """
     is_onnx = any(node.numerics is Numerics.ONNX for node in graph.nodes)
-    if not is_onnx or not any(node.op == _TRANSPOSE for node in graph.nodes):
+    if not is_onnx or not any(map(_transposes, graph.nodes)):
         return graph
     sunk = _Sinking(graph).graph()
     return sunk if _moved(sunk) < _moved(graph) else graph
 
 
+def _transposes(node: Node) -> bool:
+    return OPS[node.op].axis_order is not None
+
+
 def _moved(graph: Graph) -> int:
     """Return the bytes that transposes move."""
-    return sum(graph.outs(node)[0].nbytes for node in graph.nodes if node.op == _TRANSPOSE)
+    return sum(graph.outs(node)[0].nbytes for node in filter(_transposes, graph.nodes))
 
 
 class _Sinking:
@@ -73,12 +74,13 @@ class _Sinking:
 
     def _is_dropped(self, node: Node) -> bool:
         """Note a transpose instead of computing it; return whether the node is one."""
-        if node.op != _TRANSPOSE or node.inputs[0] in self._results:
+        axis_order = OPS[node.op].axis_order
+        if axis_order is None or node.inputs[0] in self._results:
             return False
         x = self._tensors[node.inputs[0]]
         if x.is_constant:
             return False
-        own = permutation(node, [self._tensors[name] for name in node.inputs])
+        own = axis_order(node, [self._tensors[name] for name in node.inputs])
         before = self._sources.get(x.name, _Source(x.name, tuple(range(len(own)))))
         order = tuple(before.order[axis] for axis in own)
         if _is_own(order) and node.name not in self._results:
@@ -167,7 +169,7 @@ class _Sinking:
             order = self._fresh(f"{name}:order")
             value = np.array(source.order, np.int32)
             self._tensors[order] = Tensor(order, value.shape, "int32", data=value)
-            made = Node(_TRANSPOSE, (x.name, order), (name,), index=index, numerics=Numerics.ONNX)
+            made = Node("TRANSPOSE", (x.name, order), (name,), index=index, numerics=Numerics.ONNX)
             self._nodes.append(made)
 
     def _fresh(self, base: str) -> str:

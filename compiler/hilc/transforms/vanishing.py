@@ -23,7 +23,7 @@ from hilc.ops.operands import LEAST_SCALE
 _LEAST_NORMAL = 2.0**-126
 
 
-def in_range(quant: Quant) -> Quant:
+def with_normal_scale(quant: Quant) -> Quant:
     """Return a quantization of which a vanishing scale of a whole tensor is the least in range."""
     if quant.per_tensor and quant.scale[0] < _LEAST_NORMAL:
         return replace(quant, scale=(LEAST_SCALE,))

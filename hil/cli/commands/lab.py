@@ -1,90 +1,103 @@
-"""``hil lab``: list places, offer boards of this machine, release abandoned places."""
+"""``hil lab``: boards on other machines."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import time
-from typing import Any
+from typing import TYPE_CHECKING
 
-from hil.cli.console import Console, table
-from hil.errors import InputError
-from hil.lab.overview import PlaceState, overview
-from hil.lab.place import Keeper, coordinator_address
-from hil.lab.selector import Selector, parse_selector
+from hil.cli.command import Command, CommandGroup
+from hil.cli.options import add_history
+from hil.cli.parser import Parser, positive_float
 
-_LOOK_S = 1.0
+if TYPE_CHECKING:
+    from hil.cli.console import Console
 
 
-def list_command(args: argparse.Namespace, console: Console) -> int:
-    """List the boards of the lab and their users."""
-    wanted = chosen_places(args)
-    with contextlib.closing(Keeper()) as keeper:
-        places = overview(keeper, wanted, ask_boards=False)
-    data = [place_json(place) for place in places]
-    rows = [
-        (
-            place.place,
-            place.board or "-",
-            " ".join(f"{key}={value}" for key, value in sorted(place.tags.items())),
-            f"used by {place.user}" if place.user else place.state,
-        )
-        for place in places
-    ]
-    text = table(rows, ("place", "board", "tags", "state")) if rows else "no places"
-    console.result({"coordinator": coordinator_address(), "places": data}, text)
-    return 0
+def add_list_options(parser: Parser) -> None:
+    """Add the options of ``hil lab list``."""
+    parser.add_argument("filter", nargs="?", metavar="TAG=VALUE,...", help="only matching places")
 
 
-def chosen_places(args: argparse.Namespace) -> Selector | None:
-    """Return the selector of the places to show; None for all."""
-    wanted = parse_selector(args.filter) if args.filter else None
-    if args.filter and wanted is None:
-        raise InputError(f"{args.filter!r} is not a lab selector", "write TAG=VALUE or lab:PLACE")
-    return wanted
+def run_list(args: argparse.Namespace, console: Console) -> int:
+    """Run ``hil lab list``; return its exit code."""
+    from hil.cli.actions.lab import list_command
+
+    return list_command(args, console)
 
 
-def place_json(place: PlaceState) -> dict[str, Any]:
-    """Return what the coordinator says of a place as a JSON object."""
-    names = ("place", "board", "tags", "user", "reserved", "online")
-    return {name: getattr(place, name) for name in names}
+def add_watch_options(parser: Parser) -> None:
+    """Add the options of ``hil lab watch``."""
+    parser.add_argument("filter", nargs="?", metavar="TAG=VALUE,...", help="only matching places")
+    parser.add_argument(
+        "--once", action="store_true", help="show them once, as where stdout is no terminal"
+    )
+    parser.add_argument(
+        "--interval",
+        type=positive_float,
+        default=2.0,
+        metavar="S",
+        help="seconds between two looks (default: 2)",
+    )
+    add_history(parser)
 
 
-def serve_command(args: argparse.Namespace, console: Console) -> int:
-    """Offer boards of this machine as places of a lab until interrupted."""
-    # Not at the top: the import loads the runners.
-    from hil.lab.serve import served
+def run_watch(args: argparse.Namespace, console: Console) -> int:
+    """Run ``hil lab watch``; return its exit code."""
+    from hil.cli.actions.lab_watch import watch_command
 
-    with served(args.boards, coordinator=args.coordinator, host=args.host) as lab:
-        data = {
-            "coordinator": lab.address,
-            "places": {
-                place: {"line": server.line_port, "control": server.control_port}
-                for place, server in lab.boards.items()
-            },
-        }
-        lines = [f"LG_COORDINATOR={lab.address}", *(f"place {place}" for place in lab.boards)]
-        console.result(data, "\n".join(lines))
-        deadline = None if args.seconds is None else time.monotonic() + args.seconds
-        while deadline is None or time.monotonic() < deadline:
-            lab.alive()
-            time.sleep(_LOOK_S)
-    return 0
+    return watch_command(args, console)
 
 
-def reap_command(args: argparse.Namespace, console: Console) -> int:
-    """Release places whose users are gone; watch for one lease time unless told otherwise."""
-    # Not at the top: the coordinator module loads gRPC.
-    from hil.lab.coordinator import LEASE_S
+def add_serve_options(parser: Parser) -> None:
+    """Add the options of ``hil lab serve``."""
+    parser.add_argument(
+        "boards",
+        nargs="+",
+        metavar="[PLACE=]BOARD[@PROBE]",
+        help="a board of `hil boards` or a file; @PROBE gives the probe's uid",
+    )
+    parser.add_argument(
+        "--coordinator", metavar="HOST:PORT", help="the lab's coordinator (default: start one)"
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="NAME", help="this machine's address for clients"
+    )
+    parser.add_argument("--seconds", type=positive_float, metavar="S", help="stop after S seconds")
 
-    freed: list[str] = []
-    deadline = time.monotonic() + (args.seconds or LEASE_S + 3 * _LOOK_S)
-    with contextlib.closing(Keeper()) as keeper:
-        while time.monotonic() < deadline:
-            for place in keeper.ask("reap")["freed"]:
-                console.log(f"{place} was abandoned and is free again")
-                freed.append(place)
-            time.sleep(_LOOK_S)
-    text = "\n".join(freed) if freed else "no place was abandoned"
-    console.result({"freed": freed}, text)
-    return 0
+
+def run_serve(args: argparse.Namespace, console: Console) -> int:
+    """Run ``hil lab serve``; return its exit code."""
+    from hil.cli.actions.lab import serve_command
+
+    return serve_command(args, console)
+
+
+def add_reap_options(parser: Parser) -> None:
+    """Add the options of ``hil lab reap``."""
+    parser.add_argument("--seconds", type=positive_float, metavar="S", help="watch for S seconds")
+
+
+def run_reap(args: argparse.Namespace, console: Console) -> int:
+    """Run ``hil lab reap``; return its exit code."""
+    from hil.cli.actions.lab import reap_command
+
+    return reap_command(args, console)
+
+
+COMMAND = CommandGroup(
+    "Boards on other machines, through labgrid's coordinator (LG_COORDINATOR).",
+    {
+        "list": Command(
+            "List the places, their boards and who uses them.", add_list_options, run_list
+        ),
+        "watch": Command(
+            "Show the places, their users and last results until Ctrl-C.",
+            add_watch_options,
+            run_watch,
+        ),
+        "serve": Command(
+            "Offer boards of this machine to a lab until interrupted.", add_serve_options, run_serve
+        ),
+        "reap": Command("Release places whose users are gone.", add_reap_options, run_reap),
+    },
+)

@@ -6,13 +6,23 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from hil.cli.commands.deploying import flash_image, is_elf
-from hil.cli.console import Console, arrays_json
+from hil.access.connection import Connection
+from hil.cli.console import Console, tensor_values
+from hil.cli.images import flash_image, is_elf
+from hil.compat.tvm.results import (
+    TopValue,
+    TvmcBuildEntry,
+    TvmcCompileEntry,
+    TvmcFlashEntry,
+    TvmcProjectEntry,
+    TvmcRunEntry,
+)
 from hil.compat.tvm.tvmc_flags import Compilation, parse_shapes, translate
 from hil.compat.tvm.tvmc_parser import DEVICES, FILL_MODES
 from hil.compat.tvm.tvmc_project import (
@@ -31,7 +41,6 @@ from hil.device.session import open_firmware
 from hil.errors import HilError
 from hil.firmware.build import Firmware, build, create_project
 from hil.firmware.compiled import compile_model
-from hil.runners.choice import Choice
 from hil.support.numbers import json_number
 from hil.verify.samples import is_saved, load_arrays, random_sample, save_arrays, split_samples
 from hilc import host
@@ -104,23 +113,23 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
         _save_shared_object(library, output)
     for dump in dumps:
         write_file(dump, _sources(library))
-    data = {
-        "model": module.name,
-        "output": str(output),
-        "output_format": args.output_format,
-        "cpu": module.cpu,
-        "codegen": module.codegen,
-        "api": module.api,
-        "interface": module.interface,
-        "runtime": compilation.options["runtime"],
-        "pools": module.pools,
-        "workspace_bytes": module.workspace_bytes,
-        "constants_bytes": module.constants_bytes,
-        "io_bytes": module.io_bytes,
-        "notes": notes,
-    }
+    entry = TvmcCompileEntry(
+        model=module.name,
+        output=str(output),
+        output_format=args.output_format,
+        cpu=module.cpu,
+        codegen=module.codegen,
+        api=module.api,
+        interface=module.interface,
+        runtime=compilation.options["runtime"],
+        pools=module.pools,
+        workspace_bytes=module.workspace_bytes,
+        constants_bytes=module.constants_bytes,
+        io_bytes=module.io_bytes,
+        notes=tuple(notes),
+    )
     console.result(
-        data,
+        entry,
         f"{output}: {module.name} for {module.cpu}, {module.api} API, {module.interface} "
         f"interface, workspace {module.workspace_bytes:,}, constants {module.constants_bytes:,}",
     )
@@ -218,7 +227,7 @@ def create_command(args: argparse.Namespace, console: Console) -> int:
     console.log("note: for every platform, the project is this program's own firmware")
     models = ", ".join(module.name for module in library.modules)
     console.result(
-        {"project": str(folder), "board": board.name, "models": [m.name for m in library.modules]},
+        TvmcProjectEntry(str(folder), board.name, tuple(m.name for m in library.modules)),
         f"{folder}: {models} on {board.name}",
     )
     return 0
@@ -256,13 +265,13 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
     firmware = build([project.library()], project.board, project.folder, force=args.force)
     sizes = firmware.sizes
     console.result(
-        {
-            "project": str(project.folder),
-            "board": project.board.name,
-            "elf": str(firmware.elf),
-            "flash_bytes": sizes.flash_bytes,
-            "ram_bytes": sizes.ram_bytes,
-        },
+        TvmcBuildEntry(
+            project=str(project.folder),
+            board=project.board.name,
+            elf=str(firmware.elf),
+            flash_bytes=sizes.flash_bytes,
+            ram_bytes=sizes.ram_bytes,
+        ),
         f"{firmware.elf}: flash {sizes.flash_bytes:,}, RAM {sizes.ram_bytes:,}",
     )
     return 0
@@ -275,18 +284,20 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
     _log_notes(options.notes, console)
     project = load_project(args.project_dir)
     firmware = _built(project)
-    data = {"project": str(project.folder), "board": project.board.name}
-    if options.probe is None and project.board.default_runner != "pyocd":
+    entry = TvmcFlashEntry(str(project.folder), project.board.name, programmed=False)
+    if options.probe is None and project.board.default_runner not in project.board.flashers:
         console.result(
-            {**data, "programmed": False},
+            entry,
             f"{project.board.name} is started by {project.board.default_runner}, which loads "
             f"{firmware.elf} itself; start it with hil tvmc run --device micro",
         )
         return 0
-    done = flash_image(project.board, firmware.elf, Choice(options.probe, options.port), console)
+    done = flash_image(
+        project.board, firmware.elf, Connection(options.probe, options.port), console
+    )
     console.result(
-        {**data, "programmed": done["programmed"]},
-        f"{project.board.name} runs {firmware.elf}: {done['text']}",
+        replace(entry, programmed=done.programmed),
+        f"{project.board.name} runs {firmware.elf}: {done.text}",
     )
     return 0
 
@@ -357,13 +368,11 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     if args.outputs:
         save_arrays(args.outputs, outputs)
     largest = _largest(outputs["output_0"], top) if top else None
-    data: dict[str, Any] = {
-        "outputs": arrays_json(outputs),
-        "times_s": times,
-    }
+    top_values = None
     if largest is not None:
-        data["top"] = [{"position": int(i), "value": json_number(v.item())} for i, v in largest]
-    console.result(data, "\n".join(_run_lines(outputs, times, largest)))
+        top_values = tuple(TopValue(int(i), json_number(v.item())) for i, v in largest)
+    entry = TvmcRunEntry(tensor_values(outputs), tuple(times), top_values)
+    console.result(entry, "\n".join(_run_lines(outputs, times, largest)))
     return 0
 
 

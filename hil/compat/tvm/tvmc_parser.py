@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import Any, Protocol
 
-from hil.cli.commands.code_options import add_code_options
-from hil.cli.commands.parser import Parser, Version, explain_flags_of
+from hil.cli.options import add_code_options
+from hil.cli.parser import Parser, Version, explain_flags_of
 
 FILL_MODES = ("zeros", "ones", "random")
 #: A subset of tvmc's devices: a model runs in this process or on a board.

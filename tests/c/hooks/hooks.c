@@ -1,7 +1,7 @@
-/* Preloaded into every process of a command under attack (tests/torture/field): a disk that is full
- * from the n-th write on, a disk that is read-only, a clock that jumps. The processes share one
- * page, HIL_HOOKS_STATE. Paths below HIL_HOOKS_PLACES (separated by ':') are on the full disk; the
- * first of them is the read-only one. */
+/* Preloaded into every process of a command under attack (tests/campaigns/torture/field): a disk
+ * that is full from the n-th write on, a disk that is read-only, a clock that jumps. The processes
+ * share one page, HIL_HOOKS_STATE. Paths below HIL_HOOKS_PLACES (separated by ':') are on the full
+ * disk; the first of them is the read-only one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

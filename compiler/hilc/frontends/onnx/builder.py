@@ -16,7 +16,6 @@ from hilc.frontends.onnx.storage import Stored, packed, stored_as
 from hilc.interpreter import run_node
 from hilc.ir import DTYPES, Array, Dequantized, Graph, Node, Numerics, Quant, Tensor
 from hilc.ops import OPS
-from hilc.ops.data_movement import permutation
 from hilc.ops.verify import check_attributes, check_tensor, located, no_elements
 from hilc.ops.views import ReshapeAttributes
 from hilc.support.identifiers import NumberedNames
@@ -66,13 +65,7 @@ def _as_viewed(view: Array, data: Array, other: Array) -> Array:
 
 def _products(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> int:
     """Return how many products an operator with sums of them computes; 0 for others."""
-    weights = ins[1] if len(ins) > 1 else None
-    if weights is None or not weights.shape or not weights.size:
-        return 0
-    if node.op == "BATCH_MATMUL":
-        return outs[0].size * max(weights.shape[-2:])
-    own = OPS[node.op].weights
-    return 0 if own is None else outs[0].size * (weights.size // weights.shape[own.channel_axis])
+    return outs[0].size * OPS[node.op].depth(node, ins)
 
 
 class Builder:
@@ -210,7 +203,7 @@ class Builder:
         if all(source.quant is not None for source in sources):
             return True
         floats = [source for source in sources if source.dtype == x.dtype]
-        return OPS[maker.op].moves and all(map(self.is_a_number, floats))
+        return OPS[maker.op].copies_elements and all(map(self.is_a_number, floats))
 
     def view(self, base: str, x: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Return a tensor under a shape of as many elements, none and one included."""
@@ -223,10 +216,11 @@ class Builder:
     def transposed_back(self, x: Tensor, order: Sequence[int]) -> Tensor | None:
         """Return the tensor that ``x`` is the transpose of, where ``order`` undoes that."""
         maker = self._maker(x)
-        if maker is None or maker.op != "TRANSPOSE":
+        axis_order = None if maker is None else OPS[maker.op].axis_order
+        if maker is None or axis_order is None:
             return None
         ins = [self.tensors[name] for name in maker.inputs]
-        first = permutation(maker, ins)
+        first = axis_order(maker, ins)
         return ins[0] if [first[axis] for axis in order] == [*range(len(order))] else None
 
     def add(

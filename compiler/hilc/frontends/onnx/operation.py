@@ -300,7 +300,7 @@ class Operation:
         if twin in doubles.OPERATORS:
             # Nothing here states an activation beside ONNX's own operators.
             return twin, None if isinstance(attrs, ActivationAttributes) else attrs
-        if op in doubles.OPERATORS or OPS[op].moves or OPS[op].view or op in _MOVING:
+        if op in doubles.OPERATORS or OPS[op].copies_elements or OPS[op].view or op in _MOVING:
             return op, attrs
         self.refuse("computes in double precision", "export the model in float32")
 

@@ -10,7 +10,7 @@ is resolved here, where that is exact:
   kernels for such layers additionally quantize the *activations* at run time: a speed-up for
   processors whose integer units are faster, which costs accuracy and differs between TFLite's
   kernel sets. So the float graph is what such a model means here, and its reference is TFLite's
-  float kernels on the dequantized weights (:func:`for_reference`).
+  float kernels on the dequantized weights (:mod:`hilc.writers.tflite`).
 
 * **4-bit weights** become int8: exact, and twice the flash that they take in the file.
 
@@ -18,7 +18,7 @@ is resolved here, where that is exact:
   the flash that they take without compression.
 
 What a file leaves open of its shapes is resolved by :mod:`hilc.transforms.shapes`, and outputs that
-no operator computes by :mod:`hilc.transforms.own_outputs`.
+no operator computes by :mod:`hilc.transforms.unalias_outputs`.
 
 Variables become states: those that an operator updates by itself, and resources. Reading a resource
 is a view of its value at that point; what initializes resources (CALL_ONCE) is evaluated here, its
@@ -34,7 +34,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, cast
 
 import flatbuffers
@@ -82,9 +81,9 @@ from hilc.ops.views import ReshapeAttributes
 from hilc.support.identifiers import unused
 from hilc.support.suggest import operators_hint
 from hilc.transforms.carried_states import branches_carrying, loop_carrying
-from hilc.transforms.own_outputs import with_own_outputs
 from hilc.transforms.shapes import constant_values, resolve_shapes
-from hilc.transforms.vanishing import in_range
+from hilc.transforms.unalias_outputs import unalias_outputs
+from hilc.transforms.vanishing import with_normal_scale
 
 #: Bytes 4 to 8 of every TFLite file.
 IDENTIFIER = b"TFL3"
@@ -127,13 +126,13 @@ def import_graph(data: bytes, name: str) -> tuple[Graph, frozenset[str]]:
 
     Conditions that involve several operators are left to ``verify``.
     """
-    importer = _Importer(data)
+    importer = Importer(data)
     return importer.graph(name), importer.open_shapes
 
 
 def tensor_names(data: bytes) -> tuple[str, ...]:
     """Return the unique name of each tensor of the main subgraph, by its index in the file."""
-    return _Importer(data).names
+    return Importer(data).names
 
 
 def resource_variables(data: bytes) -> int:
@@ -150,7 +149,7 @@ def resource_variables(data: bytes) -> int:
 
 def has_data_outside(data: bytes) -> bool:
     """Return whether a file has data behind its FlatBuffers part, as large files have."""
-    model = _Importer(data).model
+    model = Importer(data).model
     buffers = (model.Buffers(i) for i in range(model.BuffersLength()))
     return any(_is_outside(buffer) for buffer in buffers)
 
@@ -158,82 +157,6 @@ def has_data_outside(data: bytes) -> bool:
 def _is_outside(buffer: Any) -> bool:
     """Return whether a buffer's data lie behind the FlatBuffers part; 0 and 1 mean that none do."""
     return not buffer.DataLength() and buffer.Offset() > 1 and buffer.Size() > 1
-
-
-def for_reference(
-    data: bytes, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file in a form that TFLite's run time takes, and what had to be changed for that.
-
-    The changed file is the model that :func:`import_graph` means by the given one:
-
-    - A dynamic-range weight tensor is declared float32; its buffer points to new data at the file's
-      end.
-    - A quantized dimension that does not exist, and that nothing depends on, becomes 0: converters
-      write the one of the weights beside a bias too. TFLite refuses it from release 2.14 on.
-    - A tensor whose rank the file leaves open has that of ``shapes``, by name: TFLite Micro takes
-      it for a single number.
-    """
-    importer = _Importer(data)
-    file = bytearray(data)
-    remarks = []
-    if axes := importer.meaningless_axes():
-        for quantization in axes:
-            place = quantization._tab.Pos + quantization._tab.Offset(16)
-            file[place : place + 4] = bytes(4)
-        remarks.append("quantized dimensions that do not exist as 0")
-    appended: dict[int, bytes] = {}
-    for index in importer.hybrid_weights():
-        tensor = importer.subgraph.Tensors(index)
-        values = _dequantized(importer.tensor(index)).astype("<f4").tobytes()
-        if appended.setdefault(tensor.Buffer(), values) != values:
-            raise UnsupportedError(
-                f"tensor {importer.names[index]!r} shares its data with a tensor of another scale",
-                "choose the reference hilc",
-            )
-        type_place = tensor._tab.Pos + tensor._tab.Offset(6)
-        file[type_place] = tflite.TensorType.FLOAT32
-    for buffer_index, values in appended.items():
-        buffer = importer.model.Buffers(buffer_index)
-        place = buffer._tab.Pos + buffer._tab.Offset(4)
-        # Data is aligned to 16 bytes, with its length in the word before.
-        file.extend(bytes(-(len(file) + 4) % 16))
-        file[place : place + 4] = (len(file) - place).to_bytes(4, "little")
-        file.extend(len(values).to_bytes(4, "little") + values)
-    if appended:
-        remarks.append("dynamic-range weights as float32")
-    if open_ranks := [
-        index
-        for index, name in enumerate(importer.names)
-        if name in importer.open_shapes
-        and not importer.subgraph.Tensors(index).ShapeLength()
-        and shapes.get(name)
-    ]:
-        for index in open_ranks:
-            _declare_shape(file, importer.subgraph, index, shapes[importer.names[index]])
-        remarks.append("open shapes as they follow")
-    return bytes(file), tuple(remarks)
-
-
-def _declare_shape(file: bytearray, subgraph: Any, index: int, shape: Sequence[int]) -> None:
-    """Let tensor ``index`` be a copy of itself, at the file's end, that states this shape."""
-    tensor = subgraph.Tensors(index)
-    builder = flatbuffers.Builder(256)
-    name = builder.CreateString(tensor.Name() or b"")
-    sizes = builder.CreateNumpyVector(np.asarray(shape, np.int32))
-    tflite.TensorStart(builder)
-    tflite.TensorAddShape(builder, sizes)
-    tflite.TensorAddType(builder, tensor.Type())
-    tflite.TensorAddBuffer(builder, tensor.Buffer())
-    tflite.TensorAddName(builder, name)
-    builder.Finish(tflite.TensorEnd(builder))
-    copy = builder.Output()
-    file.extend(bytes(-len(file) % 16))
-    start = len(file) + int.from_bytes(copy[:4], "little")
-    file.extend(copy)
-    tensors = subgraph._tab
-    place = tensors.Vector(tensors.Offset(4)) + 4 * index
-    file[place : place + 4] = (start - place).to_bytes(4, "little")
 
 
 #: What tells variables apart: container and name of a resource; the number of its subgraph and the
@@ -256,7 +179,7 @@ class _Variable:
     reset: Array | None = None
 
 
-class _Importer:
+class Importer:
     """Translation of a subgraph; tensors are translated when an operator refers to them."""
 
     def __init__(
@@ -264,7 +187,7 @@ class _Importer:
         data: bytes,
         number: int = 0,
         callers: tuple[int, ...] = (),
-        handed: Sequence[_Key | None] = (),
+        argument_variables: Sequence[_Key | None] = (),
         budget: NodeBudget | None = None,
     ) -> None:
         if number == 0:
@@ -281,13 +204,13 @@ class _Importer:
             [self.subgraph.Tensors(i).Name() or b"" for i in range(self.subgraph.TensorsLength())]
         )
         #: The tensors that others see, which keep their quantization.
-        self._border = {*_ints(self.subgraph, "Inputs"), *_ints(self.subgraph, "Outputs")}
+        self._io_indices = {*vector(self.subgraph, "Inputs"), *vector(self.subgraph, "Outputs")}
         self._data = data
         self._number = number
         #: The subgraphs that are being read, this one included.
         self._callers = callers
         #: The variables of which a caller hands handles, by the position of the input.
-        self._handed = handed
+        self._argument_variables = argument_variables
         #: That of the whole file.
         self._budget = budget or NodeBudget()
         self._tensors: dict[int, Tensor] = {}
@@ -310,17 +233,17 @@ class _Importer:
         _refuse_unknown(codes)
         inputs = self._indices(self.subgraph, "Inputs", "the model's inputs")
         outputs = self._indices(self.subgraph, "Outputs", "the model's outputs")
-        for key, index in zip(self._handed, inputs, strict=False):
+        for key, index in zip(self._argument_variables, inputs, strict=False):
             if key is not None:
                 self._handles[index] = self._variable(key)
         inputs = tuple(index for index in inputs if index not in self._handles)
         fixed_sizes = tuple(size for index in inputs for size in self._fixed_sizes(index))
-        borders = [i for i in (*inputs, *outputs) if not (self._number and self._is_handle(i))]
-        tensors = {self.names[i]: self.tensor(i) for i in borders}
-        for border in tensors:
-            if border in self._complex:
+        io_tensors = [i for i in (*inputs, *outputs) if not (self._number and self._is_handle(i))]
+        tensors = {self.names[i]: self.tensor(i) for i in io_tensors}
+        for io_name in tensors:
+            if io_name in self._complex:
                 raise UnsupportedError(
-                    f"{border!r} is an input or an output, and complex", _COMPLEX_HINT
+                    f"{io_name!r} is an input or an output, and complex", _COMPLEX_HINT
                 )
         nodes = []
         for i, (operator, code) in enumerate(zip(operators, codes, strict=True)):
@@ -328,8 +251,8 @@ class _Importer:
                 self._budget.count_read()
                 row = OPERATORS[code]
                 translate = self._call if row.calls else self._translate
-                if row.of_variables:
-                    translate = self._on_variable
+                if row.on_resources:
+                    translate = self._lower_resource_op
                 nodes += translate(i, code, operator, tensors)
             except ModelError as error:
                 raise type(error)(f"operator {i} ({code}): {error.fact}", error.hint) from error
@@ -357,7 +280,7 @@ class _Importer:
     def _call(self, index: int, code: str, operator: Any, tensors: dict[str, Tensor]) -> list[Node]:
         """Return the node of an operator that calls subgraphs, which has their states as operands.
 
-        Handles of variables are no operands: a subgraph that is handed one knows its variable.
+        Handles of variables are no operands: a subgraph that receives one knows its variable.
         """
         row = OPERATORS[code]
         inputs = self._indices(operator, "Inputs", "it")
@@ -368,7 +291,7 @@ class _Importer:
         called = self._called(row, operator, inputs[1:] if is_choice else inputs)
         for position, output in enumerate(outputs):
             if self._is_handle(output):
-                self._handles[output] = self._handle_given(called[is_choice - 1 :], position)
+                self._handles[output] = self._returned_handle(called[is_choice - 1 :], position)
             elif self.names[output] not in self.open_shapes:
                 self._refuse_empty(output, "its output")
         operands = [
@@ -378,10 +301,10 @@ class _Importer:
         graphs = [graph for _, graph in called]
         states = [importer._keyed(graph) for importer, graph in called]
         carrying = (branches_carrying if is_choice else loop_carrying)(graphs, states)
-        for key in carrying.taken:
+        for key in carrying.state_inputs:
             variable = self._carried(key, states, carrying.kinds[key], tensors)
             operands[0].append(variable.now)
-        for key in carrying.given:
+        for key in carrying.state_outputs:
             variable = self._variable(cast(_Key, key))
             assert variable.tensor is not None
             name = unused(f"{variable.tensor.name}:next", {*tensors, *self.names})
@@ -389,7 +312,7 @@ class _Importer:
             operands[1].append(name)
             if key in carrying.updated:
                 variable.now = name
-        first, second = [with_own_outputs(graph) for graph in carrying.graphs]
+        first, second = [unalias_outputs(graph) for graph in carrying.graphs]
         for graph in (first, second):
             verify(graph)
         attrs: Attributes = WhileAttributes(condition=first, body=second)
@@ -399,9 +322,9 @@ class _Importer:
 
     def _called(
         self, row: Operator, operator: Any, inputs: Sequence[int]
-    ) -> list[tuple[_Importer, Graph]]:
+    ) -> list[tuple[Importer, Graph]]:
         """Return the subgraphs that an operator calls with these inputs."""
-        handed = [self._handles[i].key if i in self._handles else None for i in inputs]
+        arguments = [self._handles[i].key if i in self._handles else None for i in inputs]
         numbers = row.read_options(operator, lambda o: [int(getattr(o, c)()) for c in row.calls])
         called = []
         for number in numbers:
@@ -418,7 +341,9 @@ class _Importer:
                     f"it calls subgraphs {MAX_DEPTH} deep", "call fewer subgraphs in each other"
                 )
             self._budget.count_called()
-            importer = _Importer(self._data, number, (*self._callers, number), handed, self._budget)
+            importer = Importer(
+                self._data, number, (*self._callers, number), arguments, self._budget
+            )
             graph = importer.graph(f"subgraph_{number}")
             called.append((importer, resolve_shapes(graph, importer.open_shapes)))
         return called
@@ -431,26 +356,28 @@ class _Importer:
             raise UnsupportedError("it takes or gives complex numbers", _COMPLEX_HINT)
         return tensors.setdefault(tensor.name, tensor).name
 
-    def _handle_given(self, called: Sequence[tuple[_Importer, Graph]], position: int) -> _Variable:
+    def _returned_handle(
+        self, called: Sequence[tuple[Importer, Graph]], position: int
+    ) -> _Variable:
         """Return the variable whose handle all of these subgraphs give as an output."""
-        given = []
+        keys = []
         for importer, _ in called:
             outputs = self._indices(importer.subgraph, "Outputs", "its subgraph's outputs")
             index = outputs[position] if position < len(outputs) else -1
             handle = importer._handles.get(index)
-            same = importer._handed[position : position + 1]
+            same = importer._argument_variables[position : position + 1]
             if handle is None or (len(called) == 1 and handle.key not in same):
                 raise UnsupportedError(
                     f"its output {position} is the handle of a variable that depends on values",
                     "let each handle stay that of one variable",
                 )
-            given.append(handle.key)
-        if len(set(given)) > 1:
+            keys.append(handle.key)
+        if len(set(keys)) > 1:
             raise UnsupportedError(
-                f"its output {position} is the handle of {given[0][1]!r} or of {given[1][1]!r}",
+                f"its output {position} is the handle of {keys[0][1]!r} or of {keys[1][1]!r}",
                 "let each handle stay that of one variable",
             )
-        return self._variable(given[0])
+        return self._variable(keys[0])
 
     def _keyed(self, graph: Graph) -> dict[Hashable, State]:
         """Return the states of this subgraph's graph, by what tells them apart."""
@@ -490,7 +417,7 @@ class _Importer:
 
     # Variables that are resources ---------------------------------------------------------------
 
-    def _on_variable(
+    def _lower_resource_op(
         self, index: int, code: str, operator: Any, tensors: dict[str, Tensor]
     ) -> list[Node]:
         """Return the nodes of an operator on variables: reading one is a view of its value now."""
@@ -562,13 +489,13 @@ class _Importer:
             raise ModelError(
                 f"its subgraph is number {number}; the file has {self.model.SubgraphsLength()}"
             )
-        importer = _Importer(self._data, number)
+        importer = Importer(self._data, number)
         graph = importer.graph(f"subgraph {number}")
         if graph.inputs:
             raise ModelError(f"its subgraph {number} has inputs")
         values = constant_values(graph, importer.open_shapes)
-        for key, given in importer._resources.items():
-            if given.tensor is None:
+        for key, initialized in importer._resources.items():
+            if initialized.tensor is None:
                 continue
             own = self._variable(key)
             if own.tensor is not None:
@@ -576,11 +503,11 @@ class _Importer:
                     f"it initializes the variable {own.tensor.name!r}, which was used before",
                     "call the initialization before anything else",
                 )
-            data = values.get(given.now)
+            data = values.get(initialized.now)
             if data is None:
                 raise UnsupportedError(
-                    f"its subgraph {number} does not give the variable {given.tensor.name!r} a "
-                    "value that depends on constants alone",
+                    f"its subgraph {number} does not give the variable "
+                    f"{initialized.tensor.name!r} a value that depends on constants alone",
                     "initialize variables with constants",
                 )
             own.reset = data
@@ -621,21 +548,6 @@ class _Importer:
                     found[inputs[1]] = None
         return tuple(found)
 
-    def meaningless_axes(self) -> list[Any]:
-        """Return the quantizations whose dimension does not exist in their tensor."""
-        quantizations = []
-        for i in range(self.subgraph.TensorsLength()):
-            table = self.subgraph.Tensors(i)
-            quantization, rank = table.Quantization(), table.ShapeLength()
-            if (
-                quantization is not None
-                and quantization.ScaleLength()
-                and rank
-                and not 0 <= quantization.QuantizedDimension() < rank
-            ):
-                quantizations.append(quantization)
-        return quantizations
-
     def tensor(self, index: int) -> Tensor:
         if index not in self._tensors:
             try:
@@ -656,14 +568,15 @@ class _Importer:
         least, most = row.inputs
         if not least <= len(inputs) <= most:
             raise ModelError(f"it has {len(inputs)} inputs; {_range(least, most)} are accepted")
-        needed = inputs[:least] if row.taken is None else [inputs[i] for i in row.taken]
+        supported = row.supported_inputs
+        needed = inputs[:least] if supported is None else [inputs[i] for i in supported]
         if not outputs or min(outputs) < 0 or min(needed) < 0:
             raise ModelError("it has a missing operand")
         for position, i in enumerate(inputs):
-            if i >= 0 and row.taken is not None and position not in row.taken:
+            if i >= 0 and supported is not None and position not in supported:
                 raise UnsupportedError(
                     f"it takes {self.names[i]!r} as input {position}, which is not supported",
-                    f"supported are inputs {', '.join(map(str, row.taken))} alone",
+                    f"supported are inputs {', '.join(map(str, supported))} alone",
                 )
         if constant := self._widened(code, inputs, outputs):
             tensors[constant.name] = constant
@@ -720,8 +633,8 @@ class _Importer:
             )
         op = row.op or code
         rounding = _rounding(code, named)
-        if row.taken is not None:
-            input_names = [input_names[position] for position in row.taken]
+        if supported is not None:
+            input_names = [input_names[position] for position in supported]
         names = [self.names[i] for i in outputs]
         names += [self._updated(i, tensors) for i in variables]
         node = Node(op, tuple(input_names), tuple(names), attrs, index, rounding)
@@ -821,7 +734,7 @@ class _Importer:
         name = f"{weights.name}:float32"
         while name in self.names:
             name += "_"
-        return Tensor(name, weights.shape, "float32", data=_frozen(_dequantized(weights)))
+        return Tensor(name, weights.shape, "float32", data=_frozen(dequantized(weights)))
 
     def _code(self, index: int, operator: Any) -> str:
         """Return the operator's name; that of a custom operator is ``CUSTOM 'its code'``."""
@@ -841,7 +754,7 @@ class _Importer:
         """Return the tensor indices of a vector; -1, an absent operand, is accepted for operators'
         inputs only.
         """
-        indices = tuple(_ints(table, which))
+        indices = tuple(vector(table, which))
         lowest = -1 if isinstance(table, tflite.Operator) and which == "Inputs" else 0
         for i in indices:
             if not lowest <= i < len(self.names):
@@ -854,7 +767,7 @@ class _Importer:
         Raise for an input of unknown size.
         """
         tensor = self.subgraph.Tensors(index)
-        shape, signature = _ints(tensor, "Shape"), _ints(tensor, "ShapeSignature")
+        shape, signature = vector(tensor, "Shape"), vector(tensor, "ShapeSignature")
         if any(s < 0 and (i > 0 or shape[:1] != [1]) for i, s in enumerate(signature)):
             raise UnsupportedError(
                 f"the input {self.names[index]!r} has the dynamic shape {signature}",
@@ -873,11 +786,11 @@ class _Importer:
                 # Files before TensorFlow 2.13 do not state that they know a rank, 0 included. Of a
                 # custom operator it is that of the function that it replaces, whatever this gave.
                 known = tensor.ShapeLength() or (tensor.HasRank() and not is_custom(code))
-                if not known or any(n < 0 for n in _ints(tensor, "ShapeSignature")):
+                if not known or any(n < 0 for n in vector(tensor, "ShapeSignature")):
                     yield self.names[index]
 
     def _refuse_empty(self, index: int, role: str) -> None:
-        shape = _ints(self.subgraph.Tensors(index), "Shape")
+        shape = vector(self.subgraph.Tensors(index), "Shape")
         if min(shape, default=1) < 1:
             raise UnsupportedError(
                 f"{role} {self.names[index]!r} has shape {shape}, which has no elements",
@@ -901,7 +814,7 @@ class _Importer:
             )
         if table.Sparsity() is not None:
             raise UnsupportedError(f"{name!r} is sparse: not supported", "export dense weights")
-        shape = tuple(_ints(table, "Shape"))
+        shape = tuple(vector(table, "Shape"))
         if len(shape) > _MAX_RANK:
             raise UnsupportedError(
                 f"{name!r} has the shape {list(shape)} of {len(shape)} dimensions",
@@ -911,8 +824,8 @@ class _Importer:
             # A placeholder, until the operator that computes it is known.
             shape = tuple(max(n, 1) for n in shape)
         quant = _quantization(table, name, dtype, shape)
-        if quant is not None and index not in self._border and not table.IsVariable():
-            quant = in_range(quant)
+        if quant is not None and index not in self._io_indices and not table.IsVariable():
+            quant = with_normal_scale(quant)
         data = self._constant(index, np.dtype(dtype), packed)
         if packed and data is None:
             raise UnsupportedError(
@@ -926,7 +839,7 @@ class _Importer:
         name = self.names[index]
         if self._bytes(index) is not None:
             raise UnsupportedError(f"the constant {name!r} is complex", _COMPLEX_HINT)
-        shape = [max(n, 1) for n in _ints(self.subgraph.Tensors(index), "Shape")]
+        shape = [max(n, 1) for n in vector(self.subgraph.Tensors(index), "Shape")]
         self._complex.add(name)
         return Tensor(name, (*shape, PARTS), "float32")
 
@@ -955,7 +868,7 @@ class _Importer:
         table = self.subgraph.Tensors(index)
         name = self.names[index]
         raw = self._bytes(index)
-        shape = _ints(table, "Shape")
+        shape = vector(table, "Shape")
         if raw is None:
             # An empty list needs no data. A computed tensor is never empty.
             is_empty = min(shape, default=1) == 0 and name not in self.open_shapes
@@ -1018,7 +931,7 @@ def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> 
             "finite number from 0 on: the file's quantization failed",
             "quantize the model again, with samples that reach this tensor",
         )
-    zero_points = _ints(quantization, "ZeroPoint")
+    zero_points = vector(quantization, "ZeroPoint")
     # A tensor of one dimension has only axis 0; some converters write that of the weights beside a
     # bias.
     axis = quantization.QuantizedDimension() if len(scales) > 1 and len(shape) > 1 else 0
@@ -1056,7 +969,7 @@ def _is_hybrid(code: str, x: Tensor, weights: Tensor) -> bool:
     )
 
 
-def _dequantized(weights: Tensor) -> Array:
+def dequantized(weights: Tensor) -> Array:
     assert weights.quant is not None
     assert weights.data is not None
     along_axis = [1] * len(weights.shape)
@@ -1082,7 +995,7 @@ def _cleared(tensor: Tensor) -> Array | None:
     return _frozen(np.full(tensor.shape, zero_point, tensor.element.name))
 
 
-def _ints(table: Any, accessor: str) -> list[int]:
+def vector(table: Any, accessor: str) -> list[int]:
     """Return a vector of integers; empty if the file has none."""
     if getattr(table, f"{accessor}Length")() == 0:
         return []

@@ -10,7 +10,6 @@ import reprlib
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -347,7 +346,7 @@ class Operator:
 
     #: Minimum and maximum number of inputs; those above the minimum are optional.
     inputs: tuple[int, int]
-    #: Option table in the schema; empty where it says nothing of use.
+    #: Option table in the schema; empty where it has no field that is read.
     options: str = ""
     #: The attributes from that table, in the form of the generated classes.
     read: Callable[[Any], Attributes] | None = None
@@ -355,12 +354,10 @@ class Operator:
     op: str = ""
     #: Read the attributes from the options of a custom operator, whose format its author defines.
     read_custom: Callable[[bytes], Attributes] | None = None
-    #: Supported only if every operand is a constant, or only its shape matters.
-    at_compile_time: bool = False
     #: The options that name the subgraphs which it calls: its attributes are these graphs.
     calls: tuple[str, ...] = ()
-    #: Kind of an operator on variables, which the reader resolves: it is no node.
-    of_variables: bool = False
+    #: Whether it operates on resource variables, which the reader resolves: it becomes no node.
+    on_resources: bool = False
     #: The inputs that are variables, which it updates: for each the node has one more output, the
     #: new value.
     states: tuple[int, ...] = ()
@@ -368,7 +365,7 @@ class Operator:
     memory: Callable[[Node, Sequence[Tensor | None]], Sequence[Memory]] | None = None
     #: The positions of the inputs that the node takes, in its order; the others must be absent.
     #: None for all of them as they are.
-    taken: tuple[int, ...] | None = None
+    supported_inputs: tuple[int, ...] | None = None
 
     def read_attributes(self, operator: Any) -> Attributes:
         """Return the attributes of an operator of the file; absent fields have the schema's
@@ -432,8 +429,6 @@ def _flexbuffer(kind: type[Attributes]) -> Callable[[bytes], Attributes]:
 
     return read
 
-
-_computed = partial(Operator, at_compile_time=True)
 
 # Table without fields: a vtable of two half words, then the table, with its offset to the vtable.
 _NO_FIELDS = struct.pack("<HHi", 4, 4, 4)
@@ -550,7 +545,7 @@ _OPERATORS: dict[str, Operator] = {
         _lstm,
         states=(18, 19),
         # No peepholes, no projection, no layer normalization, as in TFLite Micro.
-        taken=(*range(9), *range(12, 16), 18, 19),
+        supported_inputs=(*range(9), *range(12, 16), 18, 19),
     ),
     "SLICE": Operator((3, 3)),
     "GATHER": Operator((2, 2), "GatherOptions", _gather),
@@ -574,15 +569,15 @@ _OPERATORS: dict[str, Operator] = {
     "REAL": Operator((1, 1)),
     "IMAG": Operator((1, 1)),
     "COMPLEX_ABS": Operator((1, 1)),
-    "VAR_HANDLE": Operator((0, 0), "VarHandleOptions", of_variables=True),
-    "READ_VARIABLE": Operator((1, 1), of_variables=True),
-    "ASSIGN_VARIABLE": Operator((2, 2), of_variables=True),
-    "CALL_ONCE": Operator((0, 0), "CallOnceOptions", of_variables=True),
+    "VAR_HANDLE": Operator((0, 0), "VarHandleOptions", on_resources=True),
+    "READ_VARIABLE": Operator((1, 1), on_resources=True),
+    "ASSIGN_VARIABLE": Operator((2, 2), on_resources=True),
+    "CALL_ONCE": Operator((0, 0), "CallOnceOptions", on_resources=True),
     # Evaluated by hilc.transforms.shapes.
-    "SHAPE": _computed((1, 1)),
-    "RANK": _computed((1, 1)),
-    "RANGE": _computed((3, 3)),
-    "BROADCAST_ARGS": _computed((2, 2)),
+    "SHAPE": Operator((1, 1)),
+    "RANK": Operator((1, 1)),
+    "RANGE": Operator((3, 3)),
+    "BROADCAST_ARGS": Operator((2, 2)),
 }
 
 
@@ -619,7 +614,7 @@ _CUSTOM: Mapping[str, Operator] = {
     "CIRCULAR_BUFFER": _custom(
         "CIRCULAR_BUFFER", 1, CircularBufferAttributes, memory=buffer_memory
     ),
-    "TFLM_DECODE": _computed((2, _MANY)),
+    "TFLM_DECODE": Operator((2, _MANY)),
     "TFLite_Detection_PostProcess": _custom("DETECTION_POSTPROCESS", 3, DetectionAttributes),
 }
 

@@ -209,7 +209,7 @@ def _scales(
     """Return those of each sixteen columns, four by four, as ``pixels_s8.h`` draws them."""
     groups = len(multipliers)
     if first:
-        # Narrowed products of two fours alternate.
+        # FewerChannels products of two fours alternate.
         alternate = shifts.reshape(groups, 2, 2, 4).transpose(0, 1, 3, 2).reshape(-1, 2, 8)
         parts = [bytes_of(multipliers.reshape(groups, 2, 8)), bytes_of(alternate, "<i2")]
         return np.concatenate(parts, axis=2).reshape(groups, -1)

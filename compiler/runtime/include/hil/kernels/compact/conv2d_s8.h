@@ -15,28 +15,10 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "window"
 code = 320
-[cost.counts]
+[cost]
 output = "batch * out_h * out_w * out_c"
 filter_row = "output * filter_h"
 mac = "filter_row * filter_w * in_c"
-[cost.on.cortex-m3]
-output = 45
-filter_row = 20
-mac = 5.7
-[cost.on.cortex-m4]
-factor = 0.55
-[cost.on.cortex-m33]
-factor = 0.55
-[cost.on.cortex-m55]
-factor = 0.55
-[cost.on.cortex-m0]
-output = 46.37
-filter_row = 36.68
-mac = 7.503
-[cost.on.rv32imac]
-output = 26.29
-filter_row = 15.4
-mac = 7.408
 @*/
 struct hil_compact_conv2d_s8 {
     HIL_IMAGES_FIELDS;

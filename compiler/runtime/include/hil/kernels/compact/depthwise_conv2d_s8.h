@@ -14,17 +14,9 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 300
-[cost.counts]
+[cost]
 output = "batch * out_h * out_w * in_c * depth_multiplier"
 mac = "output * filter_h * filter_w"
-[cost.on.cortex-m3]
-output = 30
-mac = 16.7
-[cost.on.cortex-m0]
-output = 144.2
-mac = 12.7
-[cost.on.rv32imac]
-factor = 0.86
 @*/
 struct hil_compact_depthwise_conv2d_s8 {
     HIL_IMAGES_FIELDS;

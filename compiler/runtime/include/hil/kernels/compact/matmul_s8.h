@@ -13,24 +13,9 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
 code = 200
-[cost.counts]
+[cost]
 output = "rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-output = 30
-mac = 5.8
-[cost.on.cortex-m4]
-factor = 0.45
-[cost.on.cortex-m33]
-factor = 0.45
-[cost.on.cortex-m55]
-factor = 0.42
-[cost.on.cortex-m0]
-call = 32.73
-output = 76.76
-mac = 7.992
-[cost.on.rv32imac]
-factor = 1.34
 @*/
 struct hil_compact_matmul_s8 {
     int32_t rows;       /* rows of the input, and of the output */

@@ -12,11 +12,8 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 168
-[cost.counts]
+[cost]
 element = "length"
-[cost.on.cortex-m4]
-call = 33.74
-element = 9.249
 @*/
 struct hil_dsp_add_s8 {
     int32_t length;         /* elements */

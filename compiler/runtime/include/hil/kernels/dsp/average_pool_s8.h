@@ -14,14 +14,10 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
-[cost.counts]
+[cost]
 word = "batches * out_h * out_w * ((channels + 3) // 4)"
 filter_row = "word * filter_h"
 tap = "filter_row * filter_w"
-[cost.on.cortex-m4]
-word = 45
-filter_row = 5
-tap = 3.3
 @*/
 struct hil_dsp_average_pool_s8 {
     HIL_POOL_WINDOWS_FIELDS; /* filter_h * filter_w is at most HIL_DSP_POOL_TAPS */
@@ -121,14 +117,10 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
-[cost.counts]
+[cost]
 word = "batches * out_h * out_w * ((channels + 3) // 4)"
 filter_row = "word * filter_h"
 tap = "filter_row * filter_w"
-[cost.on.cortex-m4]
-word = 60
-filter_row = 5
-tap = 3.3
 @*/
 struct hil_dsp_scaled_pool_s8 {
     HIL_POOL_WINDOWS_FIELDS; /* filter_h * filter_w is at most HIL_DSP_POOL_TAPS */

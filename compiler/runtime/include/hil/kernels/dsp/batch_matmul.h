@@ -110,21 +110,13 @@ outputs = ["int8_t"]
 scratch = "8 * units * group + 32 * units"
 order = "none"
 code = 1500
-[cost.counts]
+[cost]
 group_run = "batches * ((rows + group - 1) // group)"
 row_unit = "batches * rows * units"
 column_unit = "group_run * columns * units"
 column_pair = "group_run * ((columns + 1) // 2)"
 tile = "batches * ((rows + 1) // 2) * ((columns + 1) // 2)"
 tile_unit = "tile * units"
-[cost.on.cortex-m4]
-call = 0.8622
-group_run = 39.39
-row_unit = 8.966
-column_unit = 7.866
-column_pair = 67.43
-tile = 54.37
-tile_unit = 9.297
 @*/
 struct hil_dsp_batch_matmul_s8 {
     HIL_BATCH_MATMUL_FIELDS;

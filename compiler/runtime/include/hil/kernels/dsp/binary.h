@@ -52,14 +52,10 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 158
-[cost.counts]
+[cost]
 row = "rows"
 four = "rows * (length // 4)"
 rest = "rows * (length - length // 4 * 4)"
-[cost.on.cortex-m4]
-row = 29.52
-four = 31.25
-rest = 10.86
 @*/
 struct hil_dsp_mul_s8 {
     HIL_BINARY_FIELDS;
@@ -123,14 +119,10 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 150
-[cost.counts]
+[cost]
 row = "rows"
 two = "rows * (length // 2)"
 rest = "rows * (length - length // 2 * 2)"
-[cost.on.cortex-m4]
-call = 26.42
-two = 28.07
-rest = 9.946
 @*/
 struct hil_dsp_sum_s16 {
     HIL_SUM_S16_FIELDS; /* shifts of -29 to 0, 0 of an operand for a factor of one half alone */
@@ -194,14 +186,10 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 90
-[cost.counts]
+[cost]
 row = "rows"
 two = "rows * (length // 2)"
 rest = "rows * (length - length // 2 * 2)"
-[cost.on.cortex-m4]
-row = 27.3
-two = 16.05
-rest = 7.373
 @*/
 struct hil_dsp_mul_s16 {
     HIL_BINARY_FIELDS;

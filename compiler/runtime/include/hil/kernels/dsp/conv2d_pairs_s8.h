@@ -17,7 +17,7 @@ order = ["pixels group"]
 reads = "window"
 code = 1700
 band_code = 3900
-[cost.counts]
+[cost]
 single = "batch * wide * (3 - group) * ((out_h * out_w) % 2)"
 tile = "batch * ((out_h * out_w + group - 1) // group) - single"
 whole_tile = "(tile + single) * (in_c % 4 == 0)"
@@ -42,23 +42,6 @@ unit_row = "column_pair * units * group"
 long_unit = "column_pair * units * (units > 10) * (units != 16) * (1 - straight)"
 odd_unit_row = "tile * (out_c % 2) * units * group"
 clamped = "batch * out_h * out_w * out_c * (high - low != 255)"
-[cost.on.cortex-m4]
-call = 218.3
-whole_tile = 55.8
-whole_unit = 4.787
-whole_border = 5.366
-odd_window = 32.99
-odd_border = 29.64
-framed_byte = 0.768
-column_pair = 15.27
-single_unit = 7.846
-output_pair = 4.94
-narrow_pair = 0.9337
-signed_pair = 0.7805
-unit_weights = 0.9851
-unit_row = 4.111
-own_pair = 4
-clamped = 2
 @*/
 struct hil_dsp_conv2d_pairs_s8 {
     HIL_IMAGES_FIELDS;

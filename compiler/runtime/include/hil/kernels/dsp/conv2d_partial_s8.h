@@ -57,7 +57,7 @@ order = ["pixels group"]
 reads = "window"
 code = 1200
 band_code = 1500
-[cost.counts]
+[cost]
 tile = "batch * ((out_h * out_w + group - 1) // group)"
 part = "tile * parts"
 unit = "part * units * group"
@@ -70,16 +70,6 @@ unit_weights = "part_pair * units"
 unit_row = "unit_weights * group"
 single_turn = "unit_weights * (units % 4 != 0) * (units % 3 != 0)"
 clamped = "batch * out_h * out_w * out_c * (high - low != 255)"
-[cost.on.cortex-m4]
-part = 49.48
-unit = 4.954
-border = 4.023
-output_pair = 32.98
-part_output_pair = 3.037
-unit_weights = 6.129
-unit_row = 3.589
-single_turn = 2.341
-clamped = 2
 @*/
 struct hil_dsp_conv2d_partial_s8 {
     HIL_IMAGES_FIELDS;

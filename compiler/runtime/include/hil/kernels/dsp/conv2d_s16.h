@@ -15,7 +15,7 @@ scratch = "8 * units * group + 16 * units + 8 * filter_h * filter_w * in_c"
 order = ["pixels group"]
 reads = "window"
 code = 1400
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 copied = "window * filter_h * filter_w * in_c"
 block = "(window + group - 1) // group"
@@ -23,14 +23,6 @@ block_pair = "block * ((columns + 1) // 2)"
 widened = "block_pair * units * (1 - wide)"
 tile = "((columns + 1) // 2) * ((window + 1) // 2)"
 unit = "tile * units"
-[cost.on.cortex-m4]
-window = 150
-copied = 4
-block = 30
-block_pair = 45
-widened = 8.2
-tile = 25
-unit = 11
 @*/
 struct hil_dsp_conv2d_s16 {
     HIL_IMAGES_FIELDS;

@@ -16,19 +16,12 @@ scratch = "36 * units"
 order = ["pixels 3"]
 reads = "window"
 code = 1094
-[cost.counts]
+[cost]
 window_row = "batch * out_h * out_w * filter_h"
 unit = "batch * out_h * out_w * units"
 block = "((batch * out_h * out_w + 2) // 3) * ((out_c + 1) // 2)"
 block_unit = "block * units"
 clamped = "batch * out_h * out_w * out_c * (out_max - out_min != 255)"
-[cost.on.cortex-m4]
-call = 236.6
-window_row = 25.42
-unit = 7.503
-block = 64.49
-block_unit = 17.77
-clamped = 2
 @*/
 struct hil_dsp_conv2d_s8 {
     HIL_IMAGES_FIELDS;

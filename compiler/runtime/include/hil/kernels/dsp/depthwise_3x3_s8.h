@@ -60,19 +60,12 @@ order = ["channels 4", "rows 3 - stride"]
 reads = "channel window once"
 window = {filter_h = "3", filter_w = "3"}
 code = 1143
-[cost.counts]
+[cost]
 four_channels = "batch * ((in_c + 3) // 4)"
 line_pixel = "four_channels * line"
 row = "four_channels * ((out_h + 2 - stride) // (3 - stride))"
 output = "row * out_w"
 clamped = "batch * out_h * out_w * in_c * (out_max - out_min != 255)"
-[cost.on.cortex-m4]
-call = 128.3
-four_channels = 56.4
-line_pixel = 2.381
-row = 346.5
-output = 140.4
-clamped = 2
 @*/
 struct hil_dsp_depthwise_3x3_s8 {
     HIL_IMAGES_FIELDS;

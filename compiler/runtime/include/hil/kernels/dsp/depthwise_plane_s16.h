@@ -43,7 +43,7 @@ order = ["rows rows", "channels 1"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
 code = 800
-[cost.counts]
+[cost]
 plane = "batch * in_c * ((out_h + rows - 1) // rows)"
 plane_pixel = "plane * ((rows - 1) * stride + 3) * columns"
 dense_channel = "(2 - stride) * batch * in_c"
@@ -51,13 +51,6 @@ square = "dense_channel * (out_h // 2) * (out_w // 2)"
 last_column = "dense_channel * (out_h // 2) * (out_w % 2)"
 last_row = "dense_channel * (out_h % 2) * out_w"
 strided_output = "(stride - 1) * batch * in_c * out_h * out_w"
-[cost.on.cortex-m4]
-plane = 42
-plane_pixel = 2.271
-square = 45.4
-last_column = 28.5
-last_row = 14
-strided_output = 12.8
 @*/
 struct hil_dsp_depthwise_plane_s16 {
     HIL_IMAGES_FIELDS;

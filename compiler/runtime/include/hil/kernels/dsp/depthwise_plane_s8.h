@@ -68,7 +68,7 @@ order = ["rows rows", "channels channels"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
 code = 1200
-[cost.counts]
+[cost]
 plane = "batch * in_c * ((out_h + rows - 1) // rows)"
 fours = "(channels > 1) * (in_c // 4 * 4 / in_c)"
 plane_pixel = "plane * ((rows - 1) * stride + 3) * columns * (1 - fours)"
@@ -82,19 +82,6 @@ strided_output = "(stride - 1) * batch * in_c * out_h * out_w"
 own_shift = "(shift == 0) * batch * in_c * out_h * out_w"
 unpacked = "packed * plane"
 clamped = "batch * out_h * out_w * in_c * (high - low != 255)"
-[cost.on.cortex-m4]
-call = 57.56
-plane = 47.44
-plane_pixel = 1.757
-fours_pixel = 1.281
-square = 41.39
-looped = 2.95
-last_column = 33.25
-last_row = 9.339
-strided_output = 12.78
-own_shift = 1.25
-unpacked = 17.1
-clamped = 2
 @*/
 struct hil_dsp_depthwise_plane_s8 {
     HIL_IMAGES_FIELDS;

@@ -72,17 +72,11 @@ scratch = "8 * in_units + 8 * hidden_units + units"
 order = "walk"
 reads = "lstm"
 code = 1700
-[cost.counts]
+[cost]
 turn = "batch * steps"
 widened = "turn * (in_units + hidden_units)"
 unit = "turn * units"
 four_unit = "unit * (in_units + hidden_units)"
-[cost.on.cortex-m4]
-call = 21.69
-turn = 28.28
-widened = 2.488
-unit = 176.8
-four_unit = 14.57
 @*/
 struct hil_dsp_lstm_s8 {
     HIL_DSP_LSTM_FIELDS;
@@ -153,18 +147,12 @@ scratch = "8 * in_units + 8 * hidden_units + 2 * units"
 order = "walk"
 reads = "lstm"
 code = 1700
-[cost.counts]
+[cost]
 turn = "batch * steps"
 widened = "turn * (in_units + hidden_units)"
 unit = "turn * units"
 narrow_unit = "unit * (in_units + hidden_units) * (1 - wide)"
 wide_unit = "unit * (in_units + hidden_units) * wide"
-[cost.on.cortex-m4]
-call = 0.3274
-widened = 9.702
-unit = 214.3
-narrow_unit = 20.94
-wide_unit = 9.461
 @*/
 struct hil_dsp_lstm_s16 {
     HIL_DSP_LSTM_FIELDS;

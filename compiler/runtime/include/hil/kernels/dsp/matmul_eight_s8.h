@@ -47,19 +47,12 @@ scratch = "16 * group"
 order = ["pixels group"]
 reads = "rows"
 code = 620
-[cost.counts]
+[cost]
 row = "rows"
 group_columns = "columns * ((rows + group - 1) // group)"
 output = "rows * columns"
 single = "columns * (rows // group * (group % 8) + rows % group % 8)"
 clamped = "output * (high - low != 255)"
-[cost.on.cortex-m4]
-call = 66.65
-row = 9.925
-group_columns = 23.77
-output = 8.249
-single = 3.068
-clamped = 2
 @*/
 struct hil_dsp_matmul_eight_s8 {
     int32_t rows;          /* rows of the input, and of the output */

@@ -14,7 +14,7 @@ scratch = "8 * units * group"
 order = ["pixels group"]
 reads = "rows"
 code = 1050
-[cost.counts]
+[cost]
 single = "wide * (3 - group) * (rows % 2)"
 tile = "(rows + group - 1) // group - single"
 unit_widened = "(tile * group + 2 * single) * units"
@@ -33,21 +33,6 @@ unit_row = "column_pair * units * group"
 long_unit = "column_pair * units * (units > 10) * (units != 16) * (1 - straight)"
 odd_unit_row = "tile * (columns % 2) * units * group"
 clamped = "rows * columns * (high - low != 255)"
-[cost.on.cortex-m4]
-tile = 17.43
-unit_widened = 5.759
-column_pair = 17.05
-once_pair = 1.142
-single_pair = 23.26
-single_unit = 6.085
-output_pair = 3.678
-narrow_pair = 3.264
-unit_weights = 0.9185
-unit_row = 3.975
-long_unit = 0.7465
-odd_unit_row = 7.585
-own_pair = 4
-clamped = 2
 @*/
 struct hil_dsp_matmul_pairs_s8 {
     int32_t rows;    /* rows of the input, and of the output */

@@ -14,7 +14,7 @@ scratch = "8 * units * group + 16 * units * (1 - wide)"
 order = ["pixels group"]
 reads = "rows"
 code = 900
-[cost.counts]
+[cost]
 row = "rows"
 copied = "rows * units"
 block = "(rows + group - 1) // group"
@@ -23,15 +23,6 @@ widened = "block_pair * units * (1 - wide)"
 tile = "((columns + 1) // 2) * ((rows + 1) // 2)"
 unit = "tile * units"
 odd_depth = "unit * (units % 4 != 0)"
-[cost.on.cortex-m4]
-row = 12
-copied = 6
-block = 30
-block_pair = 45
-widened = 8.2
-tile = 25
-unit = 10.8
-odd_depth = 0.8
 @*/
 struct hil_dsp_matmul_s16 {
     int32_t rows;  /* of values, each by itself */

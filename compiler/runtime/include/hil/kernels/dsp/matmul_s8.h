@@ -15,19 +15,12 @@ scratch = "24 * units"
 order = ["pixels 3"]
 reads = "rows"
 code = 676
-[cost.counts]
+[cost]
 tile = "(rows + 2) // 3"
 unit = "tile * units"
 block = "tile * ((columns + 1) // 2)"
 block_unit = "block * units"
 clamped = "rows * columns * (out_max - out_min != 255)"
-[cost.on.cortex-m4]
-call = 177.7
-tile = 64.13
-unit = 7.212
-block = 54.53
-block_unit = 18.37
-clamped = 2
 @*/
 struct hil_dsp_matmul_s8 {
     int32_t rows;    /* rows of the input, and of the output */

@@ -59,7 +59,7 @@ scratch = "8 * units * widened"
 order = ["pixels 1", "channels 4 + columns * widened"]
 reads = "rows"
 code = 700
-[cost.counts]
+[cost]
 row = "rows"
 widened_unit = "rows * units * widened"
 four = "rows * ((columns + 3) // 4)"
@@ -69,16 +69,6 @@ four_unit = "four * units"
 packed_unit = "four_unit * (1 - wide)"
 bytes_unit = "four_unit * (1 - widened)"
 clamped = "rows * columns * (high - low != 255)"
-[cost.on.cortex-m4]
-row = 29.79
-widened_unit = 4.689
-four = 18.67
-signed_four = 8.546
-packed_four = 6.585
-four_unit = 10.7
-packed_unit = 2.931
-bytes_unit = 2.493
-clamped = 2
 @*/
 struct hil_dsp_matvec_pairs_s8 {
     int32_t rows;    /* rows of the input, and of the output */

@@ -49,18 +49,12 @@ scratch = "8 * units"
 order = ["pixels 1"]
 reads = "rows"
 code = 1100
-[cost.counts]
+[cost]
 row = "rows"
 copied = "rows * units"
 block = "rows * ((columns + 3) // 4)"
 narrow_unit = "block * units * (1 - wide)"
 wide_unit = "block * units * wide"
-[cost.on.cortex-m4]
-row = 60
-copied = 6
-block = 140
-narrow_unit = 14.6
-wide_unit = 11.6
 @*/
 struct hil_dsp_matvec_s16 {
     int32_t rows;          /* of values, each by itself */

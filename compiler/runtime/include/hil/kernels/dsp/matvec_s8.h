@@ -49,18 +49,12 @@ scratch = "8 * units * widened"
 order = ["pixels 1", "channels 4 + columns * widened"]
 reads = "rows"
 code = 432
-[cost.counts]
+[cost]
 row = "rows"
 widened_unit = "rows * units * widened"
 four = "rows * ((columns + 3) // 4)"
 four_unit = "four * units"
 narrow_unit = "four_unit * (1 - widened)"
-[cost.on.cortex-m4]
-row = 10.54
-widened_unit = 8.334
-four = 44.24
-four_unit = 14.4
-narrow_unit = 2
 @*/
 struct hil_dsp_matvec_s8 {
     int32_t rows;    /* rows of the input, and of the output */

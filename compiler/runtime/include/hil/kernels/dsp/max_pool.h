@@ -93,18 +93,12 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 146
-[cost.counts]
+[cost]
 pixel = "batches * out_h * out_w"
 word = "pixel * (channels // 4)"
 single = "pixel * (channels - channels // 4 * 4)"
 word_tap = "word * min(filter_h, in_h) * min(filter_w, in_w)"
 single_tap = "single * min(filter_h, in_h) * min(filter_w, in_w)"
-[cost.on.cortex-m4]
-call = 19.19
-pixel = 9.091
-single = 10.88
-word_tap = 5.1
-single_tap = 6
 @*/
 struct hil_dsp_max_pool_s8 {
     HIL_POOL_FIELDS;
@@ -133,18 +127,12 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 146
-[cost.counts]
+[cost]
 pixel = "batches * out_h * out_w"
 word = "pixel * (channels // 2)"
 single = "pixel * (channels - channels // 2 * 2)"
 word_tap = "word * min(filter_h, in_h) * min(filter_w, in_w)"
 single_tap = "single * min(filter_h, in_h) * min(filter_w, in_w)"
-[cost.on.cortex-m4]
-call = 19.19
-pixel = 9.091
-single = 10.88
-word_tap = 5.35
-single_tap = 8.814
 @*/
 struct hil_dsp_max_pool_s16 {
     HIL_POOL_FIELDS;

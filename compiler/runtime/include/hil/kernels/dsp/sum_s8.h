@@ -13,13 +13,8 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 228
-[cost.counts]
+[cost]
 element = "length"
-[cost.on.cortex-m3]
-call = 20
-element = 6.3
-[cost.on.rv32imac]
-factor = 2.33
 @*/
 struct hil_dsp_sum_s8 {
     int32_t length; /* elements */

@@ -87,18 +87,12 @@ scratch = "8 * groups + 8 * ((units * rank + 3) // 4)"
 order = "walk"
 reads = "svdf"
 code = 700
-[cost.counts]
+[cost]
 unit = "batch * units"
 filter = "batch * units * rank"
 four = "batch * ((units * rank + 3) // 4)"
 four_group = "four * groups"
 moment = "batch * units * rank * memory"
-[cost.on.cortex-m4]
-call = 6.499
-unit = 21.41
-four = 146.5
-four_group = 13.7
-moment = 4.508
 @*/
 struct hil_dsp_svdf_s8_state_s16 {
     HIL_DSP_SVDF_FIELDS;
@@ -127,17 +121,12 @@ scratch = "8 * groups + 4 * ((units * rank + 3) // 4)"
 order = "walk"
 reads = "svdf"
 code = 700
-[cost.counts]
+[cost]
 unit = "batch * units"
 filter = "batch * units * rank"
 four = "batch * ((units * rank + 3) // 4)"
 four_group = "four * groups"
 moment = "batch * units * rank * memory"
-[cost.on.cortex-m4]
-unit = 71.94
-filter = 28.18
-four_group = 11.93
-moment = 3.077
 @*/
 struct hil_dsp_svdf_s8_state_s8 {
     HIL_DSP_SVDF_FIELDS;

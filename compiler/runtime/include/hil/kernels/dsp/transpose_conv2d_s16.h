@@ -14,18 +14,12 @@ outputs = ["int16_t"]
 scratch = "8 * units * group + 32 * units + 4 * ((group * columns + 1) // 2)"
 order = "none"
 code = 1900
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 copied = "batch * in_h * in_w * filter_h * filter_w * in_c"
 output = "window * columns"
 mac = "copied * columns"
 widened = "mac * (1 - wide)"
-[cost.on.cortex-m4]
-window = 190
-copied = 4
-output = 9
-mac = 0.75
-widened = 0.25
 @*/
 struct hil_dsp_transpose_conv2d_s16 {
     HIL_PHASES_FIELDS;

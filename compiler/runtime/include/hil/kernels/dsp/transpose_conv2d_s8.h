@@ -16,16 +16,11 @@ outputs = ["int8_t"]
 scratch = "36 * units"
 order = "none"
 code = 2400
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 copied = "batch * in_h * in_w * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "copied * out_c"
-[cost.on.cortex-m4]
-window = 170
-copied = 2.5
-output = 12
-mac = 0.9
 @*/
 struct hil_dsp_transpose_conv2d_s8 {
     HIL_PHASES_FIELDS;

@@ -77,7 +77,7 @@ reads = "window"
 window = {filter_h = "3", filter_w = "3", stride_h = "1", stride_w = "1"}
 code = 2400
 flash_heavy = true
-[cost.counts]
+[cost]
 tile = "batch * ((out_h + 1) // 2) * ((out_w + 3) // 4)"
 unit = "tile * units"
 pair = "tile * ((out_c + 1) // 2)"
@@ -85,14 +85,6 @@ signed_pair = "pair * signs"
 pair_unit = "pair * units"
 looped_unit = "pair_unit * (units > 8) * (units != 10) * (units != 12) * (units != 16)"
 clamped = "batch * out_h * out_w * out_c * (high - low != 255)"
-[cost.on.cortex-m4]
-call = 60
-unit = 360
-pair = 230
-signed_pair = 52
-pair_unit = 160
-looped_unit = 290
-clamped = 2
 @*/
 struct hil_dsp_winograd_3x3_s8 {
     HIL_IMAGES_FIELDS;

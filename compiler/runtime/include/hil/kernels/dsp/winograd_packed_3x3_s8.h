@@ -76,7 +76,7 @@ reads = "window"
 window = {filter_h = "3", filter_w = "3", stride_h = "1", stride_w = "1"}
 code = 2900
 unfolds = true
-[cost.counts]
+[cost]
 tile = "batch * ((out_h + 1) // 2) * ((out_w + 3) // 4)"
 unit = "tile * units"
 row_unit = "batch * ((out_h + 1) // 2) * units"
@@ -86,16 +86,6 @@ pair_unit = "pair * units"
 looped_unit = "pair_unit * (units > 8) * (units != 10) * (units != 12) * (units != 16)"
 unfolded = "batch * ((out_h + 2 * bands - 1) // (2 * bands)) * ((out_c + 1) // 2) * units"
 clamped = "batch * out_h * out_w * out_c * (high - low != 255)"
-[cost.on.cortex-m4]
-call = 60
-unit = 385
-row_unit = 150
-pair = 238
-signed_pair = 36
-pair_unit = 160
-looped_unit = 290
-unfolded = 205
-clamped = 2
 @*/
 struct hil_dsp_winograd_packed_3x3_s8 {
     HIL_IMAGES_FIELDS;

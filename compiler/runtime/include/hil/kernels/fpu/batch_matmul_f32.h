@@ -15,7 +15,7 @@ outputs = ["float"]
 scratch = "32 * units + group * (8 * units + 4)"
 order = "none"
 code = 2600
-[cost.counts]
+[cost]
 batch = "batches"
 packed = "batch * columns * depth"
 chunk = "batch * ((columns + group - 1) // group)"
@@ -24,12 +24,6 @@ copied = "row * depth"
 four = "chunk * ((rows + 3) // 4)"
 block = "batch * ((columns + 3) // 4) * ((rows + 3) // 4)"
 unit = "block * units"
-[cost.on.cortex-m4]
-packed = 8.462
-copied = 6.251
-four = 28.92
-block = 233.4
-unit = 12.32
 @*/
 struct hil_fpu_batch_matmul_f32 {
     HIL_BATCH_MATMUL_FIELDS;

@@ -15,20 +15,13 @@ scratch = "32 * units"
 order = ["pixels 4"]
 reads = "window"
 code = 2600
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 line = "window * filter_h"
 copied = "line * filter_w * in_c"
 four = "batch * ((out_h * out_w + 3) // 4)"
 block = "four * ((columns + 3) // 4)"
 unit = "block * units"
-[cost.on.cortex-m4]
-window = 30
-line = 30
-copied = 0.9
-four = 60
-block = 60
-unit = 34.6
 @*/
 struct hil_fpu_conv2d_f32 {
     HIL_IMAGES_FIELDS;

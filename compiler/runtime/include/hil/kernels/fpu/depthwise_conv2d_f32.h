@@ -42,7 +42,7 @@ scratch = "4 * line * lines + 4 * filter_h"
 order = ["rows 1"]
 reads = "window once"
 code = 3600
-[cost.counts]
+[cost]
 row = "batch * out_h"
 taken = "batch * in_h * line"
 strip = "row * (out_w // 4)"
@@ -51,15 +51,6 @@ strip_block = "strip * ((in_c + 3) // 4)"
 rest_block = "rest * ((in_c + 3) // 4)"
 strip_tap = "strip_block * filter_h * filter_w"
 rest_tap = "rest_block * filter_h * filter_w"
-[cost.on.cortex-m4]
-row = 150
-taken = 0.6
-strip = 90
-rest = 90
-strip_block = 100
-rest_block = 45
-strip_tap = 22
-rest_tap = 7
 @*/
 struct hil_fpu_depthwise_conv2d_f32 {
     HIL_IMAGES_FIELDS;

@@ -14,18 +14,12 @@ scratch = "32 * units"
 order = ["pixels 4"]
 reads = "rows"
 code = 2000
-[cost.counts]
+[cost]
 row = "rows"
 copied = "rows * depth"
 four = "(rows + 3) // 4"
 block = "four * ((columns + 3) // 4)"
 unit = "block * units"
-[cost.on.cortex-m4]
-row = 30
-copied = 0.9
-four = 60
-block = 60
-unit = 34.6
 @*/
 struct hil_fpu_matmul_f32 {
     int32_t rows;  /* of values, each by itself */

@@ -38,16 +38,11 @@ scratch = "0"
 order = ["pixels 1", "channels 8"]
 reads = "rows"
 code = 900
-[cost.counts]
+[cost]
 row = "rows"
 block = "rows * ((columns + 7) // 8)"
 eight = "block * (depth // 8)"
 rest = "block * (depth % 8)"
-[cost.on.cortex-m4]
-row = 60
-block = 40
-eight = 71
-rest = 12
 @*/
 struct hil_fpu_matvec_f32 {
     int32_t rows;        /* of values, each by itself */

@@ -14,16 +14,11 @@ outputs = ["float"]
 scratch = "32 * units"
 order = "none"
 code = 2700
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 copied = "batch * in_h * in_w * filter_h * filter_w * in_c"
 output = "window * ((out_c + 3) // 4 * 4)"
 mac = "copied * ((out_c + 3) // 4 * 4)"
-[cost.on.cortex-m4]
-window = 70
-copied = 1.3
-output = 3.7
-mac = 1.1
 @*/
 struct hil_fpu_transpose_conv2d_f32 {
     HIL_PHASES_FIELDS;

@@ -30,18 +30,9 @@ outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 38
-[cost.counts]
+[cost]
 element = "size"
 value = "size * parts"
-[cost.on.cortex-m3]
-call = 7.308
-value = 5.429
-[cost.on.cortex-m4]
-factor = 0.98
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.97
 @*/
 struct hil_add_n_s32 {
     int32_t size;  /* elements */
@@ -67,18 +58,9 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 70
-[cost.counts]
+[cost]
 element = "size"
 value = "size * parts"
-[cost.on.cortex-m3]
-call = 23.53
-value = 42.14
-[cost.on.cortex-m4]
-factor = 0.11
-[cost.on.cortex-m33]
-factor = 0.11
-[cost.on.cortex-m55]
-factor = 0.11
 @*/
 struct hil_add_n_f32 {
     int32_t size;  /* elements */
@@ -103,18 +85,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 90
-[cost.counts]
+[cost]
 element = "size"
 value = "size * parts"
-[cost.on.cortex-m3]
-call = 51.83
-value = 8.362
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.99
 @*/
 struct hil_add_n_s8 {
     int32_t size;  /* elements */
@@ -169,18 +142,9 @@ outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 14
-[cost.counts]
+[cost]
 line = "outer * inner"
 element = "outer * length * inner"
-[cost.on.cortex-m3]
-call = 12.57
-element = 6.362
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
 struct hil_cumsum_f32 {
     HIL_CUMSUM_FIELDS;
@@ -198,18 +162,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "none"
 code = 71
-[cost.counts]
+[cost]
 line = "outer * inner"
 element = "outer * length * inner"
-[cost.on.cortex-m3]
-call = 15.11
-element = 3.897
-[cost.on.cortex-m4]
-factor = 3.51
-[cost.on.cortex-m33]
-factor = 3.63
-[cost.on.cortex-m55]
-factor = 4.04
 @*/
 struct hil_cumsum_s8 {
     HIL_CUMSUM_FIELDS;

@@ -87,19 +87,11 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "4 * out_w * channels"
 order = "none"
-[cost.counts]
+[cost]
 pixel = "out_w"
 sum = "pixel * channels"
 tap = "sum * filter_w * rows"
 output = "sum * last"
-[cost.on.cortex-m3]
-call = 30
-pixel = 20
-sum = 12
-tap = 6
-output = 20
-[cost.on.cortex-m55]
-factor = 0.62
 @*/
 struct hil_average_rows_s8 {
     HIL_AVERAGE_ROWS_FIELDS;
@@ -126,17 +118,11 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "4 * out_w * channels"
 order = "none"
-[cost.counts]
+[cost]
 pixel = "out_w"
 sum = "pixel * channels"
 tap = "sum * filter_w * rows"
 output = "sum * last"
-[cost.on.cortex-m3]
-call = 30
-pixel = 20
-sum = 12
-tap = 6
-output = 20
 @*/
 struct hil_average_rows_s16 {
     HIL_AVERAGE_ROWS_FIELDS;
@@ -163,23 +149,11 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * out_w * channels"
 order = "none"
-[cost.counts]
+[cost]
 pixel = "out_w"
 sum = "pixel * channels"
 tap = "sum * filter_w * rows"
 output = "sum * last"
-[cost.on.cortex-m3]
-call = 30
-pixel = 20
-sum = 12
-tap = 87
-output = 160
-[cost.on.cortex-m4]
-factor = 0.08
-[cost.on.cortex-m33]
-factor = 0.08
-[cost.on.cortex-m55]
-factor = 0.08
 @*/
 struct hil_average_rows_f32 {
     HIL_AVERAGE_ROWS_FIELDS;
@@ -212,15 +186,10 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "4 * channels"
 order = "none"
-[cost.counts]
+[cost]
 channel = "channels"
 element = "channels * pixels"
 output = "channels * last"
-[cost.on.cortex-m3]
-call = 30
-channel = 20
-element = 6
-output = 20
 @*/
 struct hil_mean_rows_s8 {
     HIL_MEAN_ROWS_FIELDS;
@@ -249,15 +218,10 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "4 * channels"
 order = "none"
-[cost.counts]
+[cost]
 channel = "channels"
 element = "channels * pixels"
 output = "channels * last"
-[cost.on.cortex-m3]
-call = 30
-channel = 20
-element = 6
-output = 20
 @*/
 struct hil_mean_rows_s16 {
     HIL_MEAN_ROWS_FIELDS;
@@ -284,21 +248,10 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * channels"
 order = "none"
-[cost.counts]
+[cost]
 channel = "channels"
 element = "channels * pixels"
 output = "channels * last"
-[cost.on.cortex-m3]
-call = 30
-channel = 20
-element = 87
-output = 160
-[cost.on.cortex-m4]
-factor = 0.08
-[cost.on.cortex-m33]
-factor = 0.08
-[cost.on.cortex-m55]
-factor = 0.08
 @*/
 struct hil_mean_rows_f32 {
     HIL_MEAN_ROWS_FIELDS;

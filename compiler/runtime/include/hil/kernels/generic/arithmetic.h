@@ -45,18 +45,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 42
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 22.56
-element = 8.048
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.92
 @*/
 struct hil_combine_s8 {
     HIL_BINARY_FIELDS;
@@ -80,18 +71,9 @@ outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 42
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 23.1
-element = 7.99
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.92
 @*/
 struct hil_combine_u8 {
     HIL_BINARY_FIELDS;
@@ -115,18 +97,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 43
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 21.67
-element = 8.042
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.9
 @*/
 struct hil_combine_s16 {
     HIL_BINARY_FIELDS;
@@ -150,18 +123,9 @@ outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 42
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 16.88
-element = 8.122
-[cost.on.cortex-m4]
-factor = 0.99
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.91
 @*/
 struct hil_combine_s32 {
     HIL_BINARY_FIELDS;
@@ -187,18 +151,9 @@ outputs = ["int64_t"]
 scratch = "0"
 order = "elementwise"
 code = 58
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 15.71
-element = 13.53
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.01
 @*/
 struct hil_combine_s64 {
     HIL_BINARY_FIELDS;
@@ -222,18 +177,9 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 50
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 26.19
-element = 43.69
-[cost.on.cortex-m4]
-factor = 0.26
-[cost.on.cortex-m33]
-factor = 0.25
-[cost.on.cortex-m55]
-factor = 0.25
 @*/
 struct hil_combine_f32 {
     HIL_BINARY_FIELDS;
@@ -280,18 +226,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 93
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 27.43
-element = 18.23
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
 struct hil_divide_s8 {
     HIL_BINARY_FIELDS;
@@ -317,18 +254,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 95
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 21.94
-element = 18.64
-[cost.on.cortex-m4]
-factor = 1.05
-[cost.on.cortex-m33]
-factor = 1.05
-[cost.on.cortex-m55]
-factor = 1.05
 @*/
 struct hil_divide_s16 {
     HIL_BINARY_FIELDS;
@@ -354,18 +282,9 @@ outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 78
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 14.57
-element = 14.53
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.02
 @*/
 struct hil_divide_s32 {
     HIL_BINARY_FIELDS;
@@ -393,18 +312,9 @@ outputs = ["int64_t"]
 scratch = "0"
 order = "elementwise"
 code = 101
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 44.05
-element = 47.56
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.01
-[cost.on.cortex-m55]
-factor = 1.01
 @*/
 struct hil_divide_s64 {
     HIL_BINARY_FIELDS;
@@ -428,17 +338,9 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 90
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-element = 233.8
-[cost.on.cortex-m4]
-factor = 0.08
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.07
 @*/
 struct hil_div_f32 {
     HIL_BINARY_FIELDS;
@@ -463,20 +365,9 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 40
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 42.86
-element = 232.6
-[cost.on.cortex-m4]
-factor = 0.13
-[cost.on.cortex-m33]
-row = 36.0
-element = 6.61
-[cost.on.cortex-m55]
-row = 41.22
-element = 5.528
 @*/
 struct hil_floor_div_f32 {
     HIL_BINARY_FIELDS;
@@ -500,18 +391,9 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 133
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 17.27
-element = 201.2
-[cost.on.cortex-m4]
-factor = 0.39
-[cost.on.cortex-m33]
-factor = 0.42
-[cost.on.cortex-m55]
-factor = 0.42
 @*/
 struct hil_floor_mod_f32 {
     HIL_BINARY_FIELDS;
@@ -537,17 +419,9 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 35
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-element = 133.3
-[cost.on.cortex-m4]
-factor = 1.2
-[cost.on.cortex-m33]
-factor = 1.23
-[cost.on.cortex-m55]
-factor = 0.59
 @*/
 struct hil_pow_f32 {
     HIL_BINARY_FIELDS;
@@ -571,17 +445,9 @@ outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 64
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-element = 18.61
-[cost.on.cortex-m4]
-factor = 1.52
-[cost.on.cortex-m33]
-factor = 1.52
-[cost.on.cortex-m55]
-factor = 1.52
 @*/
 struct hil_pow_s32 {
     HIL_BINARY_FIELDS;
@@ -615,19 +481,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 458
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 178.2
-row = 39.91
-element = 137.3
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.09
 @*/
 struct hil_div_s8 {
     HIL_BINARY_FIELDS;
@@ -686,18 +542,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 170
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 33.06
-element = 40.23
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.13
 @*/
 struct hil_squared_difference_s8 {
     HIL_BINARY_FIELDS;
@@ -731,18 +578,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 204
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 34.75
-element = 49.95
-[cost.on.cortex-m4]
-factor = 1.02
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.07
 @*/
 struct hil_squared_difference_s16 {
     HIL_BINARY_FIELDS;
@@ -782,18 +620,9 @@ outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 46
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 22.71
-element = 8.006
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.88
 @*/
 struct hil_compare_u8 {
     HIL_BINARY_FIELDS;
@@ -817,18 +646,9 @@ outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 44
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 15.62
-element = 9.193
-[cost.on.cortex-m4]
-factor = 0.97
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.93
 @*/
 struct hil_compare_s16 {
     HIL_BINARY_FIELDS;
@@ -852,18 +672,9 @@ outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 44
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 21.48
-element = 8.998
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.89
 @*/
 struct hil_compare_s32 {
     HIL_BINARY_FIELDS;
@@ -887,18 +698,9 @@ outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 52
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 20.98
-element = 12.14
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.93
 @*/
 struct hil_compare_s64 {
     HIL_BINARY_FIELDS;
@@ -922,18 +724,9 @@ outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 42
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 21.19
-element = 42.0
-[cost.on.cortex-m4]
-factor = 0.27
-[cost.on.cortex-m33]
-factor = 0.27
-[cost.on.cortex-m55]
-factor = 0.25
 @*/
 struct hil_compare_f32 {
     HIL_BINARY_FIELDS;
@@ -957,18 +750,9 @@ outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 146
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 18.01
-element = 39.04
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.09
 @*/
 struct hil_compare_scaled_s8 {
     HIL_BINARY_FIELDS;

@@ -52,18 +52,10 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "none"
 code = 330
-[cost.counts]
+[cost]
 batch = "batches"
 output = "batches * rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-batch = 69.88
-output = 21.3
-mac = 7.384
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.95
 @*/
 struct hil_batch_matmul_s8 {
     HIL_BATCH_MATMUL_FIELDS;
@@ -107,19 +99,10 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "none"
 code = 330
-[cost.counts]
+[cost]
 batch = "batches"
 output = "batches * rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-call = 7.933
-batch = 1.122
-output = 2.825
-mac = 9.62
-[cost.on.cortex-m4]
-factor = 1.02
-[cost.on.cortex-m55]
-factor = 1.01
 @*/
 struct hil_batch_matmul_s16 {
     HIL_BATCH_MATMUL_FIELDS;
@@ -159,15 +142,10 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "none"
 code = 400
-[cost.counts]
+[cost]
 batch = "batches"
 output = "batches * rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-call = 8
-batch = 1
-output = 60
-mac = 11
 @*/
 struct hil_batch_matmul_s16_even {
     HIL_BATCH_MATMUL_FIELDS;
@@ -211,20 +189,10 @@ outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 250
-[cost.counts]
+[cost]
 batch = "batches"
 output = "batches * rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-batch = 30
-output = 20
-mac = 85
-[cost.on.cortex-m4]
-factor = 0.09
-[cost.on.cortex-m33]
-factor = 0.09
-[cost.on.cortex-m55]
-factor = 0.09
 @*/
 struct hil_batch_matmul_f32 {
     HIL_BATCH_MATMUL_FIELDS;

@@ -80,22 +80,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 96
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 22.82
-element = 21.86
-[cost.on.cortex-m4]
-factor = 0.96
-[cost.on.cortex-m55]
-factor = 0.94
-[cost.on.cortex-m33]
-factor = 0.98
-[cost.on.cortex-m0]
-factor = 5.23
-[cost.on.rv32imac]
-factor = 1.49
 @*/
 struct hil_add_s8 {
     HIL_SUM_S8_FIELDS;
@@ -122,23 +109,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 104
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 20.95
-element = 25.02
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.96
-[cost.on.cortex-m0]
-call = 191.8
-[cost.on.rv32imac]
-call = 98.96
-element = 3.639
 @*/
 struct hil_sub_s8 {
     HIL_SUM_S8_FIELDS;
@@ -168,16 +141,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 90
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 20
-element = 12
-[cost.on.cortex-m0]
-factor = 1.5
-[cost.on.rv32imac]
-factor = 1.5
 @*/
 struct hil_line_sum_s8 {
     HIL_BINARY_FIELDS;
@@ -207,16 +173,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 140
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 20
-element = 30
-[cost.on.cortex-m0]
-factor = 6
-[cost.on.rv32imac]
-factor = 1.5
 @*/
 struct hil_even_sum_s8 {
     HIL_BINARY_FIELDS;
@@ -249,22 +208,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 70
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 15.98
-element = 15.7
-[cost.on.cortex-m4]
-factor = 1.01
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.95
-[cost.on.cortex-m0]
-factor = 3.89
-[cost.on.rv32imac]
-factor = 1.29
 @*/
 struct hil_mul_s8 {
     HIL_BINARY_FIELDS;
@@ -303,22 +249,9 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 88
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 2.475
-element = 120.4
-[cost.on.cortex-m4]
-factor = 0.1
-[cost.on.cortex-m33]
-factor = 0.1
-[cost.on.cortex-m55]
-factor = 0.1
-[cost.on.cortex-m0]
-factor = 1.14
-[cost.on.rv32imac]
-factor = 0.98
 @*/
 struct hil_add_f32 {
     HIL_BINARY_F32_FIELDS;
@@ -341,25 +274,9 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 88
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 58.1
-element = 127.7
-[cost.on.cortex-m4]
-row = 39.85
-element = 11.55
-[cost.on.cortex-m33]
-row = 40.94
-element = 10.66
-[cost.on.cortex-m55]
-row = 39.24
-element = 10.74
-[cost.on.cortex-m0]
-factor = 1.17
-[cost.on.rv32imac]
-factor = 0.96
 @*/
 struct hil_sub_f32 {
     HIL_BINARY_F32_FIELDS;
@@ -382,22 +299,9 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 94
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 92.41
-element = 79.59
-[cost.on.cortex-m4]
-factor = 0.16
-[cost.on.cortex-m33]
-factor = 0.16
-[cost.on.cortex-m55]
-factor = 0.16
-[cost.on.cortex-m0]
-factor = 1.91
-[cost.on.rv32imac]
-factor = 1.6
 @*/
 struct hil_mul_f32 {
     HIL_BINARY_F32_FIELDS;

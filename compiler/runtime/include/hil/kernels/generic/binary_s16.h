@@ -29,16 +29,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 178
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 36.52
-element = 40.06
-[cost.on.cortex-m55]
-factor = 1.15
-[cost.on.cortex-m0]
-factor = 3.42
 @*/
 struct hil_add_s16 {
     HIL_SUM_S16_FIELDS;
@@ -64,16 +57,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 164
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 15.5
-element = 40.98
-[cost.on.cortex-m55]
-factor = 1.06
-[cost.on.cortex-m0]
-factor = 3.4
 @*/
 struct hil_sub_s16 {
     HIL_SUM_S16_FIELDS;
@@ -99,16 +85,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 106
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 12.39
-element = 27.72
-[cost.on.cortex-m55]
-factor = 1.01
-[cost.on.cortex-m0]
-factor = 2.53
 @*/
 struct hil_mul_s16 {
     HIL_BINARY_FIELDS;
@@ -143,14 +122,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 180
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 20
-element = 45
-[cost.on.cortex-m0]
-factor = 5
 @*/
 struct hil_mul_s16_even {
     HIL_BINARY_FIELDS;
@@ -184,14 +158,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 140
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 20
-element = 30
-[cost.on.cortex-m0]
-factor = 6
 @*/
 struct hil_even_sum_s16 {
     HIL_BINARY_FIELDS;

@@ -39,21 +39,8 @@ outputs = ["int32_t"]
 scratch = "0"
 order = "none"
 code = 80
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 99.03
-[cost.on.cortex-m4]
-factor = 0.52
-[cost.on.cortex-m33]
-call = 30.83
-element = 37.83
-[cost.on.cortex-m55]
-factor = 0.5
-[cost.on.cortex-m0]
-factor = 1.39
-[cost.on.rv32imac]
-factor = 0.89
 @*/
 struct hil_bucketize_f32 {
     HIL_BUCKETIZE_FIELDS;
@@ -72,21 +59,8 @@ outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 80
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 19.77
-element = 124.2
-[cost.on.cortex-m4]
-factor = 0.39
-[cost.on.cortex-m33]
-factor = 0.4
-[cost.on.cortex-m55]
-factor = 0.39
-[cost.on.cortex-m0]
-factor = 1.32
-[cost.on.rv32imac]
-factor = 0.96
 @*/
 struct hil_bucketize_s32 {
     HIL_BUCKETIZE_FIELDS;
@@ -105,20 +79,8 @@ outputs = ["int32_t"]
 scratch = "0"
 order = "none"
 code = 80
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 147.1
-[cost.on.cortex-m4]
-factor = 0.55
-[cost.on.cortex-m33]
-factor = 0.51
-[cost.on.cortex-m55]
-factor = 0.52
-[cost.on.cortex-m0]
-factor = 3.78
-[cost.on.rv32imac]
-factor = 1.05
 @*/
 struct hil_bucketize_s64 {
     HIL_BUCKETIZE_FIELDS;

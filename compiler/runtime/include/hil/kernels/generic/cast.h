@@ -28,21 +28,10 @@ outputs = ["void"]
 scratch = "0"
 order = "elementwise"
 code = 22
-[cost.counts]
+[cost]
 element = "size"
 from_float = "size * (source == 5)"
 to_float = "size * (target == 5)"
-[cost.on.cortex-m3]
-call = 18.45
-element = 4.065
-from_float = 36.41
-to_float = 25.54
-[cost.on.cortex-m4]
-factor = 0.87
-[cost.on.cortex-m33]
-factor = 0.91
-[cost.on.cortex-m55]
-factor = 0.83
 @*/
 struct hil_cast {
     int32_t size;   /* elements */

@@ -16,36 +16,11 @@ order = ["pixels 1 + 1 // batch"] # a pair may have a pixel of two images
 reads = "window"
 code = 1396
 band_code = 1340
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 copied = "window * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "output * filter_h * filter_w * in_c"
-[cost.on.cortex-m3]
-copied = 147.9
-output = 306.1
-mac = 67.89
-[cost.on.cortex-m4]
-call = 50.16
-window = 23.6
-copied = 4.654
-output = 11.51
-mac = 3.117
-[cost.on.cortex-m33]
-call = 86.28
-window = 27.24
-copied = 4.635
-output = 10.4
-mac = 3.119
-[cost.on.cortex-m55]
-copied = 3.245
-output = 13.57
-mac = 3.444
-[cost.on.cortex-m0]
-window = 1778.0
-mac = 182.8
-[cost.on.rv32imac]
-factor = 2.14
 @*/
 struct hil_conv2d_f32 {
     HIL_IMAGES_FIELDS;

@@ -14,19 +14,11 @@ scratch = "filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "window"
 code = 446
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 copied = "window * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "output * filter_h * filter_w * in_c / groups"
-[cost.on.cortex-m3]
-copied = 2.194
-output = 32.67
-mac = 6.129
-[cost.on.cortex-m55]
-factor = 0.95
-[cost.on.cortex-m0]
-factor = 2.13
 @*/
 struct hil_conv2d_groups_s8 {
     HIL_IMAGES_FIELDS;
@@ -66,23 +58,10 @@ scratch = "4 * filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "window"
 code = 448
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 output = "window * out_c"
 mac = "output * filter_h * filter_w * in_c / groups"
-[cost.on.cortex-m3]
-call = 306.0
-window = 281.6
-output = 19.68
-mac = 95.17
-[cost.on.cortex-m4]
-factor = 0.08
-[cost.on.cortex-m33]
-factor = 0.08
-[cost.on.cortex-m55]
-factor = 0.12
-[cost.on.cortex-m0]
-factor = 2.1
 @*/
 struct hil_conv2d_groups_f32 {
     HIL_IMAGES_FIELDS;

@@ -26,20 +26,11 @@ scratch = "2 * filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "window"
 code = 562
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 copied = "window * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "output * filter_h * filter_w * in_c / groups"
-[cost.on.cortex-m3]
-output = 55.41
-mac = 5.075
-[cost.on.cortex-m55]
-factor = 0.84
-[cost.on.cortex-m0]
-call = 103.2
-output = 161.7
-mac = 8.1
 @*/
 struct hil_conv2d_s16 {
     HIL_WIDE_CONV2D_FIELDS;
@@ -72,19 +63,11 @@ scratch = "2 * filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "window"
 code = 464
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 copied = "window * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "output * filter_h * filter_w * in_c / groups"
-[cost.on.cortex-m3]
-window = 100
-output = 50
-mac = 5.1
-[cost.on.cortex-m55]
-factor = 0.9
-[cost.on.cortex-m0]
-factor = 2.1
 @*/
 struct hil_conv2d_s16_sums32 {
     HIL_WIDE_CONV2D_FIELDS;
@@ -122,17 +105,11 @@ scratch = "2 * filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "window"
 code = 600
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 copied = "window * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "output * filter_h * filter_w * in_c / groups"
-[cost.on.cortex-m3]
-window = 100
-output = 80
-mac = 8
-[cost.on.cortex-m0]
-factor = 3
 @*/
 struct hil_conv2d_s16_even {
     HIL_IMAGES_FIELDS;

@@ -15,33 +15,13 @@ scratch = "2 * filter_h * filter_w * in_c"
 order = ["pixels 1 + 1 // batch"] # a pair may have a pixel of two images
 reads = "window"
 code = 1406
-[cost.counts]
+[cost]
 window_row = "batch * out_h * out_w * filter_h"
 copied = "window_row * filter_w * in_c"
 block = "(batch * out_h * out_w // 2) * (out_c // 4)"
 block_tap = "block * filter_h * filter_w * in_c"
 column_tap = "(batch * out_h * out_w // 2) * (out_c % 4) * filter_h * filter_w * in_c"
 last_mac = "(batch * out_h * out_w % 2) * out_c * filter_h * filter_w * in_c"
-[cost.on.cortex-m3]
-call = 10.81
-window_row = 22.08
-copied = 1.628
-block = 94.16
-block_tap = 15.24
-column_tap = 7.111
-last_mac = 10.59
-[cost.on.cortex-m55]
-factor = 1.03
-[cost.on.cortex-m0]
-call = 2228.0
-window_row = 79.74
-copied = 1.605
-block = 557.6
-block_tap = 42.74
-column_tap = 17.64
-last_mac = 6.002
-[cost.on.rv32imac]
-factor = 1.49
 @*/
 struct hil_conv2d_s8 {
     HIL_IMAGES_FIELDS;

@@ -15,25 +15,10 @@ outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 500
-[cost.counts]
+[cost]
 output = "batch * out_d * out_h * out_w * out_c"
 row = "output * filter_d * filter_h * filter_w"
 mac = "row * in_c"
-[cost.on.cortex-m3]
-call = 0.1645
-output = 109.6
-row = 2.307
-mac = 92.88
-[cost.on.cortex-m4]
-factor = 0.09
-[cost.on.cortex-m33]
-factor = 0.09
-[cost.on.cortex-m55]
-factor = 0.08
-[cost.on.cortex-m0]
-factor = 2.09
-[cost.on.rv32imac]
-factor = 2.0
 @*/
 struct hil_conv3d_f32 {
     int32_t batch;        /* volumes */

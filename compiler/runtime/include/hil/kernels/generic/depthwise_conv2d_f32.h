@@ -17,26 +17,10 @@ order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 1068
 band_code = 1100
-[cost.counts]
+[cost]
 pixel = "batch * out_h * out_w"
 output = "pixel * in_c * depth_multiplier"
 mac = "output * filter_h * filter_w"
-[cost.on.cortex-m3]
-call = 9813.0
-pixel = 1915.0
-mac = 69.48
-[cost.on.cortex-m4]
-factor = 0.09
-[cost.on.cortex-m33]
-factor = 0.09
-[cost.on.cortex-m55]
-factor = 0.09
-[cost.on.cortex-m0]
-pixel = 781.3
-output = 99.65
-mac = 179.2
-[cost.on.rv32imac]
-factor = 2.24
 @*/
 struct hil_depthwise_conv2d_f32 {
     HIL_IMAGES_FIELDS;

@@ -17,17 +17,10 @@ scratch = "2 * filter_h * filter_w * in_c"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 1000
-[cost.counts]
+[cost]
 pixel = "batch * out_h * out_w"
 output = "pixel * in_c * depth_multiplier"
 mac = "output * filter_h * filter_w"
-[cost.on.cortex-m3]
-output = 37.62
-mac = 11.44
-[cost.on.cortex-m55]
-factor = 0.94
-[cost.on.cortex-m0]
-factor = 2.12
 @*/
 struct hil_depthwise_conv2d_s16 {
     HIL_IMAGES_FIELDS;

@@ -16,30 +16,13 @@ scratch = "filter_h * band_w * block"
 order = ["rows 1", "pixels tile_w", "channels block * depth_multiplier"]
 reads = "channel window"
 code = 856
-[cost.counts]
+[cost]
 row = "batch * out_h"
 channel_row = "row * in_c * depth_multiplier"
 output = "channel_row * out_w"
 mac = "output * filter_h * filter_w"
 band_pixel = "row * ((out_w + tile_w - 1) // tile_w) * (in_c // block) * filter_h * band_w"
 copied = "band_pixel * block"
-[cost.on.cortex-m3]
-call = 372.7
-channel_row = 15.14
-output = 7.995
-mac = 1.577
-band_pixel = 2.128
-copied = 1.957
-[cost.on.cortex-m55]
-factor = 1.02
-[cost.on.cortex-m0]
-call = 2860.0
-output = 71.62
-mac = 6.294
-band_pixel = 24.41
-copied = 2.687
-[cost.on.rv32imac]
-factor = 1.97
 @*/
 struct hil_depthwise_conv2d_s8 {
     HIL_IMAGES_FIELDS;

@@ -115,28 +115,10 @@ scratch = "anchors * 21"
 order = "none"
 fails = true
 code = 900
-[cost.counts]
+[cost]
 box = "anchors"
 score = "anchors * classes"
 search = "most * anchors"
-[cost.on.cortex-m3]
-box = 6470.0
-search = 474.6
-[cost.on.cortex-m4]
-call = 398.7
-box = 4607.0
-score = 19.7
-search = 149.5
-[cost.on.cortex-m33]
-factor = 0.63
-[cost.on.cortex-m55]
-box = 56.54
-score = 73.11
-search = 26.89
-[cost.on.cortex-m0]
-factor = 2.18
-[cost.on.rv32imac]
-factor = 1.41
 @*/
 struct hil_detection_fast {
     HIL_DETECTION_FIELDS;
@@ -192,34 +174,10 @@ scratch = "anchors * 17"
 order = "none"
 fails = true
 code = 900
-[cost.counts]
+[cost]
 box = "anchors"
 score = "anchors * classes"
 search = "classes * most * anchors"
-[cost.on.cortex-m3]
-box = 4999.0
-score = 1039.0
-search = 36.04
-[cost.on.cortex-m4]
-call = 33.55
-box = 5153.0
-score = 157.7
-search = 8.173
-[cost.on.cortex-m33]
-call = 3821.0
-box = 4987.0
-score = 8.88
-[cost.on.cortex-m55]
-box = 155.9
-score = 49.54
-search = 8.002
-[cost.on.cortex-m0]
-call = 74430.0
-box = 10580.0
-score = 722.6
-search = 52.88
-[cost.on.rv32imac]
-factor = 1.43
 @*/
 struct hil_detection_regular {
     HIL_DETECTION_FIELDS;

@@ -30,7 +30,7 @@ outputs = ["double"]
 scratch = "0"
 order = "none"
 code = 420
-[cost.counts]
+[cost]
 row = "rows"
 elements = "rows * length"
 sum = "elements * (operation <= 2)"
@@ -38,13 +38,6 @@ quotient = "elements * (operation == 3)"
 chosen = "elements * (operation >= 4) * (operation <= 5)"
 remainder = "elements * (operation == 6)"
 power = "elements * (operation == 7)"
-[cost.on.cortex-m3]
-row = 16.19
-sum = 71.48
-quotient = 582.7
-chosen = 65.25
-remainder = 268.8
-power = 3780
 @*/
 struct hil_combine_f64 {
     HIL_BINARY_FIELDS;
@@ -97,14 +90,9 @@ outputs = ["uint8_t"]
 scratch = "0"
 order = "none"
 code = 140
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 18.93
-element = 49.28
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
 struct hil_compare_f64 {
     HIL_BINARY_FIELDS;
@@ -154,7 +142,7 @@ outputs = ["double"]
 scratch = "0"
 order = "none"
 code = 360
-[cost.counts]
+[cost]
 sign = "size * (function <= 2)"
 rounded = "size * (function >= 3) * (function <= 5)"
 root = "size * (function == 6)"
@@ -164,17 +152,6 @@ angle = "size * (function >= 9) * (function <= 10)"
 tanh = "size * (function == 11)"
 logistic = "size * (function == 12)"
 relu = "size * (function == 13)"
-[cost.on.cortex-m3]
-call = 16.92
-sign = 6.461
-rounded = 110.2
-root = 390
-exponential = 1988.0
-logarithm = 1120
-angle = 1250
-tanh = 3400
-logistic = 2550
-relu = 51.44
 @*/
 struct hil_function_f64 {
     int32_t size;     /* elements */
@@ -236,15 +213,10 @@ outputs = ["double"]
 scratch = "0"
 order = "none"
 code = 420
-[cost.counts]
+[cost]
 output = "size"
 row = "size * rows"
 value = "row * length"
-[cost.on.cortex-m3]
-output = 2.505
-value = 71.47
-[cost.on.cortex-m4]
-factor = 1.04
 @*/
 struct hil_reduce_f64 {
     HIL_MEAN_FIELDS;
@@ -293,13 +265,8 @@ outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 320
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 37.01
-element = 29.48
-[cost.on.cortex-m4]
-factor = 1.06
 @*/
 struct hil_cast_f64 {
     int32_t size;   /* elements */

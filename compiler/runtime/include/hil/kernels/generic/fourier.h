@@ -225,14 +225,10 @@ outputs = ["int16_t"]
 scratch = "2 * length"
 order = "none"
 code = 1500
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
-[cost.on.cortex-m3]
-step = 25.76
-[cost.on.cortex-m4]
-factor = 1.05
 @*/
 struct hil_rfft_s16 {
     HIL_FOURIER_FIELDS;
@@ -253,14 +249,10 @@ outputs = ["int16_t"]
 scratch = "2 * length"
 order = "none"
 code = 1500
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
-[cost.on.cortex-m3]
-step = 30.02
-[cost.on.cortex-m4]
-factor = 0.96
 @*/
 struct hil_irfft_s16 {
     HIL_FOURIER_FIELDS;
@@ -281,16 +273,10 @@ outputs = ["int32_t"]
 scratch = "4 * length"
 order = "none"
 code = 2200
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
-[cost.on.cortex-m3]
-call = 70.95
-sample = 6.203
-step = 33.01
-[cost.on.cortex-m4]
-factor = 1.04
 @*/
 struct hil_rfft_s32 {
     HIL_FOURIER_FIELDS;
@@ -311,15 +297,10 @@ outputs = ["int32_t"]
 scratch = "4 * length"
 order = "none"
 code = 2200
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
-[cost.on.cortex-m3]
-sample = 13.18
-step = 31.1
-[cost.on.cortex-m4]
-factor = 1.02
 @*/
 struct hil_irfft_s32 {
     HIL_FOURIER_FIELDS;
@@ -340,19 +321,10 @@ outputs = ["float"]
 scratch = "4 * length"
 order = "none"
 code = 1500
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
-[cost.on.cortex-m3]
-sample = 11.75
-step = 231.2
-[cost.on.cortex-m4]
-factor = 0.08
-[cost.on.cortex-m33]
-factor = 0.08
-[cost.on.cortex-m55]
-factor = 0.08
 @*/
 struct hil_rfft_f32 {
     HIL_FOURIER_FIELDS;
@@ -373,19 +345,10 @@ outputs = ["float"]
 scratch = "4 * length"
 order = "none"
 code = 1500
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
-[cost.on.cortex-m3]
-sample = 106.3
-step = 242.9
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.07
 @*/
 struct hil_irfft_f32 {
     HIL_FOURIER_FIELDS;

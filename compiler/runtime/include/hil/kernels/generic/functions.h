@@ -26,17 +26,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 26
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 18.89
-element = 5.071
-[cost.on.cortex-m4]
-factor = 0.97
-[cost.on.cortex-m33]
-factor = 0.97
-[cost.on.cortex-m55]
-factor = 0.86
 @*/
 struct hil_abs_f32 {
     int32_t size; /* elements */
@@ -52,17 +43,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 18
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 15.63
-element = 5.267
-[cost.on.cortex-m4]
-factor = 0.96
-[cost.on.cortex-m33]
-factor = 0.99
-[cost.on.cortex-m55]
-factor = 0.96
 @*/
 struct hil_neg_f32 {
     int32_t size; /* elements */
@@ -78,17 +60,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 84
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 50.9
-element = 68.22
-[cost.on.cortex-m4]
-factor = 0.16
-[cost.on.cortex-m33]
-factor = 0.16
-[cost.on.cortex-m55]
-factor = 0.16
 @*/
 struct hil_sign_f32 {
     int32_t size; /* elements */
@@ -104,19 +77,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 19.36
-element = 83.05
-[cost.on.cortex-m4]
-factor = 0.35
-[cost.on.cortex-m33]
-call = 16.63
-element = 5.015
-[cost.on.cortex-m55]
-call = 18.12
-element = 4.019
 @*/
 struct hil_ceil_f32 {
     int32_t size; /* elements */
@@ -132,17 +94,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 28
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 20.16
-element = 82.9
-[cost.on.cortex-m4]
-factor = 0.39
-[cost.on.cortex-m33]
-factor = 0.13
-[cost.on.cortex-m55]
-factor = 0.13
 @*/
 struct hil_floor_f32 {
     int32_t size; /* elements */
@@ -158,16 +111,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 118.8
-[cost.on.cortex-m4]
-factor = 0.35
-[cost.on.cortex-m33]
-factor = 0.06
-[cost.on.cortex-m55]
-factor = 0.06
 @*/
 struct hil_round_f32 {
     int32_t size; /* elements */
@@ -183,17 +128,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 144.4
-element = 195.9
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.07
 @*/
 struct hil_sqrt_f32 {
     int32_t size; /* elements */
@@ -209,17 +145,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 28
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 168.4
-element = 322.6
-[cost.on.cortex-m4]
-factor = 0.05
-[cost.on.cortex-m33]
-factor = 0.05
-[cost.on.cortex-m55]
-factor = 0.05
 @*/
 struct hil_rsqrt_f32 {
     int32_t size; /* elements */
@@ -235,17 +162,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 32
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 17.94
-element = 38.06
-[cost.on.cortex-m4]
-factor = 0.14
-[cost.on.cortex-m33]
-factor = 0.14
-[cost.on.cortex-m55]
-factor = 0.12
 @*/
 struct hil_square_f32 {
     int32_t size; /* elements */
@@ -261,18 +179,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 17.74
-element = 1028.0
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-call = 16.09
-element = 41.15
 @*/
 struct hil_exp_f32 {
     int32_t size; /* elements */
@@ -288,16 +196,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 74.53
-[cost.on.cortex-m4]
-factor = 0.7
-[cost.on.cortex-m33]
-factor = 0.71
-[cost.on.cortex-m55]
-factor = 0.62
 @*/
 struct hil_log_f32 {
     int32_t size; /* elements */
@@ -313,17 +213,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 29
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 849.6
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-call = 27.12
-element = 36.51
 @*/
 struct hil_sin_f32 {
     int32_t size; /* elements */
@@ -339,16 +230,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 908.0
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.05
 @*/
 struct hil_cos_f32 {
     int32_t size; /* elements */
@@ -364,16 +247,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 36
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 58.21
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
 struct hil_elu_f32 {
     int32_t size; /* elements */
@@ -389,17 +264,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 72
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 213.6
-element = 1226.0
-[cost.on.cortex-m4]
-factor = 0.04
-[cost.on.cortex-m33]
-factor = 0.04
-[cost.on.cortex-m55]
-factor = 0.04
 @*/
 struct hil_gelu_f32 {
     int32_t size; /* elements */
@@ -415,16 +281,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 112
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 1458.0
-[cost.on.cortex-m4]
-factor = 0.05
-[cost.on.cortex-m33]
-factor = 0.05
-[cost.on.cortex-m55]
-factor = 0.04
 @*/
 struct hil_gelu_tanh_f32 {
     int32_t size; /* elements */
@@ -441,17 +299,8 @@ outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 28
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 19.43
-element = 7.081
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
 struct hil_abs_s32 {
     int32_t size; /* elements */
@@ -467,17 +316,8 @@ outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 24
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 15.91
-element = 5.128
-[cost.on.cortex-m4]
-factor = 0.97
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.85
 @*/
 struct hil_neg_s32 {
     int32_t size; /* elements */
@@ -493,17 +333,8 @@ outputs = ["int64_t"]
 scratch = "0"
 order = "elementwise"
 code = 28
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 13.86
-element = 8.24
-[cost.on.cortex-m4]
-factor = 0.99
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
 struct hil_neg_s64 {
     int32_t size; /* elements */
@@ -519,17 +350,8 @@ outputs = ["int32_t"]
 scratch = "0"
 order = "elementwise"
 code = 36
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 15.73
-element = 9.281
-[cost.on.cortex-m4]
-factor = 0.98
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
 struct hil_sign_s32 {
     int32_t size; /* elements */
@@ -545,17 +367,8 @@ outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 23
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 15.92
-element = 6.092
-[cost.on.cortex-m4]
-factor = 0.97
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.93
 @*/
 struct hil_not_bool {
     int32_t size; /* elements */
@@ -571,17 +384,8 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 72
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 19.77
-element = 15.07
-[cost.on.cortex-m4]
-factor = 1.01
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.98
 @*/
 struct hil_abs_s16 {
     int32_t size;           /* elements */
@@ -608,17 +412,8 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 420
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 199.8
-element = 116.9
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.07
 @*/
 struct hil_rsqrt_s16 {
     int32_t size;          /* elements */
@@ -650,17 +445,8 @@ outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 13
-[cost.counts]
+[cost]
 byte = "bytes"
-[cost.on.cortex-m3]
-call = 18.04
-byte = 0.523
-[cost.on.cortex-m4]
-factor = 0.97
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
 struct hil_zeros {
     int32_t bytes; /* of the output */

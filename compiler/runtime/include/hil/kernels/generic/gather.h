@@ -17,12 +17,9 @@ scratch = "0"
 order = "none"
 fails = true
 code = 120
-[cost.counts]
+[cost]
 block = "batches * rows * count"
 byte = "block * block_bytes"
-[cost.on.cortex-m3]
-block = 30
-byte = 0.8566
 @*/
 struct hil_gather_blocks {
     int32_t batches;     /* of the tensor and the indices */
@@ -62,14 +59,10 @@ scratch = "0"
 order = "none"
 fails = true
 code = 120
-[cost.counts]
+[cost]
 block = "count"
 index = "count * depth"
 byte = "count * block_bytes"
-[cost.on.cortex-m3]
-block = 25
-index = 8
-byte = 0.8566
 @*/
 struct hil_gather_places {
     int32_t count;        /* of blocks */
@@ -104,14 +97,10 @@ outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 140
-[cost.counts]
+[cost]
 byte = "size"
 line = "rows"
 copied = "rows * row"
-[cost.on.cortex-m3]
-byte = 0.4552
-line = 19.84
-copied = 1.313
 @*/
 struct hil_update_slice {
     int32_t size;                   /* bytes of the tensor */
@@ -173,13 +162,8 @@ outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 90
-[cost.counts]
+[cost]
 element = "rows * classes * columns"
-[cost.on.cortex-m3]
-call = 18.54
-element = 8.627
-[cost.on.cortex-m4]
-factor = 1.06
 @*/
 struct hil_one_hot_s32 {
     HIL_ONE_HOT_FIELDS;
@@ -198,13 +182,8 @@ outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 90
-[cost.counts]
+[cost]
 element = "rows * classes * columns"
-[cost.on.cortex-m3]
-call = 9.304
-element = 12.31
-[cost.on.cortex-m4]
-factor = 1.14
 @*/
 struct hil_one_hot_s64 {
     HIL_ONE_HOT_FIELDS;

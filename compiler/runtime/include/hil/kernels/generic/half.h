@@ -15,10 +15,8 @@ outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 90
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 22
 @*/
 struct hil_widen_f16 {
     int32_t size; /* elements */
@@ -62,10 +60,8 @@ outputs = ["uint16_t"]
 scratch = "0"
 order = "none"
 code = 130
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 30
 @*/
 struct hil_narrow_f16 {
     int32_t size; /* elements */

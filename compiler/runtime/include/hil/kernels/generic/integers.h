@@ -48,7 +48,7 @@ outputs = ["void"]
 scratch = "0"
 order = "elementwise"
 code = 110
-[cost.counts]
+[cost]
 row = "rows"
 elements = "rows * length"
 sum = "elements * (operation != 8) * ((operation < 3) + (operation > 5))"
@@ -56,15 +56,6 @@ quotient = "elements * (operation >= 3) * (operation <= 5) * (type < 6)"
 long_quotient = "elements * (operation >= 3) * (operation <= 5) * (type >= 6)"
 power = "elements * (operation == 8)"
 long = "elements * (type >= 6)"
-[cost.on.cortex-m3]
-row = 22.32
-sum = 6.058
-quotient = 8.969
-long_quotient = 59.64
-power = 23.1
-long = 4.881
-[cost.on.cortex-m4]
-factor = 1.01
 @*/
 struct hil_integer {
     HIL_BINARY_FIELDS;
@@ -80,14 +71,9 @@ outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 60
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 21.83
-element = 9.026
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
 struct hil_integer_compare {
     HIL_BINARY_FIELDS;

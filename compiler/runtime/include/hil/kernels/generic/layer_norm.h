@@ -15,19 +15,9 @@ outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 300
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-call = 1307.0
-element = 223.4
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-row = 110
-element = 20
-[cost.on.cortex-m55]
-factor = 0.06
 @*/
 struct hil_layer_norm_f32 {
     int32_t rows;     /* that each are normalized by themselves */
@@ -107,19 +97,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "none"
 code = 330
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-row = 721.6
-element = 291.8
-[cost.on.cortex-m4]
-factor = 0.11
-[cost.on.cortex-m33]
-row = 120
-element = 29
-[cost.on.cortex-m55]
-factor = 0.1
 @*/
 struct hil_layer_norm_s8 {
     HIL_LAYER_NORM_FIELDS;
@@ -159,21 +139,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "none"
 code = 340
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-row = 900
-element = 620
-[cost.on.cortex-m4]
-row = 140
-element = 30
-[cost.on.cortex-m33]
-row = 140
-element = 30
-[cost.on.cortex-m55]
-row = 140
-element = 30
 @*/
 struct hil_layer_norm_s16 {
     HIL_LAYER_NORM_FIELDS;

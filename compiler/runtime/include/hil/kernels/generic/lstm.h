@@ -126,25 +126,11 @@ scratch = "units"
 order = "walk"
 reads = "lstm"
 code = 1100
-[cost.counts]
+[cost]
 turn = "batch * steps"
 unit = "batch * steps * units"
 input = "batch * steps * units * depth"
 hidden = "batch * steps * units * units"
-[cost.on.cortex-m3]
-unit = 408.8
-input = 20.53
-hidden = 20.17
-[cost.on.cortex-m0]
-unit = 1092.0
-input = 30.09
-hidden = 29.35
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.93
-[cost.on.rv32imac]
-factor = 1.35
 @*/
 struct hil_lstm_s8 {
     HIL_LSTM_FIELDS;
@@ -198,24 +184,11 @@ scratch = "2 * units"
 order = "walk"
 reads = "lstm"
 code = 1300
-[cost.counts]
+[cost]
 turn = "batch * steps"
 unit = "batch * steps * units"
 input = "batch * steps * units * depth"
 hidden = "batch * steps * units * units"
-[cost.on.cortex-m3]
-call = 39.51
-unit = 417.7
-input = 22.89
-hidden = 20.28
-[cost.on.cortex-m0]
-factor = 2.55
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.89
-[cost.on.rv32imac]
-factor = 1.25
 @*/
 struct hil_lstm_s16 {
     HIL_LSTM_FIELDS;
@@ -278,22 +251,11 @@ scratch = "4 * units"
 order = "walk"
 reads = "lstm"
 code = 900
-[cost.counts]
+[cost]
 turn = "batch * steps"
 unit = "batch * steps * units"
 input = "batch * steps * units * depth"
 hidden = "batch * steps * units * units"
-[cost.on.cortex-m3]
-turn = 238.3
-unit = 5710.0
-input = 327.6
-hidden = 319.5
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.07
 @*/
 struct hil_lstm_f32 {
     HIL_LSTM_FIELDS;

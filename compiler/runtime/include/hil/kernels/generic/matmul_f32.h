@@ -15,29 +15,9 @@ order = ["pixels 2", "channels 1"]
 reads = "rows"
 code = 656
 band_code = 990
-[cost.counts]
+[cost]
 output = "rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-output = 279.3
-mac = 62.88
-[cost.on.cortex-m4]
-call = 888.5
-output = 11.08
-mac = 3.144
-[cost.on.cortex-m33]
-call = 883.6
-output = 10.41
-mac = 3.147
-[cost.on.cortex-m55]
-output = 13.14
-mac = 3.379
-[cost.on.cortex-m0]
-call = 469.4
-output = 132.4
-mac = 192.5
-[cost.on.rv32imac]
-factor = 2.34
 @*/
 struct hil_matmul_f32 {
     int32_t rows;         /* rows of the input, and of the output */

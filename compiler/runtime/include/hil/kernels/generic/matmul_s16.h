@@ -57,20 +57,10 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
 code = 404
-[cost.counts]
+[cost]
 row = "rows"
 output = "rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-row = 36.22
-output = 16.95
-mac = 5.436
-[cost.on.cortex-m0]
-factor = 2.47
-[cost.on.cortex-m55]
-row = 23.53
-output = 31.28
-mac = 4.166
 @*/
 struct hil_matmul_s16 {
     HIL_ROWS_S16_FIELDS;
@@ -106,17 +96,10 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
 code = 342
-[cost.counts]
+[cost]
 row = "rows"
 output = "rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-output = 27.71
-mac = 6.769
-[cost.on.cortex-m0]
-factor = 2.46
-[cost.on.cortex-m55]
-factor = 1.06
 @*/
 struct hil_matmul_s16_sums32 {
     HIL_ROWS_S16_FIELDS;
@@ -154,16 +137,10 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
 code = 450
-[cost.counts]
+[cost]
 row = "rows"
 output = "rows * columns"
 mac = "output * depth"
-[cost.on.cortex-m3]
-row = 36
-output = 60
-mac = 8
-[cost.on.cortex-m0]
-factor = 3
 @*/
 struct hil_matmul_s16_even {
     int32_t rows;    /* of the input, and of the output */

@@ -14,7 +14,7 @@ scratch = "0"
 order = ["pixels 2", "channels 1"]
 reads = "rows"
 code = 644
-[cost.counts]
+[cost]
 row = "rows"
 block = "(rows // 2) * (columns // 4)"
 block_tap = "block * depth"
@@ -22,24 +22,6 @@ column_tap = "(rows // 2) * (columns % 4) * depth"
 last_four = "(rows % 2) * (columns // 4)"
 last_four_tap = "last_four * depth"
 last_mac = "(rows % 2) * (columns % 4) * depth"
-[cost.on.cortex-m3]
-call = 21.04
-row = 29.44
-block = 82.55
-block_tap = 15.93
-column_tap = 10.44
-last_four = 42.32
-last_four_tap = 10
-last_mac = 5.031
-[cost.on.cortex-m0]
-block = 613.9
-block_tap = 42.76
-column_tap = 39.7
-last_four = 292.2
-last_four_tap = 20.61
-last_mac = 8.351
-[cost.on.rv32imac]
-factor = 1.42
 @*/
 struct hil_matmul_s8 {
     int32_t rows;    /* rows of the input, and of the output */

@@ -55,24 +55,10 @@ scratch = "0"
 order = "walk"
 reads = "mean"
 code = 226
-[cost.counts]
+[cost]
 output = "size"
 row = "size * rows"
 value = "row * length"
-[cost.on.cortex-m3]
-call = 4.838
-output = 61.12
-value = 11.16
-[cost.on.cortex-m4]
-factor = 1.01
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.05
-[cost.on.cortex-m0]
-factor = 2.44
-[cost.on.rv32imac]
-factor = 1.03
 @*/
 struct hil_mean_s8 {
     HIL_MEAN_FIELDS;
@@ -102,17 +88,10 @@ scratch = "0"
 order = "walk"
 reads = "mean"
 code = 236
-[cost.counts]
+[cost]
 output = "size"
 row = "size * rows"
 value = "row * length"
-[cost.on.cortex-m3]
-output = 76.18
-value = 3.492
-[cost.on.cortex-m55]
-factor = 1.0
-[cost.on.cortex-m0]
-factor = 2.43
 @*/
 struct hil_mean_s16 {
     HIL_MEAN_FIELDS;
@@ -142,25 +121,10 @@ scratch = "0"
 order = "walk"
 reads = "mean"
 code = 182
-[cost.counts]
+[cost]
 output = "size"
 row = "size * rows"
 value = "row * length"
-[cost.on.cortex-m3]
-call = 49.64
-value = 82.71
-[cost.on.cortex-m4]
-call = 295.0
-value = 15.65
-[cost.on.cortex-m33]
-factor = 0.58
-[cost.on.cortex-m55]
-call = 302.3
-value = 16.78
-[cost.on.cortex-m0]
-factor = 2.11
-[cost.on.rv32imac]
-factor = 1.36
 @*/
 struct hil_mean_f32 {
     HIL_MEAN_FIELDS;

@@ -31,11 +31,8 @@ inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "none"
-[cost.counts]
+[cost]
 byte = "bytes"
-[cost.on.cortex-m3]
-call = 1
-byte = 1
 @*/
 struct hil_copy {
     int32_t bytes; /* to copy */
@@ -54,36 +51,13 @@ scratch = "0"
 order = "walk"
 reads = "gather"
 code = 62
-[cost.counts]
+[cost]
 row = "rows"
 single = "rows * length * (run == 1)"
 block = "rows * length * (run > 1)"
 odd_block = "block * (run % 2)" # is not moved in whole words
 called_block = "block * (run > 8)"
 byte = "block * run"
-[cost.on.cortex-m3]
-row = 3.5
-single = 2.7
-block = 6.554
-odd_block = 29.16
-called_block = 2.281
-byte = 0.8566
-[cost.on.cortex-m4]
-factor = 0.95
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
-[cost.on.cortex-m0]
-factor = 2.22
-[cost.on.rv32imac]
-call = 7.568
-row = 1.12
-single = 5.0
-block = 10.0
-odd_block = 14.62
-called_block = 1.218
-byte = 6.086
 @*/
 struct hil_gather {
     int32_t rows;                     /* of runs */
@@ -136,24 +110,10 @@ outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 40
-[cost.counts]
+[cost]
 line = "rows"
 copied = "rows * row"
 byte = "size"
-[cost.on.cortex-m3]
-line = 19.84
-copied = 1.313
-byte = 0.4552
-[cost.on.cortex-m4]
-factor = 0.96
-[cost.on.cortex-m33]
-factor = 0.98
-[cost.on.cortex-m55]
-factor = 0.98
-[cost.on.cortex-m0]
-factor = 3.05
-[cost.on.rv32imac]
-factor = 3.55
 @*/
 struct hil_pad {
     int32_t rows;                   /* of the input */
@@ -188,21 +148,9 @@ scratch = "0"
 order = "walk"
 reads = "join"
 code = 88
-[cost.counts]
+[cost]
 row = "rows"
 block = "rows * parts"
-[cost.on.cortex-m3]
-block = 37.37
-[cost.on.cortex-m4]
-factor = 1.09
-[cost.on.cortex-m33]
-factor = 1.09
-[cost.on.cortex-m55]
-factor = 1.1
-[cost.on.cortex-m0]
-factor = 1.73
-[cost.on.rv32imac]
-factor = 1.22
 @*/
 struct hil_join {
     int32_t rows;          /* of blocks, one of each part in turn */
@@ -230,26 +178,11 @@ scratch = "0"
 order = "walk"
 reads = "split"
 code = 48
-[cost.counts]
+[cost]
 part = "rows * parts"
 odd_part = "part * (block % 2) * (block > 1)" # is not moved in whole words
 called_part = "part * (block > 8)"
 byte = "part * block"
-[cost.on.cortex-m3]
-call = 13.48
-part = 4.699
-odd_part = 30.56
-called_part = 23.67
-[cost.on.cortex-m4]
-factor = 0.99
-[cost.on.cortex-m33]
-factor = 1.01
-[cost.on.cortex-m55]
-factor = 1.01
-[cost.on.cortex-m0]
-factor = 1.49
-[cost.on.rv32imac]
-factor = 1.29
 @*/
 struct hil_split {
     int32_t rows;  /* of blocks, one for each part in turn */
@@ -276,11 +209,9 @@ scratch = "0"
 order = "walk"
 reads = "split_blocks"
 code = 88
-[cost.counts]
+[cost]
 row = "rows"
 block = "rows * parts"
-[cost.on.cortex-m3]
-block = 37.37
 @*/
 struct hil_split_blocks {
     int32_t rows;          /* of blocks, one for each part in turn */
@@ -309,14 +240,10 @@ scratch = "0"
 order = "walk"
 reads = "take"
 code = 120
-[cost.counts]
+[cost]
 row = "rows"
 block = "rows * length"
 byte = "block * run"
-[cost.on.cortex-m3]
-row = 30
-block = 10
-byte = 0.8566
 @*/
 struct hil_take {
     int32_t rows;                   /* of runs */
@@ -358,16 +285,11 @@ outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 80
-[cost.counts]
+[cost]
 line = "rows"
 copied = "rows * row"
 element = "count"
 byte = "count * item"
-[cost.on.cortex-m3]
-line = 19.84
-copied = 1.313
-element = 8
-byte = 1
 @*/
 struct hil_pad_elements {
     int32_t rows;                   /* of the input */
@@ -404,14 +326,9 @@ outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 180
-[cost.counts]
+[cost]
 pixel = "block_h * block_w * images * out_h * out_w"
 byte = "pixel * depth"
-[cost.on.cortex-m3]
-pixel = 10.49
-byte = 0.3239
-[cost.on.cortex-m4]
-factor = 1.04
 @*/
 struct hil_space_to_batch {
     int32_t images;    /* of the input */

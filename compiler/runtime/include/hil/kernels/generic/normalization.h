@@ -20,18 +20,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 1064
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-row = 62.71
-element = 45.01
-[cost.on.cortex-m4]
-factor = 1.2
-[cost.on.cortex-m33]
-factor = 1.19
-[cost.on.cortex-m55]
-factor = 1.26
 @*/
 struct hil_log_softmax_s8 {
     HIL_NORMALIZED_FIELDS;
@@ -85,20 +76,9 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 113
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-element = 1476.0
-[cost.on.cortex-m4]
-call = 34.58
-element = 94.11
-[cost.on.cortex-m33]
-call = 36.55
-element = 92.64
-[cost.on.cortex-m55]
-call = 61.5
-element = 53.0
 @*/
 struct hil_log_softmax_f32 {
     HIL_NORMALIZED_FIELDS;
@@ -134,19 +114,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 538
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-call = 32.86
-row = 284.9
-element = 26.1
-[cost.on.cortex-m4]
-factor = 1.02
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.13
 @*/
 struct hil_l2_normalization_s8 {
     HIL_NORMALIZED_FIELDS;
@@ -181,18 +151,9 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 98
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-row = 165.9
-element = 323.4
-[cost.on.cortex-m4]
-factor = 0.05
-[cost.on.cortex-m33]
-factor = 0.05
-[cost.on.cortex-m55]
-factor = 0.05
 @*/
 struct hil_l2_normalization_f32 {
     HIL_NORMALIZED_FIELDS;

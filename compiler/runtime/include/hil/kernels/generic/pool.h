@@ -89,28 +89,10 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 226
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
-[cost.on.cortex-m3]
-call = 133.8
-output = 7.517
-filter_row = 1.052
-tap = 2.77
-[cost.on.cortex-m55]
-call = 105.3
-output = 9.995
-filter_row = 1.32
-tap = 2.55
-[cost.on.cortex-m4]
-factor = 1.06
-[cost.on.cortex-m33]
-factor = 1.06
-[cost.on.cortex-m0]
-factor = 2.03
-[cost.on.rv32imac]
-factor = 0.95
 @*/
 struct hil_average_pool_s8 {
     HIL_POOL_FIELDS;
@@ -141,19 +123,10 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 260
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
-[cost.on.cortex-m3]
-call = 133.8
-output = 20
-filter_row = 1.052
-tap = 2.77
-[cost.on.cortex-m0]
-factor = 2.2
-[cost.on.rv32imac]
-factor = 1
 @*/
 struct hil_average_pool_even_s8 {
     HIL_POOL_FIELDS;
@@ -192,21 +165,9 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 196
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 tap = "output * filter_h * filter_w"
-[cost.on.cortex-m3]
-tap = 5.5
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.01
-[cost.on.cortex-m55]
-factor = 1.01
-[cost.on.cortex-m0]
-factor = 1.15
-[cost.on.rv32imac]
-factor = 0.63
 @*/
 struct hil_max_pool_s8 {
     HIL_POOL_FIELDS;
@@ -236,22 +197,10 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 334
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
-[cost.on.cortex-m3]
-call = 212.0
-output = 10.32
-filter_row = 0.6169
-tap = 2.872
-[cost.on.cortex-m55]
-call = 196.8
-output = 11.84
-filter_row = 0.842
-tap = 2.664
-[cost.on.cortex-m0]
-factor = 3.5
 @*/
 struct hil_average_pool_s16 {
     HIL_POOL_FIELDS;
@@ -282,17 +231,10 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 280
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
-[cost.on.cortex-m3]
-call = 130
-output = 40
-filter_row = 1
-tap = 2.8
-[cost.on.cortex-m0]
-factor = 3
 @*/
 struct hil_average_pool_even_s16 {
     HIL_POOL_FIELDS;
@@ -331,16 +273,9 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 224
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 tap = "output * filter_h * filter_w"
-[cost.on.cortex-m3]
-call = 45.16
-tap = 5.73
-[cost.on.cortex-m55]
-factor = 1.06
-[cost.on.cortex-m0]
-factor = 1.21
 @*/
 struct hil_max_pool_s16 {
     HIL_POOL_FIELDS;
@@ -371,29 +306,9 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 360
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
-[cost.on.cortex-m3]
-output = 96.67
-tap = 31.89
-[cost.on.cortex-m4]
-call = 15.31
-output = 12.65
-tap = 2.914
-[cost.on.cortex-m33]
-call = 15.14
-output = 11.73
-tap = 2.912
-[cost.on.cortex-m55]
-call = 14.6
-output = 12.11
-tap = 2.743
-[cost.on.cortex-m0]
-output = 6.557
-tap = 122.8
-[cost.on.rv32imac]
-factor = 1.83
 @*/
 struct hil_average_pool_f32 {
     HIL_POOL_FIELDS;
@@ -423,25 +338,9 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 420
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
-[cost.on.cortex-m3]
-call = 144.5
-output = 322.2
-tap = 95.84
-[cost.on.cortex-m4]
-call = 38.94
-output = 7.9
-tap = 5.771
-[cost.on.cortex-m33]
-call = 38.94
-output = 7.9
-tap = 5.771
-[cost.on.cortex-m55]
-call = 38.94
-output = 7.9
-tap = 5.771
 @*/
 struct hil_l2_pool_f32 {
     HIL_POOL_FIELDS;
@@ -469,24 +368,9 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 380
-[cost.counts]
+[cost]
 output = "batches * out_h * out_w * channels"
 tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
-[cost.on.cortex-m3]
-output = 82.35
-tap = 40.33
-[cost.on.cortex-m4]
-factor = 0.14
-[cost.on.cortex-m33]
-call = 1.304
-output = 9.446
-tap = 6.215
-[cost.on.cortex-m55]
-factor = 0.15
-[cost.on.cortex-m0]
-factor = 1.05
-[cost.on.rv32imac]
-factor = 0.65
 @*/
 struct hil_max_pool_f32 {
     HIL_POOL_FIELDS;

@@ -15,21 +15,9 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 66
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 17.43
-element = 66.98
-[cost.on.cortex-m4]
-row = 35.86
-element = 7.411
-[cost.on.cortex-m33]
-row = 35.86
-element = 7.411
-[cost.on.cortex-m55]
-row = 35.64
-element = 7.422
 @*/
 struct hil_prelu_f32 {
     HIL_BINARY_FIELDS;
@@ -53,18 +41,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 140
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-call = 24.93
-element = 17.42
-[cost.on.cortex-m4]
-factor = 1.24
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.09
 @*/
 struct hil_prelu_s8 {
     HIL_BINARY_FIELDS;

@@ -28,20 +28,8 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 96
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 264.1
-[cost.on.cortex-m4]
-factor = 0.15
-[cost.on.cortex-m33]
-factor = 0.08
-[cost.on.cortex-m55]
-factor = 0.08
-[cost.on.cortex-m0]
-factor = 1.85
-[cost.on.rv32imac]
-factor = 0.71
 @*/
 struct hil_quantize_f32_s8 {
     int32_t size;       /* elements */
@@ -66,20 +54,8 @@ outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 108
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 266.4
-[cost.on.cortex-m4]
-factor = 0.13
-[cost.on.cortex-m33]
-factor = 0.06
-[cost.on.cortex-m55]
-factor = 0.06
-[cost.on.cortex-m0]
-factor = 1.88
-[cost.on.rv32imac]
-factor = 0.72
 @*/
 struct hil_quantize_f32_u8 {
     int32_t size;       /* elements */
@@ -103,20 +79,8 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "none"
 code = 116
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 269.4
-[cost.on.cortex-m4]
-factor = 0.13
-[cost.on.cortex-m33]
-factor = 0.06
-[cost.on.cortex-m55]
-factor = 0.06
-[cost.on.cortex-m0]
-factor = 1.91
-[cost.on.rv32imac]
-factor = 0.75
 @*/
 struct hil_quantize_f32_s16 {
     int32_t size;       /* elements */
@@ -141,18 +105,8 @@ outputs = ["uint16_t"]
 scratch = "0"
 order = "none"
 code = 116
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 269.4
-[cost.on.cortex-m4]
-factor = 0.13
-[cost.on.cortex-m33]
-factor = 0.06
-[cost.on.cortex-m55]
-factor = 0.06
-[cost.on.cortex-m0]
-factor = 1.91
 @*/
 struct hil_quantize_f32_u16 {
     int32_t size;       /* elements */
@@ -176,21 +130,8 @@ outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 44
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 23.94
-element = 64.38
-[cost.on.cortex-m4]
-factor = 0.13
-[cost.on.cortex-m33]
-factor = 0.13
-[cost.on.cortex-m55]
-factor = 0.12
-[cost.on.cortex-m0]
-factor = 2.63
-[cost.on.rv32imac]
-factor = 2.47
 @*/
 struct hil_dequantize_s8_f32 {
     int32_t size;       /* elements */
@@ -213,21 +154,8 @@ outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 42
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 18.14
-element = 64.78
-[cost.on.cortex-m4]
-factor = 0.15
-[cost.on.cortex-m33]
-factor = 0.15
-[cost.on.cortex-m55]
-factor = 0.14
-[cost.on.cortex-m0]
-factor = 2.58
-[cost.on.rv32imac]
-factor = 2.43
 @*/
 struct hil_dequantize_u8_f32 {
     int32_t size;       /* elements */
@@ -250,21 +178,8 @@ outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 44
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 17.68
-element = 64.12
-[cost.on.cortex-m4]
-factor = 0.13
-[cost.on.cortex-m33]
-factor = 0.13
-[cost.on.cortex-m55]
-factor = 0.12
-[cost.on.cortex-m0]
-factor = 2.67
-[cost.on.rv32imac]
-factor = 2.47
 @*/
 struct hil_dequantize_s16_f32 {
     int32_t size;       /* elements */
@@ -287,19 +202,8 @@ outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 44
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 17.68
-element = 64.12
-[cost.on.cortex-m4]
-factor = 0.13
-[cost.on.cortex-m33]
-factor = 0.13
-[cost.on.cortex-m55]
-factor = 0.12
-[cost.on.cortex-m0]
-factor = 2.67
 @*/
 struct hil_dequantize_u16_f32 {
     int32_t size;       /* elements */
@@ -324,21 +228,8 @@ outputs = ["void"]
 scratch = "0"
 order = "elementwise"
 code = 82
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 17.27
-element = 19.95
-[cost.on.cortex-m4]
-factor = 1.01
-[cost.on.cortex-m33]
-factor = 1.01
-[cost.on.cortex-m55]
-factor = 0.99
-[cost.on.cortex-m0]
-factor = 3.29
-[cost.on.rv32imac]
-factor = 1.06
 @*/
 struct hil_requantize_wide {
     int32_t size;           /* elements */

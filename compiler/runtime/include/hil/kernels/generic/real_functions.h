@@ -35,7 +35,7 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 40
-[cost.counts]
+[cost]
 tan = "size * (function == 0)"
 arc = "size * (function >= 1) * (function <= 2)"
 atan = "size * (function == 3)"
@@ -44,22 +44,6 @@ cosh = "size * (function == 5)"
 area = "size * (function >= 6) * (function <= 7)"
 atanh = "size * (function == 8)"
 erf = "size * (function == 9)"
-[cost.on.cortex-m3]
-call = 20
-tan = 1810
-arc = 250
-atan = 1313
-sinh = 1940
-cosh = 1313
-area = 1900
-atanh = 900
-erf = 3094
-[cost.on.cortex-m4]
-factor = 0.1
-[cost.on.cortex-m33]
-factor = 0.1
-[cost.on.cortex-m55]
-factor = 0.1
 @*/
 struct hil_real_function {
     int32_t size;     /* elements */
@@ -105,17 +89,8 @@ outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
 code = 40
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 16.85
-element = 54.82
-[cost.on.cortex-m4]
-factor = 0.23
-[cost.on.cortex-m33]
-factor = 0.23
-[cost.on.cortex-m55]
-factor = 0.23
 @*/
 struct hil_real_class {
     int32_t size; /* elements */

@@ -46,21 +46,10 @@ outputs = ["float", "float"]
 scratch = "8 * units"
 order = "none"
 code = 700
-[cost.counts]
+[cost]
 turn = "steps * batch"
 unit = "steps * batch * units"
 hidden = "steps * batch * units * units"
-[cost.on.cortex-m3]
-call = 1472.0
-turn = 3061.0
-unit = 3376.0
-hidden = 241.2
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.07
 @*/
 struct hil_gru_f32 {
     HIL_RECURRENT_FIELDS;
@@ -98,19 +87,10 @@ outputs = ["float", "float"]
 scratch = "4 * units"
 order = "none"
 code = 400
-[cost.counts]
+[cost]
 turn = "steps * batch"
 unit = "steps * batch * units"
 hidden = "steps * batch * units * units"
-[cost.on.cortex-m3]
-call = 12370.0
-hidden = 72.47
-[cost.on.cortex-m4]
-factor = 0.09
-[cost.on.cortex-m33]
-factor = 0.09
-[cost.on.cortex-m55]
-factor = 0.09
 @*/
 struct hil_rnn_f32 {
     HIL_RECURRENT_FIELDS;

@@ -30,15 +30,10 @@ scratch = "0"
 order = "walk"
 reads = "mean"
 code = 180
-[cost.counts]
+[cost]
 output = "size"
 row = "size * rows"
 value = "row * length"
-[cost.on.cortex-m3]
-output = 59.8
-value = 5.969
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
 struct hil_reduce {
     HIL_MEAN_FIELDS;
@@ -145,14 +140,9 @@ outputs = ["void"]
 scratch = "0"
 order = "none"
 code = 120
-[cost.counts]
+[cost]
 output = "rows * columns"
 value = "output * count"
-[cost.on.cortex-m3]
-call = 13.99
-value = 4.826
-[cost.on.cortex-m4]
-factor = 1.06
 @*/
 struct hil_arg {
     int32_t rows;    /* of outputs */

@@ -51,15 +51,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "none"
 code = 200
-[cost.counts]
+[cost]
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
-[cost.on.cortex-m3]
-call = 6.639
-pixel = 5.827
-output = 28.86
-[cost.on.cortex-m4]
-factor = 1.01
 @*/
 struct hil_resize_s8 {
     HIL_RESIZE_FIELDS;
@@ -86,12 +80,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "none"
 code = 260
-[cost.counts]
+[cost]
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
-[cost.on.cortex-m3]
-pixel = 20
-output = 42
 @*/
 struct hil_resize_even_s8 {
     HIL_RESIZE_FIELDS;
@@ -124,13 +115,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "none"
 code = 300
-[cost.counts]
+[cost]
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
-[cost.on.cortex-m3]
-output = 69.09
-[cost.on.cortex-m4]
-factor = 1.11
 @*/
 struct hil_resize_s16 {
     HIL_RESIZE_FIELDS;
@@ -155,19 +142,9 @@ outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 260
-[cost.counts]
+[cost]
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
-[cost.on.cortex-m3]
-call = 298.1
-pixel = 56.55
-output = 364.3
-[cost.on.cortex-m4]
-factor = 0.05
-[cost.on.cortex-m33]
-factor = 0.05
-[cost.on.cortex-m55]
-factor = 0.05
 @*/
 struct hil_resize_f32 {
     HIL_RESIZE_FIELDS;

@@ -58,21 +58,9 @@ outputs = ["float"]
 scratch = "16 * (plane + longest)"
 order = "none"
 code = 900
-[cost.counts]
+[cost]
 number = "images * height * width"
 butterfly = "number * bits"
-[cost.on.cortex-m3]
-butterfly = 260.8
-[cost.on.cortex-m4]
-factor = 1.07
-[cost.on.cortex-m33]
-factor = 1.08
-[cost.on.cortex-m55]
-factor = 0.09
-[cost.on.cortex-m0]
-factor = 3.0
-[cost.on.rv32imac]
-factor = 2.47
 @*/
 struct hil_rfft2d {
     int32_t images;       /* that are transformed */
@@ -129,20 +117,8 @@ outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 60
-[cost.counts]
+[cost]
 number = "size"
-[cost.on.cortex-m3]
-number = 57.9
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
-[cost.on.cortex-m0]
-factor = 19.18
-[cost.on.rv32imac]
-factor = 18.2
 @*/
 struct hil_complex_abs {
     int32_t size; /* complex numbers */

@@ -32,14 +32,10 @@ order = "walk"
 reads = "scatter"
 fails = true
 code = 140
-[cost.counts]
+[cost]
 byte = "size * block * bytes"
 block_count = "count"
 element = "count * block"
-[cost.on.cortex-m3]
-byte = 0.5
-block_count = 20
-element = 12
 @*/
 struct hil_scatter {
     int32_t size;  /* blocks of the tensor */

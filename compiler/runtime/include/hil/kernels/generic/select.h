@@ -16,18 +16,9 @@ outputs = ["void"]
 scratch = "0"
 order = "elementwise"
 code = 44
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * length"
-[cost.on.cortex-m3]
-row = 21.0
-element = 11.06
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 1.0
 @*/
 struct hil_select {
     int32_t rows;                    /* innermost loops of `length` elements */

@@ -17,14 +17,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 60
-[cost.counts]
+[cost]
 frame = "frames"
 sample = "frames * length"
-[cost.on.cortex-m3]
-call = 20.51
-sample = 13.1
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
 struct hil_signal_window {
     int32_t frames; /* of samples */
@@ -49,13 +44,8 @@ outputs = ["int16_t", "int32_t"]
 scratch = "0"
 order = "none"
 code = 80
-[cost.counts]
+[cost]
 sample = "length"
-[cost.on.cortex-m3]
-call = 29.88
-sample = 13.08
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
 struct hil_signal_auto_scale {
     int32_t length; /* samples */
@@ -87,13 +77,8 @@ outputs = ["uint32_t"]
 scratch = "0"
 order = "none"
 code = 60
-[cost.counts]
+[cost]
 pair = "length"
-[cost.on.cortex-m3]
-call = 21.0
-pair = 8.0
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
 struct hil_signal_energy {
     int32_t length; /* frequencies */
@@ -119,15 +104,9 @@ outputs = ["uint64_t"]
 scratch = "0"
 order = "none"
 code = 140
-[cost.counts]
+[cost]
 channel = "channels"
 tap = "taps"
-[cost.on.cortex-m3]
-call = 47.0
-channel = 23.1
-tap = 17.03
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
 struct hil_signal_filter_bank {
     int32_t channels;             /* outputs; one more than these are added up */
@@ -181,13 +160,8 @@ outputs = ["uint32_t"]
 scratch = "0"
 order = "none"
 code = 160
-[cost.counts]
+[cost]
 channel = "length"
-[cost.on.cortex-m3]
-call = 229.7
-channel = 396.8
-[cost.on.cortex-m4]
-factor = 1.01
 @*/
 struct hil_signal_square_root {
     int32_t length; /* channels */
@@ -209,13 +183,8 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "none"
 code = 160
-[cost.counts]
+[cost]
 channel = "length"
-[cost.on.cortex-m3]
-call = 27.61
-channel = 37.77
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
 struct hil_signal_log {
     int32_t length;       /* channels */
@@ -268,13 +237,8 @@ outputs = ["uint32_t"]
 scratch = "0"
 order = "elementwise"
 code = 160
-[cost.counts]
+[cost]
 channel = "length"
-[cost.on.cortex-m3]
-call = 32.71
-channel = 37.26
-[cost.on.cortex-m4]
-factor = 1.03
 @*/
 struct hil_signal_pcan {
     int32_t length;       /* channels */

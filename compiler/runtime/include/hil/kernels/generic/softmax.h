@@ -16,21 +16,8 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 288
-[cost.counts]
+[cost]
 element = "rows * depth"
-[cost.on.cortex-m3]
-call = 178
-element = 32.5
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.97
-[cost.on.cortex-m33]
-factor = 0.97
-[cost.on.cortex-m0]
-factor = 2.31
-[cost.on.rv32imac]
-factor = 1.29
 @*/
 struct hil_softmax_s8 {
     int32_t rows;  /* that each add up to one */
@@ -98,15 +85,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 400
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-call = 50
-row = 150
-element = 32
-[cost.on.cortex-m0]
-factor = 4
 @*/
 struct hil_softmax_even_s8 {
     int32_t rows;           /* that each add up to one */
@@ -202,15 +183,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 450
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-call = 50
-row = 150
-element = 50
-[cost.on.cortex-m0]
-factor = 4
 @*/
 struct hil_softmax_even_s16 {
     int32_t rows;           /* that each add up to one */
@@ -265,20 +240,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 139
-[cost.counts]
+[cost]
 element = "rows * depth"
-[cost.on.cortex-m3]
-element = 1379.0
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.04
-[cost.on.cortex-m0]
-factor = 2.23
-[cost.on.rv32imac]
-factor = 1.68
 @*/
 struct hil_softmax_f32 {
     int32_t rows;  /* that each add up to one */

@@ -14,17 +14,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 384
-[cost.counts]
+[cost]
 row = "rows"
 element = "rows * depth"
-[cost.on.cortex-m3]
-call = 111.5
-element = 65.83
-[cost.on.cortex-m55]
-factor = 1.05
-[cost.on.cortex-m0]
-call = 146.0
-element = 184.6
 @*/
 struct hil_softmax_s16 {
     int32_t rows;                /* of values, each by itself */

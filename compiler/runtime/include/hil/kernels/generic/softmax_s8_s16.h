@@ -15,13 +15,8 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "none"
 code = 288
-[cost.counts]
+[cost]
 element = "rows * depth"
-[cost.on.cortex-m3]
-call = 178
-element = 32.5
-[cost.on.cortex-m0]
-factor = 2.31
 @*/
 struct hil_softmax_s8_s16 {
     int32_t rows;  /* that each add up to one */

@@ -22,13 +22,9 @@ outputs = ["int16_t", "int16_t"]
 scratch = "0"
 order = "none"
 code = 100
-[cost.counts]
+[cost]
 row = "rows"
 sample = "rows * (frame + delay)"
-[cost.on.cortex-m3]
-sample = 5.857
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
 struct hil_signal_delay {
     int32_t rows;  /* of samples */
@@ -58,14 +54,9 @@ outputs = ["int16_t", "uint8_t", "int16_t", "int32_t"]
 scratch = "0"
 order = "none"
 code = 180
-[cost.counts]
+[cost]
 frame = "rows * frames"
 sample = "frame * size + rows * memory"
-[cost.on.cortex-m3]
-call = 22.41
-sample = 6.744
-[cost.on.cortex-m4]
-factor = 1.01
 @*/
 struct hil_signal_framer {
     int32_t rows;    /* of samples */
@@ -105,13 +96,8 @@ outputs = ["int16_t", "uint8_t", "int16_t", "int32_t"]
 scratch = "0"
 order = "none"
 code = 160
-[cost.counts]
+[cost]
 number = "size"
-[cost.on.cortex-m3]
-call = 34.56
-number = 11.81
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
 struct hil_signal_stacker {
     int32_t channels; /* numbers of a row */
@@ -146,21 +132,8 @@ scratch = "0"
 order = "walk"
 reads = "shift"
 code = 60
-[cost.counts]
+[cost]
 byte = "kept + row"
-[cost.on.cortex-m3]
-call = 12.01
-byte = 3.718
-[cost.on.cortex-m4]
-factor = 1.03
-[cost.on.cortex-m33]
-factor = 1.03
-[cost.on.cortex-m55]
-factor = 1.03
-[cost.on.cortex-m0]
-factor = 1.96
-[cost.on.rv32imac]
-factor = 1.74
 @*/
 struct hil_circular_buffer {
     int32_t kept; /* bytes that stay, and move to the front */
@@ -211,13 +184,9 @@ outputs = ["int16_t", "int16_t"]
 scratch = "0"
 order = "none"
 code = 180
-[cost.counts]
+[cost]
 sum = "rows * (frames * step + size)"
 sample = "rows * frames * size"
-[cost.on.cortex-m3]
-sample = 27.11
-[cost.on.cortex-m4]
-factor = 1.08
 @*/
 struct hil_signal_overlap_s16 {
     HIL_OVERLAP_FIELDS;
@@ -240,19 +209,9 @@ outputs = ["float", "float"]
 scratch = "0"
 order = "none"
 code = 180
-[cost.counts]
+[cost]
 sum = "rows * (frames * step + size)"
 sample = "rows * frames * size"
-[cost.on.cortex-m3]
-call = 19.31
-sum = 2.376
-sample = 63.76
-[cost.on.cortex-m4]
-factor = 0.34
-[cost.on.cortex-m33]
-factor = 0.34
-[cost.on.cortex-m55]
-factor = 0.34
 @*/
 struct hil_signal_overlap_f32 {
     HIL_OVERLAP_FIELDS;
@@ -273,13 +232,8 @@ outputs = ["uint32_t", "uint32_t"]
 scratch = "0"
 order = "elementwise"
 code = 180
-[cost.counts]
+[cost]
 channel = "length"
-[cost.on.cortex-m3]
-call = 11.26
-channel = 32.8
-[cost.on.cortex-m4]
-factor = 1.0
 @*/
 struct hil_signal_subtract {
     int32_t length;                  /* channels */

@@ -89,22 +89,11 @@ scratch = "0"
 order = "walk"
 reads = "svdf"
 code = 300
-[cost.counts]
+[cost]
 unit = "batch * units"
 filter = "batch * units * rank"
 input = "batch * units * rank * depth"
 moment = "batch * units * rank * memory"
-[cost.on.cortex-m3]
-unit = 19.57
-filter = 37.52
-input = 4.784
-moment = 6.46
-[cost.on.cortex-m0]
-factor = 1.7
-[cost.on.cortex-m4]
-factor = 1.01
-[cost.on.cortex-m55]
-factor = 0.92
 @*/
 struct hil_svdf_s8_state_s16 {
     HIL_SVDF_FIELDS;
@@ -132,22 +121,11 @@ scratch = "0"
 order = "walk"
 reads = "svdf"
 code = 300
-[cost.counts]
+[cost]
 unit = "batch * units"
 filter = "batch * units * rank"
 input = "batch * units * rank * depth"
 moment = "batch * units * rank * memory"
-[cost.on.cortex-m3]
-unit = 10.4
-filter = 49.02
-input = 4.221
-moment = 7.318
-[cost.on.cortex-m0]
-factor = 1.7
-[cost.on.cortex-m4]
-factor = 1.02
-[cost.on.cortex-m55]
-factor = 0.97
 @*/
 struct hil_svdf_s8_state_s8 {
     HIL_SVDF_FIELDS;
@@ -175,23 +153,11 @@ scratch = "0"
 order = "walk"
 reads = "svdf"
 code = 260
-[cost.counts]
+[cost]
 unit = "batch * units"
 filter = "batch * units * rank"
 input = "batch * units * rank * depth"
 moment = "batch * units * rank * memory"
-[cost.on.cortex-m3]
-call = 30.0
-unit = 140.0
-filter = 90.0
-input = 110.0
-moment = 115.0
-[cost.on.cortex-m4]
-factor = 0.07
-[cost.on.cortex-m33]
-factor = 0.07
-[cost.on.cortex-m55]
-factor = 0.07
 @*/
 struct hil_svdf_f32 {
     HIL_SVDF_FIELDS;

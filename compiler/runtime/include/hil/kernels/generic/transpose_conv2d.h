@@ -69,16 +69,11 @@ scratch = "0"
 order = "walk"
 reads = "transposed"
 code = 420
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 output = "window * out_c"
 tap = "batch * in_h * in_w * filter_h * filter_w * out_c"
 mac = "tap * in_c"
-[cost.on.cortex-m3]
-window = 40
-output = 35
-tap = 16
-mac = 6
 @*/
 struct hil_transpose_conv2d_s8 {
     HIL_TRANSPOSED_FIELDS;
@@ -124,16 +119,11 @@ scratch = "0"
 order = "walk"
 reads = "transposed"
 code = 520
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 output = "window * out_c"
 tap = "batch * in_h * in_w * filter_h * filter_w * out_c"
 mac = "tap * in_c"
-[cost.on.cortex-m3]
-window = 40
-output = 42
-tap = 24
-mac = 5
 @*/
 struct hil_transpose_conv2d_s16 {
     HIL_TRANSPOSED_FIELDS;
@@ -176,16 +166,11 @@ scratch = "0"
 order = "walk"
 reads = "transposed"
 code = 560
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 output = "window * out_c"
 tap = "batch * in_h * in_w * filter_h * filter_w * out_c"
 mac = "tap * in_c"
-[cost.on.cortex-m3]
-window = 40
-output = 60
-tap = 24
-mac = 9
 @*/
 struct hil_transpose_conv2d_s16_even {
     HIL_TRANSPOSED_FIELDS;
@@ -232,22 +217,11 @@ scratch = "0"
 order = "walk"
 reads = "transposed"
 code = 420
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 output = "window * out_c"
 tap = "batch * in_h * in_w * filter_h * filter_w * out_c"
 mac = "tap * in_c"
-[cost.on.cortex-m3]
-window = 40
-output = 110
-tap = 16
-mac = 85
-[cost.on.cortex-m4]
-factor = 0.08
-[cost.on.cortex-m33]
-factor = 0.08
-[cost.on.cortex-m55]
-factor = 0.08
 @*/
 struct hil_transpose_conv2d_f32 {
     HIL_TRANSPOSED_FIELDS;

@@ -30,25 +30,10 @@ outputs = ["float"]
 scratch = "4 * features"
 order = "none"
 code = 150
-[cost.counts]
+[cost]
 feature = "rows * features"
 visit = "rows * visited"
 tree = "rows * trees"
-[cost.on.cortex-m3]
-call = 21.11
-feature = 1.545
-visit = 30.02
-tree = 16.4
-[cost.on.cortex-m4]
-factor = 0.61
-[cost.on.cortex-m33]
-factor = 0.61
-[cost.on.cortex-m55]
-factor = 0.6
-[cost.on.cortex-m0]
-factor = 1.53
-[cost.on.rv32imac]
-factor = 1.44
 @*/
 struct hil_trees_f32 {
     int32_t rows;          /* of the input */

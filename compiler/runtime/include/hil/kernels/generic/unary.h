@@ -16,21 +16,8 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 32
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 22.64
-element = 5.012
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.83
-[cost.on.cortex-m0]
-factor = 1.06
-[cost.on.rv32imac]
-factor = 1.03
 @*/
 struct hil_lut_s8 {
     int32_t size;        /* elements */
@@ -51,20 +38,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 80
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 63.98
-[cost.on.cortex-m4]
-factor = 0.18
-[cost.on.cortex-m33]
-factor = 0.17
-[cost.on.cortex-m55]
-factor = 0.17
-[cost.on.cortex-m0]
-factor = 0.98
-[cost.on.rv32imac]
-factor = 0.65
 @*/
 struct hil_clamp_f32_each {
     int32_t size; /* elements */
@@ -87,22 +62,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 50
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 79.47
-[cost.on.cortex-m4]
-call = 15.96
-element = 8.016
-[cost.on.cortex-m33]
-call = 15.96
-element = 8.016
-[cost.on.cortex-m55]
-factor = 0.66
-[cost.on.cortex-m0]
-factor = 4.28
-[cost.on.rv32imac]
-factor = 3.51
 @*/
 struct hil_leaky_relu_f32 {
     int32_t size; /* elements */
@@ -124,21 +85,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 120
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 30.84
-element = 1287.0
-[cost.on.cortex-m4]
-factor = 0.06
-[cost.on.cortex-m33]
-factor = 0.06
-[cost.on.cortex-m55]
-factor = 0.04
-[cost.on.cortex-m0]
-factor = 2.06
-[cost.on.rv32imac]
-factor = 1.55
 @*/
 struct hil_logistic_f32 {
     int32_t size; /* elements */
@@ -165,20 +113,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 30
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-element = 1798.0
-[cost.on.cortex-m4]
-factor = 0.06
-[cost.on.cortex-m33]
-factor = 0.06
-[cost.on.cortex-m55]
-factor = 0.06
-[cost.on.cortex-m0]
-factor = 2.19
-[cost.on.rv32imac]
-factor = 1.83
 @*/
 struct hil_tanh_f32 {
     int32_t size; /* elements */
@@ -198,23 +134,8 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 104
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 21.99
-element = 316.3
-[cost.on.cortex-m4]
-factor = 0.06
-[cost.on.cortex-m33]
-call = 18.03
-element = 13.07
-[cost.on.cortex-m55]
-call = 18.03
-element = 13.07
-[cost.on.cortex-m0]
-factor = 2.04
-[cost.on.rv32imac]
-factor = 1.07
 @*/
 struct hil_hard_swish_f32 {
     int32_t size; /* elements */

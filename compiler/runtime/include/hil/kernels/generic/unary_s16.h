@@ -15,15 +15,8 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 104
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 35.57
-element = 11.9
-[cost.on.cortex-m55]
-factor = 1.01
-[cost.on.cortex-m0]
-factor = 3.81
 @*/
 struct hil_leaky_relu_s16 {
     int32_t size;                /* elements */
@@ -53,15 +46,8 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 37
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 3.009
-element = 8.005
-[cost.on.cortex-m55]
-factor = 0.95
-[cost.on.cortex-m0]
-factor = 1.33
 @*/
 struct hil_clamp_s16 {
     int32_t size; /* elements */
@@ -83,21 +69,8 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 60
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 22.63
-element = 14.03
-[cost.on.cortex-m4]
-factor = 1.0
-[cost.on.cortex-m33]
-factor = 1.0
-[cost.on.cortex-m55]
-factor = 0.93
-[cost.on.cortex-m0]
-factor = 1.53
-[cost.on.rv32imac]
-factor = 1.22
 @*/
 struct hil_lut_s16 {
     int32_t size;         /* elements */
@@ -146,15 +119,8 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 136
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 33.42
-element = 22.18
-[cost.on.cortex-m55]
-factor = 1.0
-[cost.on.cortex-m0]
-factor = 1.32
 @*/
 struct hil_logistic_s16 {
     HIL_SIGMOID_S16_FIELDS;
@@ -179,15 +145,8 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 156
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 22.7
-element = 25.8
-[cost.on.cortex-m55]
-factor = 1.0
-[cost.on.cortex-m0]
-factor = 1.33
 @*/
 struct hil_tanh_s16 {
     HIL_SIGMOID_S16_FIELDS;
@@ -214,13 +173,8 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 120
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m3]
-call = 20
-element = 24
-[cost.on.cortex-m0]
-factor = 1.5
 @*/
 struct hil_curve_s16 {
     int32_t size;           /* elements */

@@ -15,18 +15,13 @@ outputs = ["int8_t"]
 scratch = "64 * chunks + (columns + 1) // 2 * (32 * chunks + 28)"
 order = "none"
 code = 1300
-[cost.counts]
+[cost]
 tile = "batches * ((rows + 3) // 4)"
 tile_chunk = "tile * chunks"
 column = "batches * 2 * ((columns + 1) // 2)"
 column_chunk = "column * chunks"
 pair = "tile * ((columns + 1) // 2)"
 pair_chunk = "pair * chunks"
-[cost.on.cortex-m55]
-tile = 161.5
-column = 33.02
-pair = 24.37
-pair_chunk = 17.19
 @*/
 struct hil_batch_matmul_s8_mve {
     HIL_BATCH_MATMUL_FIELDS;

@@ -17,7 +17,7 @@ outputs = ["float"]
 scratch = "48 * units + group * (8 * units + 4)"
 order = "none"
 code = 2200
-[cost.counts]
+[cost]
 batch = "batches"
 packed = "batch * columns * depth"
 chunk = "batch * ((columns + group - 1) // group)"
@@ -27,12 +27,6 @@ six = "chunk * ((rows + 5) // 6)"
 block = "batch * ((columns + 3) // 4) * ((rows + 5) // 6)"
 unit = "block * units"
 odd = "six * (columns - columns // 4 * 4)"
-[cost.on.cortex-m55]
-packed = 1.361
-row = 47.8
-block = 19.12
-unit = 17.1
-odd = 26.95
 @*/
 struct hil_batch_matmul_f32_mve {
     HIL_BATCH_MATMUL_FIELDS;
@@ -128,16 +122,11 @@ outputs = ["float"]
 scratch = "0"
 order = "none"
 code = 700
-[cost.counts]
+[cost]
 batch = "batches"
 row = "batch * ((rows + 1) // 2)"
 block = "row * ((columns + 7) // 8)"
 tap = "block * depth"
-[cost.on.cortex-m55]
-batch = 30
-row = 20
-block = 40
-tap = 11
 @*/
 struct hil_batch_matmul_rows_f32_mve {
     HIL_BATCH_MATMUL_FIELDS;

@@ -42,11 +42,8 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m55]
-call = 40
-element = 6
 @*/
 struct hil_sum_s8_mve {
     int32_t size;           /* elements */
@@ -116,11 +113,8 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-[cost.counts]
+[cost]
 element = "size"
-[cost.on.cortex-m55]
-call = 60
-element = 2
 @*/
 struct hil_scaled_sum_s8_mve {
     int32_t size;     /* elements */

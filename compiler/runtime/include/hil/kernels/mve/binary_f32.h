@@ -62,14 +62,10 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 200
-[cost.counts]
+[cost]
 row = "rows"
 sixteen = "rows * (length // 16)"
 four = "rows * ((length - length // 16 * 16 + 3) // 4)"
-[cost.on.cortex-m55]
-row = 34.89
-sixteen = 37.84
-four = 6.124
 @*/
 struct hil_add_f32_mve {
     HIL_BINARY_F32_FIELDS;
@@ -88,14 +84,10 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 200
-[cost.counts]
+[cost]
 row = "rows"
 sixteen = "rows * (length // 16)"
 four = "rows * ((length - length // 16 * 16 + 3) // 4)"
-[cost.on.cortex-m55]
-row = 34.41
-sixteen = 38.73
-four = 7.577
 @*/
 struct hil_sub_f32_mve {
     HIL_BINARY_F32_FIELDS;
@@ -114,14 +106,10 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 200
-[cost.counts]
+[cost]
 row = "rows"
 sixteen = "rows * (length // 16)"
 four = "rows * ((length - length // 16 * 16 + 3) // 4)"
-[cost.on.cortex-m55]
-row = 34.15
-sixteen = 38.75
-four = 7.657
 @*/
 struct hil_mul_f32_mve {
     HIL_BINARY_F32_FIELDS;

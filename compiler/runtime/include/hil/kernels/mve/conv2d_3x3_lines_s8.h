@@ -223,7 +223,7 @@ order = ["rows lines"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3"}
 code = 1500
-[cost.counts]
+[cost]
 block = "batch * ((out_h + lines - 1) // lines)"
 copied_row = "block * (stride * (lines - 1) + 3) * chunks"
 copied_pixel = "copied_row * width"
@@ -238,18 +238,6 @@ strided_four_pass = "four_pass * (stride - 1)"
 four = "row * fours"
 linear_four = "four * (linear == 1)"
 clamped_four = "four * any"
-[cost.on.cortex-m55]
-block = 42.88
-copied_pixel = 4.396
-pair = 35.01
-pair_pass = 16.92
-row_pass = 6.601
-tail_row = 5.223
-four_pass = 31.17
-odd_four_pass = 1.034
-strided_four_pass = 3.611
-four = 13.15
-linear_four = 3.987
 @*/
 struct hil_conv2d_3x3_lines_s8_mve {
     HIL_IMAGES_FIELDS;

@@ -279,19 +279,12 @@ scratch = "9 * (stride + 1) * in_c"
 order = ["rows 1", "pixels 4", "channels 2"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3"}
-[cost.counts]
+[cost]
 tile = "batch * out_h * ((out_w + 3) // 4)"
 pair = "tile * (columns // 2)"
 linear_pair = "pair * (linear == 1)"
 filter_chunk = "pair * (3 * in_c // 16)"
 strided_chunk = "filter_chunk * stride"
-[cost.on.cortex-m55]
-call = 80
-tile = 90
-pair = 25
-linear_pair = 5
-filter_chunk = 34
-strided_chunk = 3
 @*/
 struct hil_conv2d_3x3_s8_mve {
     HIL_IMAGES_FIELDS;     /* in_c: 16, 32 or 64 */

@@ -15,7 +15,7 @@ scratch = "48 * units"
 order = ["pixels 6"]
 reads = "window"
 code = 2000
-[cost.counts]
+[cost]
 pixels = "out_h * out_w"
 window = "batch * pixels"
 line = "window * filter_h"
@@ -26,15 +26,6 @@ block = "six * columns_of_four"
 unit = "batch * ((pixels + 1) // 6) * columns_of_four * units"
 few = "(six - batch * ((pixels + 1) // 6)) * columns_of_four * units"
 odd = "six * (columns - columns // 4 * 4)"
-[cost.on.cortex-m55]
-call = 1005.0
-window = 8.726
-line = 46.64
-copied = 0.9245
-block = 34.91
-unit = 14.47
-few = 11.3
-odd = 68.07
 @*/
 struct hil_conv2d_f32_mve {
     HIL_IMAGES_FIELDS;

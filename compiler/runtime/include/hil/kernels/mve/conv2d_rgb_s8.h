@@ -136,7 +136,7 @@ scratch = "96"
 order = ["rows 1", "pixels group", "channels 16"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3"}
-[cost.counts]
+[cost]
 row = "batch * out_h"
 tile = "row * (out_w // group)"
 copied_tile = "row * (out_w // group - direct)"
@@ -145,15 +145,6 @@ sixteens_tile = "tile * (1 - eight)"
 sixteen = "sixteens_tile * (columns // 16)"
 clamped = "(eight_tile + sixteen) * (any % 2)"
 late_narrowed = "(eight_tile + sixteen) * (1 - first)"
-[cost.on.cortex-m55]
-call = 60
-row = 70
-copied_tile = 125
-eight_tile = 176
-sixteens_tile = 20
-sixteen = 160
-clamped = 29
-late_narrowed = 6
 @*/
 struct hil_conv2d_rgb_s8_mve {
     int32_t batch;         /* images */

@@ -15,16 +15,11 @@ scratch = "32 * chunks + 4 * ((filter_h * filter_w * in_c + 1) // 2)"
 order = ["pixels 2"]
 reads = "window"
 code = 1300
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 copied = "window * filter_h * filter_w * in_c"
 four = "(window + 1) // 2 * ((columns + 3) // 4)"
 chunk = "four * chunks"
-[cost.on.cortex-m55]
-call = 739.2
-copied = 2.444
-four = 77.43
-chunk = 11.61
 @*/
 struct hil_conv2d_s16_mve {
     HIL_IMAGES_FIELDS;

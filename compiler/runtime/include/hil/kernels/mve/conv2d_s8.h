@@ -14,21 +14,13 @@ outputs = ["int8_t"]
 scratch = "80 * chunks + 16"
 order = ["pixels 1 + 3 * (1 // batch)"] # four may be of two images
 reads = "window"
-[cost.counts]
+[cost]
 tile = "(batch * out_h * out_w + 3) // 4"
 gathered_row = "4 * tile * filter_h"
 gathered_chunk = "4 * tile * chunks"
 pair = "tile * (pairs + odd)"
 pair_chunk = "pair * chunks"
 linear_pair = "pair * (linear == 1)"
-[cost.on.cortex-m55]
-call = 80
-tile = 60
-gathered_row = 12
-gathered_chunk = 4
-pair = 24
-pair_chunk = 14
-linear_pair = 5
 @*/
 struct hil_conv2d_s8_mve {
     HIL_IMAGES_FIELDS;

@@ -47,7 +47,7 @@ order = ["rows lines"]
 reads = "window"
 code = 3000
 speed_only = true # its scratch is some rows of windows, which others do without
-[cost.counts]
+[cost]
 block = "batch * ((out_h + lines - 1) // lines)"
 row = "block * rows"
 row_chunk = "row * ((row_bytes + 15) // 16)"
@@ -61,21 +61,6 @@ sixteen_chunk = "sixteen * chunks"
 clamped = "sixteen * (any % 2)"
 late_narrowed = "sixteen * (1 - first)"
 masked = "sixteen * min(1, columns % 16)"
-[cost.on.cortex-m55]
-call = 100
-block = 150
-row = 10
-row_chunk = 6
-line = 10
-window = 2
-window_chunk = 3
-six = 27
-chunk = 18
-sixteen = 144
-sixteen_chunk = 138
-clamped = 87
-late_narrowed = 18
-masked = 6
 @*/
 struct hil_conv2d_sixes_s8_mve {
     HIL_IMAGES_FIELDS;

@@ -76,7 +76,7 @@ reads = "window"
 window = {filter_h = "3", filter_w = "3"}
 code = 1500
 speed_only = true # its scratch is some rows of windows, which others do without
-[cost.counts]
+[cost]
 row = "batch * out_h"
 direct_window = "row * (out_w - before)"
 other_window = "row * out_w - direct_window"
@@ -84,13 +84,6 @@ block = "batch * ((out_h + lines - 1) // lines)"
 pair = "block * (columns // 2)"
 whole_sixteens = "out_h // lines * ((lines * out_w + 15) // 16)"
 sixteen = "batch * (columns // 2) * (whole_sixteens + (out_h % lines * out_w + 15) // 16)"
-[cost.on.cortex-m55]
-call = 100
-row = 30
-direct_window = 6.5
-other_window = 30
-pair = 62
-sixteen = 146
 @*/
 struct hil_conv2d_windows_s8_mve {
     int32_t batch;         /* images */

@@ -52,17 +52,11 @@ order = ["rows rows", "channels 1"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
 code = 1500
-[cost.counts]
+[cost]
 band = "batch * ((out_h + rows - 1) // rows)"
 plane = "band * in_c"
 copied = "plane * lines * ((line + 7) // 8)"
 tile = "plane * ((lines - 3 + 2 * stride) // (2 * stride)) * ((line // stride + 3) // 4)"
-[cost.on.cortex-m55]
-call = 354.3
-band = 638.8
-plane = 52.9
-copied = 7.533
-tile = 26.59
 @*/
 struct hil_depthwise_3x3_s16_mve {
     HIL_IMAGES_FIELDS;

@@ -46,7 +46,7 @@ scratch = "4 * line * lines + 4 * filter_h"
 order = ["rows 1"]
 reads = "window once"
 code = 2000
-[cost.counts]
+[cost]
 row = "batch * out_h"
 taken = "batch * in_h * line"
 block = "row * ((in_c + 3) // 4)"
@@ -57,15 +57,6 @@ strip = "other * (out_w // 4)"
 rest = "other * (out_w - out_w // 4 * 4)"
 strip_tap = "strip * filter_h * filter_w"
 rest_tap = "rest * filter_h * filter_w"
-[cost.on.cortex-m55]
-call = 514.3
-row = 170.7
-taken = 0.6752
-block = 5.421
-nine = 24.09
-strip = 34.69
-rest = 66.44
-strip_tap = 14.93
 @*/
 struct hil_depthwise_conv2d_f32_mve {
     HIL_IMAGES_FIELDS;

@@ -356,7 +356,7 @@ outputs = ["int8_t"]
 scratch = "planes * plane_h * plane_w + addressed"
 order = ["rows band_h", "pixels band_h * tile_w", "channels planes"]
 reads = "channel window"
-[cost.counts]
+[cost]
 channel = "batch * in_c"
 tile = "channel * (out_w // tile_w)"
 band = "tile * ((out_h + band_h - 1) // band_h)"
@@ -378,25 +378,6 @@ paired_pixel_call = "paired_pixel / planes"
 pixel = "channel * (1 - gathered) * (1 - paired) * in_h * in_w"
 pixel_call = "pixel / planes"
 table_byte = "addressed"
-[cost.on.cortex-m55]
-call = 200
-band = 36
-plane_call = 60
-half_turn = 29
-part = 8
-turn = 27
-plain_turn = 2
-masked_turn = 2
-strided_turn = 6
-clamped_turn = 9
-late_narrowed_turn = 1
-gathered_row = 5
-gathered_sixteen = 4
-paired_row_call = 11
-paired_pixel_call = 3
-pixel = 0.2
-pixel_call = 4.8
-table_byte = 0.4
 @*/
 struct hil_depthwise_conv2d_s8_mve {
     HIL_IMAGES_FIELDS;

@@ -274,7 +274,7 @@ scratch = "planes * plane_h * plane_w + 16"
 order = ["rows 8", "channels planes"]
 reads = "channel window"
 code = 1100
-[cost.counts]
+[cost]
 band = "batch * ((out_h + 7) // 8)"
 group = "band * ((in_c + planes - 1) // planes)"
 channel = "band * in_c"
@@ -283,13 +283,6 @@ clamped = "column * (any % 2)"
 pixel = "channel * plane_h * in_w"
 pixel_call = "pixel / planes"
 byte = "channel * plane_h * plane_w"
-[cost.on.cortex-m55]
-channel = 7.566
-column = 74.32
-clamped = 9
-pixel = 0.2181
-pixel_call = 4.112
-byte = 0.1525
 @*/
 struct hil_depthwise_rows_s8_mve {
     HIL_IMAGES_FIELDS;

@@ -375,7 +375,7 @@ scratch = "32 * plane_h * strips + 48"
 order = ["rows band_h", "pixels band_h * out_w", "channels 8"]
 reads = "channel window"
 code = 2000
-[cost.counts]
+[cost]
 band = "batch * (out_h // band_h)"
 eight = "band * ((in_c + 7) // 8)"
 channel = "band * in_c"
@@ -390,21 +390,6 @@ pair_of_row = "row * (in_w // 2)"
 narrow_pair = "pair_of_row * (2 - gathered)"
 column_group = "eight * ((in_w + 7) // 8)"
 filled = "batch * plane_h * strips"
-[cost.on.cortex-m55]
-call = 120
-eight = 40
-channel = 18
-run = 5
-turn = 22
-column_turn = 24
-masked_turn = 1
-far_turn = 1
-strided_turn = 6
-row = 5
-pair_of_row = 3
-narrow_pair = 2
-column_group = 15
-filled = 4
 @*/
 struct hil_depthwise_strips_s8_mve {
     HIL_IMAGES_FIELDS;

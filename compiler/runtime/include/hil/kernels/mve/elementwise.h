@@ -96,15 +96,10 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 300
-[cost.counts]
+[cost]
 row = "rows"
 eight = "rows * (length // 8)"
 rest = "rows * (length - length // 8 * 8 + 7) // 8"
-[cost.on.cortex-m55]
-call = 7.464
-row = 22.49
-eight = 23.1
-rest = 27.42
 @*/
 struct hil_mul_s8_mve {
     HIL_BINARY_FIELDS;
@@ -148,15 +143,10 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 420
-[cost.counts]
+[cost]
 row = "rows"
 eight = "rows * (length // 8)"
 rest = "rows * (length - length // 8 * 8 + 7) // 8"
-[cost.on.cortex-m55]
-call = 0.5403
-row = 31.03
-eight = 29.46
-rest = 32.79
 @*/
 struct hil_sum_s16_mve {
     HIL_SUM_S16_FIELDS;
@@ -198,14 +188,10 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
 code = 260
-[cost.counts]
+[cost]
 row = "rows"
 eight = "rows * (length // 8)"
 rest = "rows * (length - length // 8 * 8 + 7) // 8"
-[cost.on.cortex-m55]
-row = 38.87
-eight = 19.01
-rest = 13.63
 @*/
 struct hil_mul_s16_mve {
     HIL_BINARY_FIELDS;

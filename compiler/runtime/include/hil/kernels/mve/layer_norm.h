@@ -16,13 +16,10 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "none"
 code = 330
-[cost.counts]
+[cost]
 row = "rows"
 sixteen = "rows * ((depth + 15) // 16)"
 four = "rows * ((depth + 3) // 4)"
-[cost.on.cortex-m55]
-row = 63.76
-four = 32.32
 @*/
 struct hil_layer_norm_s8_mve {
     HIL_LAYER_NORM_FIELDS;

@@ -28,15 +28,11 @@ scratch = "16 * in_chunks + 16 * hidden_chunks + 64 * eights + units"
 order = "walk"
 reads = "lstm"
 code = 1900
-[cost.counts]
+[cost]
 turn = "batch * steps"
 copied = "turn * (in_chunks + hidden_chunks)"
 eight = "turn * eights"
 eight_chunk = "4 * eight * (in_chunks + hidden_chunks)"
-[cost.on.cortex-m55]
-turn = 53.52
-eight = 369.0
-eight_chunk = 20.31
 @*/
 struct hil_lstm_s8_mve {
     HIL_MVE_LSTM_FIELDS;
@@ -75,16 +71,11 @@ scratch = "128 * eights + 32 * (in_chunks + hidden_chunks) + 2 * units"
 order = "walk"
 reads = "lstm"
 code = 1900
-[cost.counts]
+[cost]
 turn = "batch * steps"
 copied = "turn * (in_chunks + hidden_chunks)"
 eight = "turn * eights"
 four_chunk = "8 * eight * (in_chunks + hidden_chunks)"
-[cost.on.cortex-m55]
-call = 27.63
-copied = 57.94
-eight = 673.4
-four_chunk = 7.155
 @*/
 struct hil_lstm_s16_mve {
     HIL_MVE_LSTM_FIELDS;

@@ -14,7 +14,7 @@ scratch = "48 * units"
 order = ["pixels 6"]
 reads = "rows"
 code = 1700
-[cost.counts]
+[cost]
 copied = "rows * depth"
 six = "(rows + 5) // 6"
 columns_of_four = "(columns + 3) // 4"
@@ -22,13 +22,6 @@ block = "six * columns_of_four"
 unit = "(rows + 1) // 6 * columns_of_four * units"
 few = "(six - (rows + 1) // 6) * columns_of_four * units"
 odd = "six * (columns - columns // 4 * 4)"
-[cost.on.cortex-m55]
-call = 58.3
-six = 175.1
-block = 36.23
-unit = 15.15
-few = 10.64
-odd = 59.15
 @*/
 struct hil_matmul_f32_mve {
     int32_t rows;  /* of values, each by itself */
@@ -58,17 +51,11 @@ scratch = "0"
 order = ["pixels 1", "channels 16"]
 reads = "rows"
 code = 500
-[cost.counts]
+[cost]
 row = "rows"
 block = "rows * ((columns + 15) // 16)"
 eight = "block * (depth // 8)"
 rest = "block * (depth - depth // 8 * 8)"
-[cost.on.cortex-m55]
-call = 47.08
-row = 22.61
-block = 41.45
-eight = 43.09
-rest = 12.59
 @*/
 struct hil_vector_f32_mve {
     int32_t rows;        /* of values, each by itself */

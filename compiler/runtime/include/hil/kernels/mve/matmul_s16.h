@@ -14,17 +14,11 @@ scratch = "32 * chunks"
 order = ["pixels 2"]
 reads = "rows"
 code = 800
-[cost.counts]
+[cost]
 pair = "(rows + 1) // 2"
 copied = "pair * chunks"
 four = "pair * ((columns + 3) // 4)"
 chunk = "four * chunks"
-[cost.on.cortex-m55]
-call = 1.53
-pair = 41.87
-copied = 8.721
-four = 19.41
-chunk = 13.31
 @*/
 struct hil_matmul_s16_mve {
     int32_t rows;  /* of the input */
@@ -54,16 +48,11 @@ scratch = "32 * chunks"
 order = ["pixels 1"]
 reads = "rows"
 code = 700
-[cost.counts]
+[cost]
 row = "rows"
 copied = "rows * chunks"
 four = "rows * ((columns + 3) // 4)"
 chunk = "four * chunks"
-[cost.on.cortex-m55]
-call = 123.6
-copied = 12.51
-four = 16.21
-chunk = 11.25
 @*/
 struct hil_vector_s16_mve {
     int32_t rows;         /* of the input */

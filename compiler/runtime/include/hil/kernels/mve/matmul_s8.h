@@ -13,19 +13,12 @@ outputs = ["int8_t"]
 scratch = "64 * chunks"
 order = ["pixels 4"]
 reads = "rows"
-[cost.counts]
+[cost]
 tile = "(rows + 3) // 4"
 chunk = "tile * chunks"
 pair = "tile * (pairs + odd)"
 pair_chunk = "pair * chunks"
 linear_pair = "pair * (linear == 1)"
-[cost.on.cortex-m55]
-call = 80
-tile = 50
-chunk = 8
-pair = 24
-pair_chunk = 14
-linear_pair = 5
 @*/
 struct hil_matmul_s8_mve {
     int32_t rows;  /* rows of the input, and of the output */
@@ -65,15 +58,10 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * copied + 16 * ((columns + 7) // 8 - columns // 8)"
 order = ["pixels 1", "channels 8"]
 reads = "rows"
-[cost.counts]
+[cost]
 row = "rows"
 eight = "rows * ((columns + 7) // 8)"
 eight_chunk = "eight * chunks"
-[cost.on.cortex-m55]
-call = 60
-row = 40
-eight = 36
-eight_chunk = 17
 @*/
 struct hil_vector_s8_mve {
     int32_t rows;    /* rows of the input, and of the output */

@@ -19,12 +19,9 @@ scratch = "0"
 order = "walk"
 reads = "swap"
 code = 140
-[cost.counts]
+[cost]
 line = "blocks * min(rows, columns)"
 sixteen = "line * ((max(rows, columns) + 15) // 16)"
-[cost.on.cortex-m55]
-line = 5.362
-sixteen = 8.17
 @*/
 struct hil_swap_axes_mve {
     int32_t blocks;  /* matrices, one after the other */

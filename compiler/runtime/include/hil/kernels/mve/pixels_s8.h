@@ -482,7 +482,7 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * (copied + 2 * staged)"
 order = ["pixels 2", "channels 16 + staged * columns"]
 reads = "rows"
-[cost.counts]
+[cost]
 tile = "(rows + 1) // 2"
 staged_tile = "tile * staged"
 staged_chunk = "staged_tile * chunks"
@@ -492,17 +492,6 @@ late_narrowed = "sixteen * (1 - first)"
 chunk = "sixteen * chunks"
 fourth_chunk = "sixteen * (chunks > 3)"
 later_chunk = "sixteen * max(0, chunks - 4)"
-[cost.on.cortex-m55]
-call = 80
-tile = 13
-staged_tile = 36
-staged_chunk = 10
-sixteen = 55
-clamped = 29
-late_narrowed = 6
-chunk = 51
-fourth_chunk = 9
-later_chunk = 10
 @*/
 struct hil_pixels_s8_mve {
     int32_t rows;   /* rows of the input, and of the output */
@@ -547,7 +536,7 @@ scratch = "16 * chunks * copied"
 order = ["rows 1", "pixels 2", "channels 16"]
 reads = "window"
 window = {filter_h = "1", filter_w = "1"}
-[cost.counts]
+[cost]
 row = "batch * out_h"
 tile = "row * ((out_w + 1) // 2)"
 sixteen = "tile * ((columns + 15) // 16)"
@@ -556,16 +545,6 @@ late_narrowed = "sixteen * (1 - first)"
 chunk = "sixteen * chunks"
 fourth_chunk = "sixteen * (chunks > 3)"
 later_chunk = "sixteen * max(0, chunks - 4)"
-[cost.on.cortex-m55]
-call = 80
-row = 50
-tile = 13
-sixteen = 55
-clamped = 29
-late_narrowed = 6
-chunk = 51
-fourth_chunk = 9
-later_chunk = 10
 @*/
 struct hil_points_s8_mve {
     HIL_IMAGES_FIELDS;
@@ -608,7 +587,7 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * strip_w * lines + filter_h * strip_bytes + 16"
 order = ["rows lines", "pixels strip_w"]
 reads = "window"
-[cost.counts]
+[cost]
 line = "batch * ((out_h + lines - 1) // lines)"
 strip = "line * ((out_w + strip_w - 1) // strip_w)"
 strip_row = "strip * lines * filter_h"
@@ -621,19 +600,6 @@ late_narrowed = "(eight_tile + sixteen) * (1 - first)"
 chunk = "sixteen * chunks"
 fourth_chunk = "sixteen * (chunks > 3)"
 later_chunk = "sixteen * max(0, chunks - 4)"
-[cost.on.cortex-m55]
-call = 80
-strip = 32
-strip_row = 19
-strip_chunk = 16
-tile = 13
-eight_tile = 160
-sixteen = 55
-clamped = 29
-late_narrowed = 6
-chunk = 51
-fourth_chunk = 9
-later_chunk = 10
 @*/
 struct hil_strips_s8_mve {
     HIL_IMAGES_FIELDS;

@@ -45,15 +45,10 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
-[cost.counts]
+[cost]
 pixel = "batches * out_h * out_w"
 sixteen = "pixel * ((channels + 15) // 16)"
 tap = "sixteen * filter_h * filter_w"
-[cost.on.cortex-m55]
-call = 60
-pixel = 20
-sixteen = 58
-tap = 5
 @*/
 struct hil_average_pool_s8_mve {
     HIL_POOL_WINDOWS_FIELDS;
@@ -161,15 +156,10 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
-[cost.counts]
+[cost]
 pixel = "batches * out_h * out_w"
 sixteen = "pixel * ((channels + 15) // 16)"
 tap = "sixteen * filter_h * filter_w"
-[cost.on.cortex-m55]
-call = 60
-pixel = 20
-sixteen = 250
-tap = 5
 @*/
 struct hil_scaled_pool_s8_mve {
     HIL_POOL_WINDOWS_FIELDS;
@@ -212,14 +202,11 @@ scratch = "0"
 order = ["pixels 1", "channels 16"]
 reads = "channel window"
 code = 200
-[cost.counts]
+[cost]
 pixel = "batches * out_h * out_w"
 sixteen = "pixel * ((channels + 15) // 16)"
 filter_row = "sixteen * filter_h"
 tap = "filter_row * filter_w"
-[cost.on.cortex-m55]
-sixteen = 6.065
-tap = 5.912
 @*/
 struct hil_max_pool_s8_mve {
     HIL_POOL_FIELDS;
@@ -280,14 +267,11 @@ scratch = "0"
 order = ["pixels 1", "channels 8"]
 reads = "channel window"
 code = 200
-[cost.counts]
+[cost]
 pixel = "batches * out_h * out_w"
 eight = "pixel * ((channels + 7) // 8)"
 filter_row = "eight * filter_h"
 tap = "filter_row * filter_w"
-[cost.on.cortex-m55]
-eight = 5.495
-tap = 5.488
 @*/
 struct hil_max_pool_s16_mve {
     HIL_POOL_FIELDS;

@@ -84,18 +84,12 @@ scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
 code = 400
-[cost.counts]
+[cost]
 pixel = "batches * out_h * out_w"
 sixteen = "pixel * (channels // 16)"
 four = "pixel * ((channels - channels // 16 * 16 + 3) // 4)"
 sixteen_tap = "sixteen * min(filter_h, in_h) * min(filter_w, in_w)"
 four_tap = "four * min(filter_h, in_h) * min(filter_w, in_w)"
-[cost.on.cortex-m55]
-call = 4.489
-sixteen = 61.56
-four = 20.91
-sixteen_tap = 11.34
-four_tap = 5.583
 @*/
 struct hil_average_pool_f32_mve {
     HIL_POOL_FIELDS;
@@ -132,15 +126,10 @@ scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
 code = 300
-[cost.counts]
+[cost]
 pixel = "batches * out_h * out_w"
 four = "pixel * ((channels + 3) // 4)"
 tap = "four * min(filter_h, in_h) * min(filter_w, in_w)"
-[cost.on.cortex-m55]
-call = 187.8
-pixel = 8.761
-four = 5.424
-tap = 6.51
 @*/
 struct hil_max_pool_f32_mve {
     HIL_POOL_FIELDS;
@@ -280,20 +269,13 @@ scratch = "0"
 order = "walk"
 reads = "mean"
 code = 500
-[cost.counts]
+[cost]
 sixteen = "outer * (inner // 16)"
 four = "outer * (inner > 1) * ((inner - inner // 16 * 16 + 3) // 4)"
 rows = "(inner == 1) * ((outer + 3) // 4)"
 sixteen_value = "sixteen * values"
 four_value = "four * values"
 row_value = "rows * values"
-[cost.on.cortex-m55]
-call = 23.39
-four = 8.389
-rows = 17.47
-sixteen_value = 11.14
-four_value = 4.289
-row_value = 3.519
 @*/
 struct hil_mean_f32_mve {
     HIL_MEAN_FIELDS;
@@ -394,18 +376,12 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * out_w * channels"
 order = "none"
-[cost.counts]
+[cost]
 sixteen = "out_w * (channels // 16)"
 four = "out_w * ((channels - channels // 16 * 16 + 3) // 4)"
 sixteen_tap = "sixteen * filter_w * rows"
 four_tap = "four * filter_w * rows"
 output = "out_w * ((channels + 3) // 4) * last"
-[cost.on.cortex-m55]
-sixteen = 17.47
-four = 13.51
-sixteen_tap = 9.929
-four_tap = 3.501
-output = 30.63
 @*/
 struct hil_average_rows_f32_mve {
     HIL_AVERAGE_ROWS_FIELDS;
@@ -437,18 +413,12 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * channels"
 order = "none"
-[cost.counts]
+[cost]
 sixteen = "channels // 16"
 four = "(channels - channels // 16 * 16 + 3) // 4"
 sixteen_tap = "sixteen * pixels"
 four_tap = "four * pixels"
 output = "(channels + 3) // 4 * last"
-[cost.on.cortex-m55]
-sixteen = 2.875
-four = 5.475
-sixteen_tap = 12.21
-four_tap = 3.382
-output = 22.73
 @*/
 struct hil_mean_rows_f32_mve {
     HIL_MEAN_ROWS_FIELDS;

@@ -208,7 +208,7 @@ scratch = "256 * ((columns + 15) // 16) + copied * (64 * chunks + 4 * columns)"
 order = ["pixels 4"]
 reads = "rows"
 code = 1900
-[cost.counts]
+[cost]
 quad = "(rows + 3) // 4"
 copied_quad = "copied * (quad - direct // 4)"
 copied_chunk = "copied_quad * chunks"
@@ -217,16 +217,6 @@ sixteen = "quad * ((columns + 15) // 16)"
 sixteen_chunk = "sixteen * chunks"
 clamped = "sixteen * (any % 2)"
 late_narrowed = "sixteen * (1 - first)"
-[cost.on.cortex-m55]
-call = 22.24
-quad = 24.82
-copied_quad = 44.18
-copied_chunk = 19.69
-chunk = 11.59
-sixteen = 92
-sixteen_chunk = 97.9
-clamped = 58
-late_narrowed = 13.05
 @*/
 struct hil_quads_s8_mve {
     int32_t rows;   /* rows of the input, and of the output */

@@ -190,7 +190,7 @@ scratch = "block * (depth + 8)"
 order = ["pixels block"]
 reads = "rows"
 code = 900
-[cost.counts]
+[cost]
 block_ = "(rows + block - 1) // block"
 sixteen_rows = "(rows + 15) // 16"
 copied = "rows * depth // 16"
@@ -198,12 +198,6 @@ pair = "block_ * (columns // 2)"
 sixteen = "sixteen_rows * (columns // 2)"
 deep_sixteen = "sixteen * (depth // 16)"
 eight = "(rows + 7) // 8 * (columns // 2)"
-[cost.on.cortex-m55]
-block_ = 230.3
-pair = 32.24
-sixteen = 58.14
-deep_sixteen = 7.803
-eight = 15.39
 @*/
 struct hil_shallow_s8_mve {
     int32_t rows;         /* rows of the input, and of the output */

@@ -354,7 +354,7 @@ scratch = "512 * ((columns + 15) // 16) + copied * (96 * chunks + 6 * columns)"
 order = ["pixels 6"]
 reads = "rows"
 code = 2600
-[cost.counts]
+[cost]
 four = "copied * min(1, (rows - direct) % 6) * (1 - (rows - direct) % 6 // 5)"
 six = "(rows + 5) // 6 - four"
 copied_six = "copied * (six + four - direct // 6)"
@@ -367,19 +367,6 @@ sixteen_chunk = "sixteen * chunks"
 clamped = "(sixteen + four_sixteen) * (any % 2)"
 late_narrowed = "(sixteen + four_sixteen) * (1 - first)"
 masked = "sixteen * min(1, columns % 16)"
-[cost.on.cortex-m55]
-call = 25
-six = 27
-copied_six = 62
-copied_chunk = 30
-chunk = 18
-four_sixteen = 104
-four_sixteen_chunk = 98
-sixteen = 144
-sixteen_chunk = 138
-clamped = 87
-late_narrowed = 18
-masked = 6
 @*/
 struct hil_sixes_s8_mve {
     int32_t rows;   /* rows of the input, and of the output */

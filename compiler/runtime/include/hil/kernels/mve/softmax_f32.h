@@ -30,15 +30,10 @@ outputs = ["float"]
 scratch = "0"
 order = "elementwise"
 code = 400
-[cost.counts]
+[cost]
 row = "rows"
 four = "rows * (depth // 4)"
 rest = "rows * (depth - depth // 4 * 4 + 3) // 4"
-[cost.on.cortex-m55]
-call = 41.51
-row = 22.61
-four = 34.19
-rest = 48.59
 @*/
 struct hil_softmax_f32_mve {
     int32_t rows;  /* that each add up to one */

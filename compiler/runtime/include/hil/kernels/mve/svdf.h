@@ -61,17 +61,12 @@ scratch = "16 * chunks + 16 * eights"
 order = "walk"
 reads = "svdf"
 code = 900
-[cost.counts]
+[cost]
 unit = "batch * units"
 filter = "batch * units * rank"
 eight = "batch * eights"
 eight_chunk = "eight * chunks"
 vector = "filter * ((memory + 6) // 8)"
-[cost.on.cortex-m55]
-call = 80.05
-eight = 33.09
-eight_chunk = 31.71
-vector = 21.83
 @*/
 struct hil_svdf_s8_state_s16_mve {
     HIL_MVE_SVDF_FIELDS;
@@ -104,18 +99,12 @@ scratch = "16 * chunks + 16 * eights"
 order = "walk"
 reads = "svdf"
 code = 900
-[cost.counts]
+[cost]
 unit = "batch * units"
 filter = "batch * units * rank"
 eight = "batch * eights"
 eight_chunk = "eight * chunks"
 vector = "filter * ((memory + 14) // 16)"
-[cost.on.cortex-m55]
-call = 49.33
-unit = 13.6
-filter = 16.53
-eight = 91.21
-vector = 12.48
 @*/
 struct hil_svdf_s8_state_s8_mve {
     HIL_MVE_SVDF_FIELDS;

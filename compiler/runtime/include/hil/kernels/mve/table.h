@@ -14,11 +14,8 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 60
-[cost.counts]
+[cost]
 sixteen = "(size + 15) // 16"
-[cost.on.cortex-m55]
-call = 24.99
-sixteen = 4.948
 @*/
 struct hil_lut_s8_mve {
     int32_t size;        /* elements */

@@ -15,16 +15,11 @@ outputs = ["int16_t"]
 scratch = "32 * chunks + 16 * chunks + 4 * columns"
 order = "none"
 code = 1500
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 copied = "batch * in_h * in_w * filter_h * filter_w * in_c"
 output = "window * columns"
 mac = "copied * columns"
-[cost.on.cortex-m55]
-call = 588.3
-window = 133.6
-copied = 3.262
-output = 16.51
 @*/
 struct hil_transpose_conv2d_s16_mve {
     HIL_PHASES_FIELDS;

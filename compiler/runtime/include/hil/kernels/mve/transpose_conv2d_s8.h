@@ -15,16 +15,11 @@ outputs = ["int8_t"]
 scratch = "64 * chunks + 16 * chunks"
 order = "none"
 code = 1500
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 copied = "batch * in_h * in_w * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "copied * out_c"
-[cost.on.cortex-m55]
-window = 140
-copied = 0.8
-output = 4
-mac = 0.11
 @*/
 struct hil_transpose_conv2d_s8_mve {
     HIL_PHASES_FIELDS;

@@ -256,7 +256,7 @@ scratch = "4 * group + 16 * chunks * copied"
 order = ["pixels 1", "channels group"]
 reads = "rows"
 code = 3300
-[cost.counts]
+[cost]
 row = "rows"
 group_call = "rows * ((columns + group - 1) // group)"
 eight = "2 * rows * ((columns + 15) // 16)"
@@ -265,15 +265,6 @@ passing_chunk = "eight * max(0, chunks - 6)"
 far_eight = "eight * max(0, chunks - 7) // 8"
 clamped_eight = "eight * (any % 2)"
 scaled_eight = "eight * (1 - uniform)"
-[cost.on.cortex-m55]
-call = 15.94
-group_call = 58.99
-eight = 14.95
-eight_chunk = 15.99
-passing_chunk = 0.1461
-far_eight = 10.12
-clamped_eight = 4.936
-scaled_eight = 4.153
 @*/
 struct hil_vector_sums_s8_mve {
     int32_t rows;    /* rows of the input, and of the output */

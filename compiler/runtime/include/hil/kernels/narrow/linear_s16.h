@@ -67,18 +67,11 @@ scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "rows"
 code = 500
-[cost.counts]
+[cost]
 row = "rows"
 value = "rows * depth"
 four = "rows * ((columns + 3) // 4)"
 four_value = "four * depth"
-[cost.on.cortex-m3]
-call = 12.44
-value = 3.946
-four = 140.5
-four_value = 10.77
-[cost.on.cortex-m0]
-factor = 1.42
 @*/
 struct hil_narrow_matmul_s16 {
     int32_t rows;  /* of the input, and of the output */
@@ -105,18 +98,12 @@ scratch = "2 * filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "window"
 code = 800
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 depth = "filter_h * filter_w * in_c"
 value = "window * depth"
 four = "window * ((columns + 3) // 4)"
 four_value = "four * depth"
-[cost.on.cortex-m3]
-value = 6.407
-four = 155.0
-four_value = 10.71
-[cost.on.cortex-m0]
-factor = 1.4
 @*/
 struct hil_narrow_conv2d_s16 {
     HIL_IMAGES_FIELDS;
@@ -151,15 +138,10 @@ scratch = "2 * filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "channel window"
 code = 900
-[cost.counts]
+[cost]
 pixel = "batch * out_h * out_w"
 output = "pixel * in_c"
 mac = "output * filter_h * filter_w"
-[cost.on.cortex-m3]
-call = 744.7
-mac = 6.883
-[cost.on.cortex-m0]
-factor = 1.85
 @*/
 struct hil_narrow_depthwise_s16 {
     HIL_IMAGES_FIELDS;

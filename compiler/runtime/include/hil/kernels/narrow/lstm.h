@@ -67,16 +67,10 @@ scratch = "units"
 order = "walk"
 reads = "lstm"
 code = 1500
-[cost.counts]
+[cost]
 turn = "batch * steps"
 unit = "turn * units"
 value = "unit * (depth + units)"
-[cost.on.cortex-m3]
-call = 164.2
-unit = 299.1
-value = 10.94
-[cost.on.cortex-m0]
-factor = 1.59
 @*/
 struct hil_narrow_lstm_s8 {
     HIL_NARROW_LSTM_FIELDS;
@@ -108,16 +102,10 @@ scratch = "2 * units"
 order = "walk"
 reads = "lstm"
 code = 1500
-[cost.counts]
+[cost]
 turn = "batch * steps"
 unit = "turn * units"
 value = "unit * (depth + units)"
-[cost.on.cortex-m3]
-call = 58.72
-unit = 286.3
-value = 11.86
-[cost.on.cortex-m0]
-factor = 1.45
 @*/
 struct hil_narrow_lstm_s16 {
     HIL_NARROW_LSTM_FIELDS;

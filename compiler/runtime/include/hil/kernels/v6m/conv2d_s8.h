@@ -14,7 +14,7 @@ scratch = "8 * (tile // 3) * filter_h * filter_w * in_c"
 order = ["pixels tile"]
 reads = "window"
 code = 1400
-[cost.counts]
+[cost]
 tiles = "batch * ((out_h * out_w + tile - 1) // tile)"
 pixel = "tiles * tile * filter_h * filter_w"
 copied = "pixel * in_c"
@@ -25,17 +25,6 @@ part_end = "output * ((filter_h * filter_w * in_c - 1) // part)"
 rest = "column * ((filter_h * filter_w * in_c) % 8)"
 tap = "column * (tile == 9) * filter_h * filter_w * in_c"
 slim_tap = "column * (tile == 3) * filter_h * filter_w * in_c"
-[cost.on.cortex-m0]
-call = 1354.0
-pixel = 33.06
-copied = 8.086
-column = 93.97
-output = 25.81
-third_piece = 11.71
-part_end = 40.95
-rest = 3.898
-tap = 15.85
-slim_tap = 7.357
 @*/
 struct hil_v6m_conv2d_s8 {
     HIL_IMAGES_FIELDS;

@@ -15,7 +15,7 @@ order = ["pixels 1"]
 reads = "window"
 flash_heavy = true
 code = 3600
-[cost.counts]
+[cost]
 row = "batch * out_h * out_w"
 filter_row = "row * filter_h"
 copied = "row * filter_h * filter_w * in_c"
@@ -24,15 +24,6 @@ three = "row * ((out_c % 9 + 2) // 3)"
 rest = "row * (out_c % 9)"
 nine_tap = "nine * filter_h * filter_w * in_c"
 three_tap = "three * filter_h * filter_w * in_c"
-[cost.on.cortex-m0]
-row = 90
-filter_row = 20
-copied = 6
-nine = 165
-three = 25
-rest = 17
-nine_tap = 14
-three_tap = 6
 @*/
 struct hil_v6m_conv2d_stream_s8 {
     HIL_IMAGES_FIELDS;

@@ -47,16 +47,13 @@ order = ["channels 1", "rows band"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
 code = 520
-[cost.counts]
+[cost]
 channel = "batch * in_c"
 line_pixel = "channel * line * (stride_h * (band - 1) + 3) * ((out_h + band - 1) // band)"
 row = "channel * out_h"
 output = "row * out_w"
 third_piece = "output * (pieces == 3)"
 turn = "output * turns"
-[cost.on.cortex-m0]
-line_pixel = 14.02
-output = 47.67
 @*/
 struct hil_v6m_depthwise_3x3_s8 {
     HIL_IMAGES_FIELDS;

@@ -55,18 +55,12 @@ order = ["channels 1", "rows band"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
 code = 900
-[cost.counts]
+[cost]
 channel = "batch * in_c"
 band_of_channel = "channel * ((out_h + band - 1) // band)"
 packed_line = "band_of_channel * (stride_h * ((band + 2) // 3 - 1) + 3)"
 packed_pixel = "packed_line * in_w"
 triple = "band_of_channel * ((band + 2) // 3) * out_w"
-[cost.on.cortex-m0]
-channel = 60
-band_of_channel = 100
-packed_line = 40
-packed_pixel = 15
-triple = 117
 @*/
 struct hil_v6m_depthwise_triples_s8 {
     HIL_IMAGES_FIELDS;

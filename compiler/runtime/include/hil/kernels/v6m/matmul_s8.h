@@ -14,7 +14,7 @@ scratch = "8 * (tile // 3) * depth"
 order = ["pixels tile"]
 reads = "rows"
 code = 900
-[cost.counts]
+[cost]
 tiles = "(rows + tile - 1) // tile"
 widened = "tiles * tile * depth"
 column = "tiles * columns"
@@ -24,15 +24,6 @@ part_end = "output * ((depth - 1) // part)"
 rest = "column * (depth % 8)"
 tap = "column * (tile == 9) * depth"
 slim_tap = "column * (tile == 3) * depth"
-[cost.on.cortex-m0]
-widened = 6.701
-column = 93.23
-output = 25.96
-third_piece = 0.9773
-part_end = 36.02
-rest = 4.084
-tap = 16.34
-slim_tap = 7.407
 @*/
 struct hil_v6m_matmul_s8 {
     int32_t rows;    /* rows of the input, and of the output */

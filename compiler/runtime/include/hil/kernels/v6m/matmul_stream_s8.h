@@ -15,7 +15,7 @@ order = ["pixels 1"]
 reads = "rows"
 flash_heavy = true
 code = 3300
-[cost.counts]
+[cost]
 row = "rows"
 widened = "rows * depth"
 nine = "rows * (columns // 9)"
@@ -23,14 +23,6 @@ three = "rows * ((columns % 9 + 2) // 3)"
 rest = "rows * (columns % 9)"
 nine_tap = "nine * depth"
 three_tap = "three * depth"
-[cost.on.cortex-m0]
-row = 90
-widened = 2.25
-nine = 165
-three = 25
-rest = 17
-nine_tap = 14
-three_tap = 6
 @*/
 struct hil_v6m_matmul_stream_s8 {
     int32_t rows;          /* rows of the input, and of the output */

@@ -16,7 +16,7 @@ order = ["pixels 2"]
 reads = "window"
 code = 1300
 speed_only = true
-[cost.counts]
+[cost]
 depth = "filter_h * filter_w * in_c"
 pair = "batch * ((out_h * out_w + 1) // 2)"
 line = "pair * filter_h"
@@ -25,14 +25,6 @@ three = "pair * ((out_c + 2) // 3)"
 part_end = "three * ((depth - 1) // part)"
 tap = "three * depth"
 slow = "three * (1 - (even_shift > 0) * (part >= depth) * (out_min + 128 == 0) * (out_max == 127))"
-[cost.on.cortex-m3]
-call = 1179.0
-line = 50.88
-copied = 3.189
-three = 50.32
-part_end = 26.08
-tap = 5.387
-slow = 29.34
 @*/
 struct hil_v7m_conv2d_packed_s8 {
     HIL_IMAGES_FIELDS;

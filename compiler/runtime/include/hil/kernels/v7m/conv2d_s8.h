@@ -15,7 +15,7 @@ scratch = "4 * wide * filter_h * filter_w * in_c"
 order = ["pixels 3"]
 reads = "window"
 code = 1330
-[cost.counts]
+[cost]
 window = "batch * out_h * out_w"
 pixel = "window * filter_h * filter_w"
 copied = "pixel * in_c"
@@ -23,16 +23,6 @@ four = "window * ((out_c + 3) // 4)"
 part_end = "four * ((filter_h * filter_w * in_c - 1) // part)"
 wide_tap = "four * filter_h * filter_w * in_c * (wide == 2)"
 narrow_tap = "four * filter_h * filter_w * in_c * (wide == 1)"
-[cost.on.cortex-m3]
-window = 30
-pixel = 3
-copied = 3.1
-four = 60
-part_end = 70
-wide_tap = 4.5
-narrow_tap = 4.79
-[cost.on.rv32imac]
-factor = 1.67
 @*/
 struct hil_v7m_conv2d_s8 {
     HIL_IMAGES_FIELDS;

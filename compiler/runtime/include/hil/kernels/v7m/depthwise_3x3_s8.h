@@ -54,7 +54,7 @@ order = ["channels 1", "rows band"]
 reads = "channel window once"
 window = {filter_h = "3", filter_w = "3"}
 code = 760
-[cost.counts]
+[cost]
 channel = "batch * in_c"
 line_pixel = "channel * line * (stride * out_h + 2)"
 row = "channel * out_h"
@@ -62,18 +62,6 @@ row_block = "row * ((out_w + block - 1) // block)"
 output = "row_block * block * (stride == 1)"
 strided_output = "row_block * block * (stride == 2)"
 band_end = "channel * ((out_h - 1) // band)"
-[cost.on.cortex-m3]
-channel = 60
-line_pixel = 2.6
-row = 5
-row_block = 27
-output = 17
-strided_output = 20
-band_end = 40
-[cost.on.rv32imac]
-output = 45.2
-strided_output = 52.54
-band_end = 85.17
 @*/
 struct hil_v7m_depthwise_3x3_s8 {
     HIL_IMAGES_FIELDS;

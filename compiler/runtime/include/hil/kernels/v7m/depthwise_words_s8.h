@@ -61,7 +61,7 @@ reads = "channel window once"
 window = {filter_h = "3", filter_w = "3"}
 code = 700
 speed_only = true
-[cost.counts]
+[cost]
 channel = "batch * in_c"
 copied_line = "channel * (stride * out_h + 2)"
 copied = "copied_line * in_w"
@@ -70,14 +70,6 @@ row_block = "row * ((out_w + block - 1) // block)"
 output = "row_block * block * (stride == 1)"
 strided_output = "row_block * block * (stride == 2)"
 band_end = "channel * ((out_h - 1) // band)"
-[cost.on.cortex-m3]
-call = 277.8
-channel = 5.579
-copied = 3.186
-row_block = 8.649
-output = 16.3
-strided_output = 17.79
-band_end = 145.9
 @*/
 struct hil_v7m_depthwise_words_s8 {
     HIL_IMAGES_FIELDS;

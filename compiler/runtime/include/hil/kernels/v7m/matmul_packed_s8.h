@@ -15,20 +15,13 @@ order = ["pixels 2"]
 reads = "rows"
 code = 1000
 speed_only = true
-[cost.counts]
+[cost]
 tile = "(rows + 1) // 2"
 widened = "tile * depth"
 three = "tile * ((columns + 2) // 3)"
 part_end = "three * ((depth - 1) // part)"
 tap = "three * depth"
 slow = "three * (1 - (even_shift > 0) * (part >= depth) * (out_min + 128 == 0) * (out_max == 127))"
-[cost.on.cortex-m3]
-call = 96.46
-widened = 3.115
-three = 55.97
-part_end = 53.25
-tap = 5.221
-slow = 29.34
 @*/
 struct hil_v7m_matmul_packed_s8 {
     int32_t rows;    /* rows of the input, and of the output */

@@ -14,22 +14,13 @@ scratch = "4 * wide * depth"
 order = ["pixels 3"]
 reads = "rows"
 code = 1050
-[cost.counts]
+[cost]
 tile = "(rows + 2) // 3"
 widened = "tile * depth"
 four = "tile * ((columns + 3) // 4)"
 part_end = "four * ((depth - 1) // part)"
 wide_tap = "four * depth * (wide == 2)"
 narrow_tap = "four * depth * (wide == 1)"
-[cost.on.cortex-m3]
-tile = 30
-widened = 13
-four = 122
-part_end = 200
-wide_tap = 13.5
-narrow_tap = 14.38
-[cost.on.rv32imac]
-factor = 1.66
 @*/
 struct hil_v7m_matmul_s8 {
     int32_t rows;    /* rows of the input, and of the output */

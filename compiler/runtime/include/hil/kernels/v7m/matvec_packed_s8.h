@@ -43,19 +43,13 @@ order = ["pixels 1"]
 reads = "rows"
 code = 800
 speed_only = true
-[cost.counts]
+[cost]
 row = "rows"
 widened = "rows * depth"
 six = "rows * ((columns + 5) // 6)"
 part_end = "six * ((depth - 1) // part)"
 tap = "six * depth"
 slow = "six * (1 - (even_shift > 0) * (part >= depth) * (out_min + 128 == 0) * (out_max == 127))"
-[cost.on.cortex-m3]
-widened = 2.895
-six = 44.28
-part_end = 12.54
-tap = 5.455
-slow = 49.64
 @*/
 struct hil_v7m_matvec_packed_s8 {
     int32_t rows;    /* rows of the input, and of the output */

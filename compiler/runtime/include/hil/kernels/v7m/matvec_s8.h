@@ -53,18 +53,11 @@ scratch = "0"
 order = ["pixels 1", "channels 8"]
 reads = "rows"
 code = 650
-[cost.counts]
+[cost]
 row = "rows"
 widened = "rows * depth"
 eight = "rows * ((columns + 7) // 8)"
 eight_tap = "eight * depth"
-[cost.on.cortex-m3]
-row = 60
-widened = 4
-eight = 130
-eight_tap = 14.75
-[cost.on.rv32imac]
-factor = 1.6
 @*/
 struct hil_v7m_matvec_s8 {
     int32_t rows;    /* rows of the input, and of the output */

@@ -1,0 +1,113 @@
+"""Tables of what kernels cost: ``CORE.toml``, one a core.
+
+A line of a table states the instructions that each term of a kernel's cost takes on that core
+(:mod:`hilc.lowering.cost`), and how far estimates with these figures are off counts on an emulated
+board::
+
+    hil_add_s8 = {call = 21.5, element = 17.4, error = {layers = 33, median = 0.012, worst = -0.05}}
+
+``factor`` in the place of terms is a multiple of the figures for :data:`BASE_CORE`. The tables of
+the run time's kernels are in ``hilc/target/costs``; ``tools/costs.py`` fits their figures and
+measures their errors. Those of your own kernels are in the folder ``costs`` of the folder that you
+register.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hilc.target
+from hilc.support.toml import tomllib
+from hilc.target import find_cpu
+
+#: The core whose figures others are multiples of, and which holds for cores without a table.
+BASE_CORE = "cortex-m3"
+FOLDER = Path(hilc.target.__file__).parent / "costs"
+_ERROR = "error"
+_ERROR_KEYS = {"layers", "median", "worst"}
+
+
+@dataclass(frozen=True)
+class CostError:
+    """How far the estimates of a kernel's instructions on a core are off.
+
+    ``layers`` were counted. The others are parts of the count: ``median`` of the absolute errors,
+    ``worst`` of the layer whose estimate is off most, positive where it is too high.
+    """
+
+    layers: int
+    median: float
+    worst: float
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A kernel's line in the table of a core: instructions of each term, or a ``factor``; and the
+    error of the estimates, None where no layer was counted.
+    """
+
+    figures: Mapping[str, float]
+    error: CostError | None = None
+
+
+def cores_in_order(names: list[str]) -> list[str]:
+    """Return names of cores by the order in which their figures are preferred."""
+    return sorted(names, key=lambda name: (name != BASE_CORE, name))
+
+
+@functools.cache
+def shipped_costs() -> Mapping[str, Mapping[str, TableRow]]:
+    """Return the tables of the run time's kernels: rows by kernel and by core."""
+    return read_costs(FOLDER)
+
+
+def read_costs(folder: Path) -> Mapping[str, Mapping[str, TableRow]]:
+    """Return the rows of the tables in ``folder`` by kernel and by core; none if there is no such
+    folder.
+
+    ValueError if a file has the name of no core, or a line is not of the form above.
+    """
+    found: dict[str, dict[str, TableRow]] = {}
+    for core in cores_in_order([path.stem for path in folder.glob("*.toml")]):
+        if find_cpu(core) is None:
+            raise ValueError(f"{core}.toml has the name of no core")
+        try:
+            table = tomllib.loads((folder / f"{core}.toml").read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{core}.toml: {error}") from None
+        for kernel, stated in table.items():
+            found.setdefault(kernel, {})[core] = _row(f"{kernel} in {core}.toml", stated)
+    return found
+
+
+def _row(where: str, stated: Any) -> TableRow:
+    if not isinstance(stated, dict):
+        raise ValueError(f"{where} is not a table of figures")
+    error = stated.pop(_ERROR, None)
+    if wrong := [name for name, each in stated.items() if type(each) not in (int, float)]:
+        raise ValueError(f"{where}: {', '.join(wrong)} must be numbers")
+    if error is None:
+        return TableRow(stated)
+    if not isinstance(error, dict) or error.keys() != _ERROR_KEYS:
+        raise ValueError(f"{where}: an error has layers, median and worst")
+    return TableRow(stated, CostError(**error))
+
+
+def write_costs(folder: Path, rows: Mapping[str, Mapping[str, TableRow]]) -> None:
+    """Write tables of ``rows`` (by kernel and by core) into ``folder``, one a core."""
+    for core in cores_in_order(list({core for own in rows.values() for core in own})):
+        lines = [_line(kernel, own[core]) for kernel, own in sorted(rows.items()) if core in own]
+        head = f"# Instructions of kernels on {core}, as hilc.lowering.cost_tables describes.\n"
+        (folder / f"{core}.toml").write_text(head + "".join(lines), encoding="utf-8")
+
+
+def _line(kernel: str, row: TableRow) -> str:
+    stated = [f"{name} = {each!r}" for name, each in row.figures.items()]
+    if row.error is not None:
+        error = ", ".join(f"{name} = {each!r}" for name, each in vars(row.error).items())
+        stated.append(f"{_ERROR} = {{{error}}}")
+    return f"{kernel} = {{{', '.join(stated)}}}\n"

@@ -1,0 +1,1 @@
+"""Model files, written from models that the front ends read."""

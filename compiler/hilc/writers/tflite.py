@@ -1,0 +1,106 @@
+"""TensorFlow Lite files, rewritten for the run times that serve as references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+
+from hilc.errors import UnsupportedError
+from hilc.frontends.tflite.reader import Importer, dequantized
+
+
+def for_reference(
+    data: bytes, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+) -> tuple[bytes, tuple[str, ...]]:
+    """Return the file in a form that TFLite's run time takes, and what had to be changed for that.
+
+    The changed file is the model that :func:`import_graph` means by the given one:
+
+    - A dynamic-range weight tensor is declared float32; its buffer points to new data at the file's
+      end.
+    - A quantized dimension that does not exist, and that nothing depends on, becomes 0: converters
+      write the one of the weights beside a bias too. TFLite refuses it from release 2.14 on.
+    - A tensor whose rank the file leaves open has that of ``shapes``, by name: TFLite Micro takes
+      it for a single number.
+    """
+    importer = Importer(data)
+    file = bytearray(data)
+    remarks = []
+    if axes := _meaningless_axes(importer):
+        for quantization in axes:
+            place = quantization._tab.Pos + quantization._tab.Offset(16)
+            file[place : place + 4] = bytes(4)
+        remarks.append("quantized dimensions that do not exist as 0")
+    appended: dict[int, bytes] = {}
+    for index in importer.hybrid_weights():
+        tensor = importer.subgraph.Tensors(index)
+        values = dequantized(importer.tensor(index)).astype("<f4").tobytes()
+        if appended.setdefault(tensor.Buffer(), values) != values:
+            raise UnsupportedError(
+                f"tensor {importer.names[index]!r} shares its data with a tensor of another scale",
+                "choose the reference hilc",
+            )
+        type_place = tensor._tab.Pos + tensor._tab.Offset(6)
+        file[type_place] = tflite.TensorType.FLOAT32
+    for buffer_index, values in appended.items():
+        buffer = importer.model.Buffers(buffer_index)
+        place = buffer._tab.Pos + buffer._tab.Offset(4)
+        # Data is aligned to 16 bytes, with its length in the word before.
+        file.extend(bytes(-(len(file) + 4) % 16))
+        file[place : place + 4] = (len(file) - place).to_bytes(4, "little")
+        file.extend(len(values).to_bytes(4, "little") + values)
+    if appended:
+        remarks.append("dynamic-range weights as float32")
+    if open_ranks := [
+        index
+        for index, name in enumerate(importer.names)
+        if name in importer.open_shapes
+        and not importer.subgraph.Tensors(index).ShapeLength()
+        and shapes.get(name)
+    ]:
+        for index in open_ranks:
+            _declare_shape(file, importer.subgraph, index, shapes[importer.names[index]])
+        remarks.append("open shapes as they follow")
+    return bytes(file), tuple(remarks)
+
+
+def _declare_shape(file: bytearray, subgraph: Any, index: int, shape: Sequence[int]) -> None:
+    """Let tensor ``index`` be a copy of itself, at the file's end, that states this shape."""
+    tensor = subgraph.Tensors(index)
+    builder = flatbuffers.Builder(256)
+    name = builder.CreateString(tensor.Name() or b"")
+    sizes = builder.CreateNumpyVector(np.asarray(shape, np.int32))
+    tflite.TensorStart(builder)
+    tflite.TensorAddShape(builder, sizes)
+    tflite.TensorAddType(builder, tensor.Type())
+    tflite.TensorAddBuffer(builder, tensor.Buffer())
+    tflite.TensorAddName(builder, name)
+    builder.Finish(tflite.TensorEnd(builder))
+    copy = builder.Output()
+    file.extend(bytes(-len(file) % 16))
+    start = len(file) + int.from_bytes(copy[:4], "little")
+    file.extend(copy)
+    tensors = subgraph._tab
+    place = tensors.Vector(tensors.Offset(4)) + 4 * index
+    file[place : place + 4] = (start - place).to_bytes(4, "little")
+
+
+def _meaningless_axes(importer: Importer) -> list[Any]:
+    """Return the quantizations whose dimension does not exist in their tensor."""
+    quantizations = []
+    for i in range(importer.subgraph.TensorsLength()):
+        table = importer.subgraph.Tensors(i)
+        quantization, rank = table.Quantization(), table.ShapeLength()
+        if (
+            quantization is not None
+            and quantization.ScaleLength()
+            and rank
+            and not 0 <= quantization.QuantizedDimension() < rank
+        ):
+            quantizations.append(quantization)
+    return quantizations

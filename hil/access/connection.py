@@ -1,0 +1,57 @@
+"""The user's options to start a firmware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from hil.access.protocols import Flashed
+
+
+#: Value for a probe's uid: start the board's QEMU machine with a virtual probe.
+VIRTUAL: Final = "virtual"
+
+
+class Image(Protocol):
+    """Image that a runner starts: a built firmware, or an ELF file only."""
+
+    @property
+    def elf(self) -> Path: ...
+
+
+class AcquiredBoard(Protocol):
+    """An acquired board of a lab; the context of ``start`` yields a ``Running``."""
+
+    @property
+    def place(self) -> str: ...
+
+    def start(self, elf: Path, choice: Connection) -> AbstractContextManager[Any]: ...
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Probe, serial port and callbacks for starting a firmware."""
+
+    #: A probe's unique id or a part of it; ``virtual`` starts the board's QEMU machine with one.
+    probe: str | None = None
+    port: str | None = None
+    #: The whole unique id of the probe that was chosen; every later start uses that probe only.
+    uid: str = field(default="", kw_only=True)
+    #: Whether the serial line goes through the probe.
+    rtt: bool = False
+    #: Called with the programmed fraction, 0 to 1.
+    progress: Callable[[float], None] | None = None
+    #: Called once with the result of programming, when the board runs.
+    flashed: Callable[[Flashed], None] | None = None
+    #: An acquired board of a lab, used instead of a board of this machine.
+    lab: AcquiredBoard | None = None
+    #: Whether tensors are accessed in the board's memory; None: if the board is emulated.
+    bulk: bool | None = None
+    #: How long a probe and a port that are not there are awaited: after a power cycle.
+    appear_s: float = 0.0
+    #: Whether a locked chip is erased to open it; else it is an error.
+    erase_to_unlock: bool = field(default=False, kw_only=True)

@@ -1,0 +1,234 @@
+"""``hil evaluate``: a model's accuracy over a labelled data set, on a board."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+
+import hil
+from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
+from hil.cli.console import Console, answer_text, shown_name, table
+from hil.cli.outcomes import take_model
+from hil.cli.recording import history_of, provenance_of, record
+from hil.cli.render import recovery_lines
+from hil.device import Device
+from hil.firmware.project import modules_of
+from hil.results.answer import Answer
+from hil.support.cache import cache_folder, writable_folder
+from hil.verify.comparison import NOT_INDEPENDENT
+from hil.verify.datasets import DataSet, Scaling, load_data
+from hil.verify.evaluation import Evaluation
+from hil.verify.metrics import Score, metric_named
+from hil.verify.oracle import reference_of
+from hilc.artifact.library import Module
+from hilc.errors import InputError
+from hilc.support.inputs import check_regular
+from hilc.support.jsondata import shown_argument
+from hilc.support.outputs import check_file, write_file
+
+#: Rows of the tables of mismatches and of the confusion matrix.
+_SHOWN_MISMATCHES, _SHOWN_CLASSES = 5, 20
+
+
+def evaluate_command(args: argparse.Namespace, console: Console) -> int:
+    """Evaluate one model; the exit code is 1 if a limit is missed or a sample differs."""
+    if args.output:
+        check_file(
+            args.output, ".json", kind="an evaluation", is_own=_is_evaluation, force=args.force
+        )
+    metrics = args.metric or ["accuracy"]
+    limits = [_limits(words, metrics) for words in (args.min_limits, args.max_limits)]
+    source = take_model(args)
+    history = history_of(args)
+    board = checked_board(args)
+    libraries = compiled_for(args, board, console)
+    modules = modules_of(libraries)
+    if len(modules) != 1:
+        raise InputError(
+            f"an evaluation is of one model, and {len(modules)} are given",
+            "evaluate them one by one",
+        )
+    (library,), (module,) = libraries, modules
+    data = load_data_set(args, module, metric_named(metrics[0]).labels == "values")
+    if data.skipped:
+        console.warn(f"{data.skipped} files of {args.data} are of other kinds, and left out")
+    oracle = reference_of(
+        library, module, args.reference, source=source, allow_fallback=allowed_fallback(args)
+    )
+    with (
+        opened(args, board, libraries, console) as device,
+        console.done_of(f"{module.name} on {board.name}", " samples") as progress,
+    ):
+        report = hil.evaluate(
+            device[module.name],
+            data,
+            metric=metrics,
+            at_least=limits[0],
+            at_most=limits[1],
+            score=args.score,
+            reference=oracle,
+            journal=_journal(args, board.name, module, device),
+            restart=args.restart,
+            progress=progress,
+        )
+        given = (
+            {**sample, "": label} for sample, label in zip(data.samples, data.labels, strict=True)
+        )
+        made_from = provenance_of(args, board, device, library, module, given)
+    report = replace(report, provenance=made_from)
+    entry = report.entry()
+    code = 0 if entry.is_good else 1
+    # First, since the journal is gone: a full disk must not take the result as well.
+    # Also where the reader of the output goes away.
+    try:
+        console.result(entry, evaluation_text(report), code)
+    finally:
+        if args.output:
+            write_file(args.output, answer_text(Answer("evaluate", code, [entry])) + "\n")
+        record(history, "evaluate", [entry], console)
+    return code
+
+
+def load_data_set(args: argparse.Namespace, module: Module, has_values: bool) -> DataSet:
+    """Return the data set that the arguments name."""
+    output = module.outputs[0]
+    values = prod(output.shape) if has_values else 0
+    data = load_data(
+        args.data,
+        module.inputs,
+        labels=args.labels,
+        classes=_classes(args.classes),
+        scaling=Scaling(args.mean, args.std, args.integers),
+        values=values,
+    )
+    return data.drawn(args.samples, args.seed) if args.samples else data
+
+
+def _classes(text: str | None) -> Sequence[str] | None:
+    if text is None:
+        return None
+    words = text.split(",")
+    if "," not in text and Path(text).is_file():
+        words = _lines(Path(text))
+    names = [word.strip() for word in words if word.strip()]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"--classes names {name!r} twice", "name each class once")
+    if not names:
+        raise InputError(f"--classes {text!r} names no class", "write cat,dog")
+    return names
+
+
+def _lines(path: Path) -> list[str]:
+    remedy = "give a file in UTF-8 with the name of a class in each line"
+    check_regular(path, remedy)
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the classes in {path} cannot be read: {error}", remedy) from None
+
+
+def _limits(words: Sequence[str], metrics: Sequence[str]) -> dict[str, float]:
+    limits: dict[str, float] = {}
+    for word in words:
+        name, separator, value = word.rpartition("=")
+        metric = name if separator else metrics[0]
+        if metric in limits:
+            raise InputError(f"two limits of {metric} are given: {word!r} too", "give one")
+        try:
+            limits[metric] = float(value)
+        except ValueError:
+            raise InputError(
+                f"{word!r} is no limit of a metric", "write 0.9 or accuracy=0.9"
+            ) from None
+    return limits
+
+
+def _journal(args: argparse.Namespace, board: str, module: Module, device: Device) -> Path:
+    """Return the journal's path: beside the output, or in the cache by what is evaluated where."""
+    if args.output:
+        return Path(f"{args.output}.journal")
+    what = (module.name, str(Path(args.data).resolve()), args.samples, args.seed)
+    words = (*what, board, device.source, device.hello.build_id)
+    key = hashlib.sha256(shown_argument("\n".join(map(str, words))).encode()).hexdigest()[:32]
+    folder = cache_folder() / "evaluations"
+    with suppress(OSError):  # whoever writes there tells it
+        writable_folder("evaluations")
+    return folder / f"{key}.journal"
+
+
+def _is_evaluation(path: Path) -> bool:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(data, dict) and {"metrics", "reference", "mismatches"} <= data.keys()
+
+
+def evaluation_text(report: Evaluation) -> str:
+    """Return the metrics, the confusion matrix and the first mismatches as text."""
+    resumed = f", {report.resumed:,} of them before" if report.resumed else ""
+    own = "" if report.independent else f", compared with {NOT_INDEPENDENT}"
+    lines = [
+        f"{report.model} on {report.board}{own}: {report.samples:,} samples{resumed} in "
+        f"{report.seconds:.1f} s, {report.rate:.1f} samples/s through {report.transport}",
+        f"reference {report.reference_description}",
+        table(
+            [
+                [
+                    metric.name,
+                    _interval(metric.device),
+                    _interval(metric.reference),
+                    metric.device.method,
+                    _limit(metric.minimum, metric.maximum, metric.is_met),
+                ]
+                for metric in report.metrics
+            ],
+            ["metric", "device (95%)", f"{report.reference} (95%)", "interval", "limit"],
+        ),
+    ]
+    if report.nonfinite:
+        lines.append(
+            f"{report.nonfinite:,} of {report.samples:,} samples have NaN or infinite outputs, of "
+            f"{report.reference} {report.nonfinite_reference:,}: they count as wrong"
+        )
+    if report.mismatches:
+        lines.append(
+            f"{report.mismatches:,} of {report.samples:,} samples differ from {report.reference}:"
+        )
+        lines.append(
+            table(
+                [
+                    [m.sample, m.source, m.device_class, m.reference_class, f"{m.max_abs_diff:g}"]
+                    for m in report.first_mismatches[:_SHOWN_MISMATCHES]
+                ],
+                ["sample", "from", "device", report.reference, "max diff"],
+            )
+        )
+    else:
+        lines.append(f"every output is that of {report.reference}")
+    if report.uncompared_outputs:
+        others = ", ".join(map(shown_name, report.uncompared_outputs))
+        lines.append(f"only the first output is evaluated and compared, not {others}")
+    if report.confusion is not None and len(report.confusion) <= _SHOWN_CLASSES:
+        names = [shown_name(name) for name in report.class_names]
+        rows = [[name, *row] for name, row in zip(names, report.confusion.tolist(), strict=True)]
+        lines.append(table(rows, ["label, device's class:", *names]))
+    lines += recovery_lines(report.recoveries)
+    return "\n\n".join(lines)
+
+
+def _interval(score: Score) -> str:
+    return f"{score.value:.4f} ({score.low:.4f} to {score.high:.4f})"
+
+
+def _limit(minimum: float | None, maximum: float | None, is_met: bool) -> str | None:
+    words = [f"at least {minimum:g}"] if minimum is not None else []
+    words += [f"at most {maximum:g}"] if maximum is not None else []
+    return f"{' and '.join(words)}: {'met' if is_met else 'MISSED'}" if words else None

@@ -1,0 +1,43 @@
+"""``hil explain``: print a model's memory plan, or draw it."""
+
+from __future__ import annotations
+
+import argparse
+
+from hil.cli.arguments import board_of, compile_options, compiling
+from hil.cli.console import Console
+from hil.cli.plan_report import plan_text
+from hil.errors import InputError
+from hil.firmware.sources import explain_models
+from hil.page.plan_json import plan_entry
+from hilc.support.outputs import check_file
+
+
+def explain_command(args: argparse.Namespace, console: Console) -> int:
+    """Print the plans of the models, compiled as for firmware of the board."""
+    # Not at the top: only a picture needs the plotting library.
+    if args.output:
+        from hil.page import plan_picture as picture
+
+        if len(args.models) != 1:
+            raise InputError(
+                f"--output writes one picture, and {len(args.models)} models are given",
+                "give one model",
+            )
+        check_file(
+            args.output,
+            *picture.FORMATS,
+            kind="a picture",
+            is_own=picture.is_unchanged,
+            force=args.force,
+        )
+    options = compile_options(args, board_of(args), for_firmware=True)
+    with compiling(options, console) as told:
+        plans = explain_models(args.models, told, args.name)
+    if args.output:
+        picture.save(picture.plan_figure(plans[0]), args.output)
+    text = "\n\n".join(plan_text(plan) for plan in plans)
+    if args.output:
+        text += f"\n\nthe picture: {args.output}"
+    console.result([plan_entry(plan) for plan in plans], text)
+    return 0

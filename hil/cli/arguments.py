@@ -1,0 +1,279 @@
+"""Read boards, libraries and compiler options from a command's arguments."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hil
+from hil.access import Connection, runner_named
+from hil.board import Board, load_board
+from hil.cli.byte_counts import parse_bytes
+from hil.cli.console import Console
+from hil.cli.render import fed_text, flashed_text
+from hil.errors import HilError, HilWarning, InputError
+from hil.firmware.project import check_suits
+from hil.firmware.sources import ModelOptions, load_libraries
+from hilc.artifact.library import ModelLibrary
+from hilc.codegen.options import CHOICES
+from hilc.ir import Array
+from hilc.memory.program import Pin, PoolSpec
+from hilc.schedule.tuning import load_tuning
+from hilc.target import load_cpu
+
+if TYPE_CHECKING:
+    from hil.device import Device
+
+#: An option of the compiler with a word as its value, as the hints of the compiler name it.
+_KEYWORD = re.compile(rf"\b({'|'.join(CHOICES)}|reference)=([a-z-]+)\b")
+
+
+def compile_options(
+    args: argparse.Namespace, board: Board | None, for_firmware: bool
+) -> ModelOptions:
+    """Return the compiler's options of a command line; ``--cpu`` overrides the board's core."""
+    # Not at the top: what compares takes longer to import than many a model to compile.
+    compared_with = None
+    if args.compares and args.reference:
+        from hil.verify.oracle import definition_of
+
+        compared_with = definition_of(args.reference)
+    memory = parse_memory(args.memory, board) if args.memory else ()
+    if args.tuning is not None and board is not None:
+        _tell_counter(args.tuning, board)
+    return ModelOptions(
+        cpu=load_cpu(args.cpu).name if args.cpu else board.cpu.name if board else "host",
+        codegen=args.codegen,
+        api=args.api,
+        interface=args.interface,
+        optimize=args.optimize,
+        runtime=args.runtime,
+        pools=args.pools,
+        constants=args.constants,
+        feed=args.feed,
+        fold_constant_channels=args.fold_constant_channels,
+        allow_float=args.allow_float,
+        reference=None if args.compares else args.reference,
+        compared_with=compared_with,
+        ram=args.ram,
+        flash=args.flash,
+        tuning=args.tuning,
+        memory=memory,
+        keep_inputs=args.keep_inputs,
+        pins=parse_pins(args.pin, memory) if args.pin else None,
+        external=tuple(args.external),
+        for_firmware=for_firmware,
+        board=board if for_firmware and board and not board.is_host else None,
+        workspace=args.workspace if for_firmware else "own",
+        include_dirs=tuple(vars(args).get("include_dir", ())),
+        sources=tuple(vars(args).get("source", ())),
+        shapes=parse_shapes(args.shape),
+        inputs=read_constants(args.constant),
+    )
+
+
+def _tell_counter(path: str, board: Board) -> None:
+    """Warn of a log that counts something else than the board does: it is of the same core, but
+    what takes the fewest instructions need not take the fewest cycles.
+    """
+    log = load_tuning(path)
+    counts = "cycles" if runner_named(board.default_runner).uses_probe else "instructions"
+    if not board.is_host and log.counter != counts:
+        warnings.warn(
+            f"the tuning log counts {log.counter}, measured on {log.board}, and {board.name} "
+            f"counts {counts}: what is fastest by the one need not be by the other; hil tune "
+            f"--board {board.name} measures it",
+            HilWarning,
+            stacklevel=2,
+        )
+
+
+def allowed_fallback(args: argparse.Namespace) -> bool | None:
+    """Return whether ``--allow-fallback`` is given; None leaves it to the environment."""
+    return True if args.allow_fallback else None
+
+
+def parse_shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each input of ``--shape NAME=1,3,224,224``."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for word in words:
+        name, _, sizes = word.rpartition("=")
+        listed = sizes.replace("x", ",").split(",")
+        if not name or not all(size.isdecimal() and int(size) > 0 for size in listed):
+            raise InputError(
+                f"--shape {word!r} is not NAME=SIZE,SIZE,...",
+                "write the input's name and its sizes, each at least 1: x=1,3,224,224",
+            )
+        if name in shapes:
+            raise InputError(f"--shape names {name!r} twice", "name it once")
+        shapes[name] = tuple(map(int, listed))
+    return shapes
+
+
+def read_constants(words: Sequence[str]) -> dict[str, Array]:
+    """Return the array of each input of ``--constant NAME=F.npy``."""
+    constants: dict[str, Array] = {}
+    if not words:
+        return constants
+    from hil.verify.samples import load_array
+
+    for word in words:
+        name, _, path = word.partition("=")
+        if not name or not path:
+            raise InputError(f"--constant {word!r} is not NAME=FILE", "write NAME=FILE.npy")
+        if name in constants:
+            raise InputError(f"--constant names {name!r} twice", "name it once")
+        constants[name] = load_array(Path(path))
+    return constants
+
+
+def board_of(args: argparse.Namespace) -> Board:
+    """Return the board of the arguments, with the chosen serial line."""
+    board = load_board(args.board)
+    return board.over_rtt() if args.transport == "rtt" else board
+
+
+def checked_board(args: argparse.Namespace) -> Board:
+    """Return the board of the arguments; raise before a build if it cannot be reached."""
+    from hil.device.session import check_connection
+
+    board = board_of(args)
+    choice = Connection(
+        args.probe,
+        args.port,
+        board.is_over_rtt,
+        lab=getattr(args, "lab", None),
+        bulk=getattr(args, "bulk", None),
+    )
+    check_connection(board, args.runner, choice)
+    return board
+
+
+def parse_pins(words: Sequence[str], memory: Sequence[PoolSpec]) -> dict[str, Pin]:
+    """Return the position of each input and output of ``--pin TENSOR=[REGION:]OFFSET``."""
+    pins: dict[str, Pin] = {}
+    for word in words:
+        name, separator, place = word.rpartition("=")
+        region, _, offset = place.rpartition(":")
+        if not separator or (nbytes := parse_bytes(offset)) is None:
+            raise InputError(
+                f"--pin {word!r} does not end with =OFFSET", "write TENSOR=4096 or TENSOR=REGION:4K"
+            )
+        regions = [pool.name for pool in memory]
+        if region and region not in regions:
+            raise InputError(
+                f"--pin {word!r} names the region {region!r}, which has no pool",
+                f"choose one of {', '.join(regions)}" if regions else f"add --memory {region}",
+            )
+        if name in pins:
+            raise InputError(f"--pin names {name!r} twice", "name it once")
+        pins[name] = Pin(nbytes, regions.index(region) if region else 0)
+    return pins
+
+
+def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
+    """Return the pools of ``--memory REGION[:BYTES],...``, one per region and named after it."""
+    pools: list[PoolSpec] = []
+    for entry in text.split(","):
+        name, separator, size = entry.strip().partition(":")
+        if board is not None:
+            regions = [region.name for region in board.regions("ram")]
+            if name not in regions:
+                raise InputError(
+                    f"--memory: {board.name} has no RAM region {name!r}",
+                    f"choose from {', '.join(regions)}" if regions else "drop --memory",
+                )
+        elif not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            raise InputError(
+                f"--memory {text!r}: {name!r} is not a region name", "write REGION or REGION:BYTES"
+            )
+        if name in [pool.name for pool in pools]:
+            raise InputError(f"--memory names the region {name!r} twice", "name it once")
+        limit = parse_bytes(size)
+        if separator and limit is None:
+            raise InputError(
+                f"--memory gives region {name!r} {size!r}, which is not a number of bytes",
+                "write 65536, 64K or 1M",
+            )
+        pools.append(PoolSpec(name, limit, name))
+    return tuple(pools)
+
+
+def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> list[ModelLibrary]:
+    """Return the models that the arguments name, compiled for the board's core.
+
+    Archives are not compiled again: raise if one is for a core with instructions that the board's
+    core lacks, and warn if one is for another core otherwise.
+    """
+    libraries = compiled(args, compile_options(args, board, for_firmware=True), console)
+    for library in libraries:
+        for module in library.modules:
+            if remark := check_suits(library, module, board):
+                console.warn(remark)
+        for name, report in library.reports.items():
+            if cost := fed_text(report):
+                console.warn(f"{name}: {cost}")
+    return libraries
+
+
+def compiled(
+    args: argparse.Namespace, options: ModelOptions, console: Console
+) -> list[ModelLibrary]:
+    """Return the models that the arguments name, compiled with a progress bar."""
+    with in_words_of_the_command_line(), compiling(options, console) as told:
+        return load_libraries(args.models, told, args.name)
+
+
+@contextmanager
+def in_words_of_the_command_line() -> Iterator[None]:
+    """Name options in the hints of the compiler as the command line does, and not as Python."""
+    try:
+        yield
+    except HilError as error:
+        error.hint = _KEYWORD.sub(
+            lambda match: f"--{match[1].replace('_', '-')} {match[2]}", error.hint
+        )
+        raise
+
+
+@contextmanager
+def compiling(options: ModelOptions, console: Console) -> Iterator[ModelOptions]:
+    """Open a progress bar; yield the options of a compiler that reports to it."""
+    with console.counting("compiling", "programs tried") as progress:
+        yield replace(options, progress=progress)
+
+
+@contextmanager
+def opened(
+    args: argparse.Namespace, board: Board, libraries: list[ModelLibrary], console: Console
+) -> Iterator[Device]:
+    """Open the device that the arguments name; print its log on stderr."""
+    with (
+        console.part_done(f"programming {board.name}") as progress,
+        hil.open(
+            board,
+            *libraries,
+            runner=args.runner,
+            port=args.port,
+            probe=args.probe,
+            transport=args.transport or "uart",
+            bulk=args.bulk,
+            progress=progress,
+            flashed=lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
+            workspace=args.workspace,
+            lab=args.lab,
+        ) as device,
+    ):
+        device.log = lambda text: console.log(f"{board.name}: {text}")
+        if not device.is_proven:
+            console.log(
+                f"{board.name}: attached to the firmware at {device.port}; its build id is "
+                "checked, not which board it runs on"
+            )
+        yield device

@@ -1,0 +1,54 @@
+"""``hil board``: descriptions of boards."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from hil.cli.command import Command, CommandGroup
+from hil.cli.options import add_cpu
+from hil.cli.parser import Parser
+
+if TYPE_CHECKING:
+    from hil.cli.console import Console
+
+
+def add_new_options(parser: Parser) -> None:
+    """Add the options of ``hil board new``."""
+    parser.add_argument("name", metavar="NAME", help="the name of the board and of its file")
+    parser.add_argument("-o", "--output", metavar="FILE.toml", help="default: ./NAME.toml")
+    parser.add_argument("--force", action="store_true", help="replace the file")
+    parser.add_argument("--from", dest="base", metavar="BOARD", help="copy from this description")
+    parser.add_argument(
+        "--flasher",
+        metavar="NAME[:KEY=VALUE]",
+        help="what programs the board; its settings select a chip that it describes",
+    )
+    parser.add_argument("--description", metavar="TEXT", help="maker, board and core in one line")
+    add_cpu(parser, "the core")
+    parser.add_argument("--clock-hz", metavar="HZ", help="the core's clock after reset")
+    for kind in ("flash", "ram"):
+        parser.add_argument(
+            f"--{kind}",
+            action="append",
+            metavar="[NAME=]ORIGIN:SIZE",
+            help=f"a {kind} region such as 0x20000000:64K; may be repeated, in order of preference",
+        )
+    for role in ("soc", "timer", "uart"):
+        parser.add_argument(
+            f"--{role}", metavar="PORT[,KEY=N]...", help=f"the {role}'s port and its settings"
+        )
+    parser.add_argument("--qemu", metavar="MACHINE", help="QEMU's machine that emulates the board")
+
+
+def new(args: argparse.Namespace, console: Console) -> int:
+    """Write a board description; return the exit code."""
+    from hil.cli.actions.board_new import new_command
+
+    return new_command(args, console)
+
+
+COMMAND = CommandGroup(
+    "Descriptions of boards.",
+    {"new": Command("Write a board description from options or answers.", add_new_options, new)},
+)

@@ -1,0 +1,58 @@
+"""``hil boards``: list the boards, or describe one."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from hil.cli.command import Command
+from hil.cli.completing import boards, completed_by
+from hil.cli.options import BOARD
+from hil.cli.parser import Parser
+
+if TYPE_CHECKING:
+    from hil.cli.console import Console
+
+
+def add_options(parser: Parser) -> None:
+    """Add the command's options."""
+    completed_by(parser.add_argument("name", nargs="?", metavar="BOARD", help=BOARD), boards)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """List the boards of the project and the user, or describe one board."""
+    # Not at the top: it loads the compiler.
+    from hil.board import board_names, load_board, own_board_names
+    from hil.board.config import boards_folder
+    from hil.cli.console import table
+    from hil.cli.render import board_entry, board_text, memory_bytes, ran_on, size_text
+    from hil.errors import HilError
+
+    if args.name is not None:
+        board = load_board(args.name)
+        console.result(board_entry(board), board_text(board))
+        return 0
+    boards = [load_board(name) for name in board_names()]
+    for name in own_board_names():
+        try:
+            boards.append(load_board(boards_folder() / f"{name}.toml"))
+        except HilError as error:
+            console.warn(error.fact)
+    rows = [
+        [
+            board.name,
+            board.cpu.name,
+            size_text(memory_bytes(board, "flash")),
+            size_text(memory_bytes(board, "ram")),
+            ran_on(board),
+            " ".join(board.runners),
+            board.description,
+        ]
+        for board in boards
+    ]
+    header = ["board", "core", "flash", "RAM", "ran on", "runners", "description"]
+    console.result([board_entry(board) for board in boards], table(rows, header))
+    return 0
+
+
+COMMAND = Command("List the boards, or describe one.", add_options, run)

@@ -1,0 +1,71 @@
+"""``hil build``: build a firmware project with its ELF."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hil.cli.command import Command
+from hil.cli.options import (
+    add_board,
+    add_code_options,
+    add_compile_options,
+    add_force,
+    add_format,
+    add_mlperf_options,
+    add_models,
+)
+from hil.cli.parser import Parser
+
+if TYPE_CHECKING:
+    from hil.cli.console import Console
+
+
+def add_options(parser: Parser) -> None:
+    """Add the command's options."""
+    add_models(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="the project's folder; with several boards, the parent of one folder per board",
+    )
+    add_force(parser)
+    add_format(parser)
+    parser.add_argument("--sizes", action="store_true", help="show each section and its owner")
+    add_mlperf_options(parser, "--mlperf", None)
+    add_board(parser, several=True)
+    add_code_options(parser)
+    add_compile_options(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Build a firmware project with its ELF."""
+    # Not at the top: it loads the compiler.
+    from hil.cli.arguments import board_of, compiled_for
+    from hil.cli.mlperf_arguments import mlperf_of
+    from hil.cli.reports import Outcome
+    from hil.firmware.build import build, check_project
+
+    start = time.monotonic()
+    output = Path(args.output) if args.output else None
+    if output is not None:
+        check_project(args.output, force=args.force)
+    board = board_of(args)
+    libraries = compiled_for(args, board, console)
+    firmware = build(
+        libraries,
+        board,
+        output,
+        workspace=args.workspace,
+        force=args.force,
+        mlperf=mlperf_of(args, libraries),
+    )
+    entry = firmware.entry(seconds=round(time.monotonic() - start, 3))
+    console.outcome(Outcome("build", board.name, [firmware], [entry], in_detail=args.sizes))
+    return 0
+
+
+COMMAND = Command("Build a firmware project and its ELF; report the sizes.", add_options, run)

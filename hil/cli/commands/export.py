@@ -1,0 +1,66 @@
+"""``hil export``: compile models, and write them as a library of another build system."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from hil.cli.command import Command
+from hil.cli.completing import boards, completed_by, exports
+from hil.cli.options import add_compile_options, add_cpu, add_force, add_models
+from hil.cli.parser import Parser
+
+if TYPE_CHECKING:
+    from hil.cli.console import Console
+
+
+def add_options(parser: Parser) -> None:
+    """Add the command's options."""
+    add_models(parser, several="several models become one library")
+    completed_by(
+        parser.add_argument(
+            "--format",
+            dest="export_format",
+            required=True,
+            metavar="NAME",
+            help="cmake, zephyr, arduino, cmsis-pack, platformio, esp-idf, or a plugin's",
+        ),
+        exports,
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the library's folder")
+    add_force(parser)
+    target = parser.add_mutually_exclusive_group()
+    completed_by(
+        target.add_argument("--board", metavar="B", help="compile for this board's core"), boards
+    )
+    add_cpu(target, "compile for this core (default: code for any core)")
+    group = parser.add_argument_group("library", "What the library's manifest says of it.")
+    group.add_argument("--library", metavar="N", help="its name (default: the models' names)")
+    group.add_argument(
+        "--library-version", default="1.0.0", metavar="V", help="its version (default: 1.0.0)"
+    )
+    group.add_argument("--vendor", default="hil", metavar="N", help="of a pack (default: hil)")
+    group.add_argument(
+        "--author", default="hil", metavar="NAME", help="author and maintainer (default: hil)"
+    )
+    group.add_argument("--url", default="", metavar="URL", help="where the library is at home")
+    group.add_argument(
+        "--license",
+        metavar="SPDX",
+        help="license of the model's weights; that of the code is Apache-2.0",
+    )
+    add_compile_options(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Run the command; return its exit code."""
+    from hil.cli.actions.export import export_command
+
+    return export_command(args, console)
+
+
+COMMAND = Command(
+    "Write models as a library of another build system, with an example.",
+    add_options,
+    run,
+)

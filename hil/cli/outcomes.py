@@ -1,0 +1,70 @@
+"""Parts of commands that report on models: their outcomes, and the model beside their code."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from hil.board import Board
+from hil.cli.console import Console
+from hil.cli.reports import Outcome
+from hil.errors import InputError
+from hil.verify import Report
+from hil.verify.bench import BenchReport
+from hilc.artifact.extra import CODE_SUFFIXES
+
+
+def outcome_with(
+    args: argparse.Namespace,
+    command: Literal["verify", "bench"],
+    board: Board,
+    reports: Sequence[Report | BenchReport],
+) -> Outcome:
+    return Outcome(
+        command,
+        board.name,
+        tuple(reports),
+        in_detail=args.per_layer,
+        limit=getattr(args, "limit", False),
+        reruns=getattr(args, "reruns", ()),
+    )
+
+
+@contextmanager
+def keeping(
+    args: argparse.Namespace,
+    console: Console,
+    command: Literal["verify", "bench"],
+    board: Board,
+    reports: Sequence[Report | BenchReport],
+) -> Iterator[None]:
+    """Keep the reports that there are where an error ends the context: it is not all of the
+    outcome.
+    """
+    try:
+        yield
+    except Exception:
+        if reports:
+            console.found = outcome_with(args, command, board, reports)
+        raise
+
+
+def take_model(args: argparse.Namespace) -> str | None:
+    """Return the model file in ``--source``, and leave the code files in the argument."""
+    if "model_source" in args:
+        taken: str | None = args.model_source  # a command before took it from these arguments
+        return taken
+    words: list[str] = args.source
+    code = [w for w in words if Path(w).suffix in CODE_SUFFIXES or Path(w).is_dir()]
+    models = [word for word in words if word not in code]
+    if len(models) > 1:
+        raise InputError(
+            f"--source names {len(models)} models: {', '.join(models)}",
+            "name the library's model only",
+        )
+    model = models[0] if models else None
+    args.source, args.model_source = code, model
+    return model

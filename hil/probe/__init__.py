@@ -1,1 +1,0 @@
-"""Debug probes: selection for a board, permissions, programming."""

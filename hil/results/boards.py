@@ -1,0 +1,287 @@
+"""The entries of commands about boards, probes and tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hil.errors import Attempt
+from hil.results.answer import entry_of
+from hil.results.codec import omitted
+from hil.results.parts import Fallback
+
+
+@dataclass(frozen=True)
+class BoardRegion:
+    """A range of addresses."""
+
+    name: str
+    origin: int
+    size: int
+    #: ``flash`` is the memory that the image is loaded into, of any technology; else ``ram``.
+    kind: str
+    #: Cycles of the core per word, wait states included; absent if unknown.
+    read_cycles: int = omitted(0)
+
+
+@dataclass(frozen=True)
+class FrameSizes:
+    """Sizes of the serial protocol."""
+
+    #: Largest frame, and the size of the receive buffer, in bytes.
+    frame_max: int
+    rx_max: int
+
+
+@entry_of("boards")
+@dataclass(frozen=True)
+class BoardEntry:
+    """A board's description."""
+
+    name: str
+    description: str
+    cpu: str
+    clock_hz: int
+    #: None for this machine, whose memory has no limit.
+    flash_bytes: int | None
+    ram_bytes: int | None
+    memory: tuple[BoardRegion, ...]
+    stack_bytes: int
+    handler_stack_bytes: int
+    rpc: FrameSizes
+    #: The firmware's ports by their first role, with their settings.
+    ports: Mapping[str, Mapping[str, Any]]
+    #: ``uart``, or ``rtt`` for a line through the debug probe.
+    line: str
+    runners: tuple[str, ...]
+    #: Settings of the emulators; None for one that the board does not have.
+    qemu: Mapping[str, Any] | None
+    renode: Mapping[str, Any] | None
+    #: Settings of the flashers, by name.
+    flashers: Mapping[str, Mapping[str, Any]]
+    #: Whether the pytest plugin uses the board where none is selected.
+    default: bool
+    #: Whether the description ran on hardware.
+    silicon: bool
+    #: What the description ran on: ``silicon``, an emulator, or nothing yet.
+    ran_on: str
+
+
+@entry_of("board new")
+@dataclass(frozen=True)
+class NewBoardEntry(BoardEntry):
+    """A board description that was written."""
+
+    file: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ToolFinding:
+    """A program or package that hil uses."""
+
+    name: str
+    found: bool
+    version: str | None
+    too_old: bool
+    #: Whether emulated boards need it.
+    required: bool
+    purpose: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class SerialPort:
+    """A serial port of this machine."""
+
+    url: str
+    #: A name that stays the same, for ``--port``.
+    name: str
+    description: str
+
+
+@dataclass(frozen=True)
+class ConnectedProbe:
+    """A connected debug probe."""
+
+    uid: str
+    description: str
+    #: Name and pyOCD target of its board; empty if not reported.
+    board: str
+    target: str
+
+
+@dataclass(frozen=True)
+class ForbiddenProbe:
+    """A probe without permission to use it."""
+
+    name: str
+    #: Its device file.
+    node: str
+
+
+@dataclass(frozen=True)
+class InstalledReference:
+    """The reference that ``hil verify`` uses here."""
+
+    name: str
+    #: None if the default reference is installed.
+    reference_fallback: Fallback | None
+    independent: bool
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """Result of an inference on an emulated board."""
+
+    ok: bool
+    result: str
+
+
+@dataclass(frozen=True)
+class CacheState:
+    """The build cache."""
+
+    ok: bool
+    folder: str | None
+    result: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class PluginState:
+    """An installed plugin."""
+
+    name: str
+    target: str
+    distribution: str
+    version: str
+    ok: bool
+    #: Why it cannot be loaded; None if it can.
+    problem: str | None
+    remedy: str
+
+
+@dataclass(frozen=True)
+class BoardNeed:
+    """Something that a runner of the board needs."""
+
+    what: str
+    found: bool
+    required: bool
+    result: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class CheckedBoard:
+    """The board of ``--board``."""
+
+    name: str
+    needs: tuple[BoardNeed, ...]
+
+
+@entry_of("doctor")
+@dataclass(frozen=True)
+class DoctorEntry:
+    """Installed tools, connected hardware, and remedies for what is missing."""
+
+    #: Whether emulated boards work here, and the board of ``--board``.
+    ok: bool
+    tools: tuple[ToolFinding, ...]
+    ports: tuple[SerialPort, ...]
+    probes: tuple[ConnectedProbe, ...]
+    forbidden_probes: tuple[ForbiddenProbe, ...]
+    reference: InstalledReference
+    self_test: SelfTest
+    cache: CacheState
+    plugins: tuple[PluginState, ...]
+    #: With ``--board``.
+    board: CheckedBoard | None = omitted()
+
+
+@entry_of("flash")
+@dataclass(frozen=True)
+class FlashEntry:
+    """A board that was programmed."""
+
+    board: str
+    elf: str
+    #: False if the board had the image already.
+    programmed: bool
+    bytes: int
+    seconds: float
+    #: The build id that the firmware reported; None for firmware that hil did not build.
+    build_id: str | None
+    #: Steps that brought the board back.
+    recoveries: tuple[Attempt, ...]
+    #: What was done, in words.
+    text: str
+
+
+@entry_of("debug")
+@dataclass(frozen=True)
+class DebugEntry:
+    """A gdb server on a board, printed when it listens."""
+
+    board: str
+    elf: str
+    #: ``HOST:PORT`` of the server, and the command that connects gdb.
+    gdb_address: str
+    gdb: str
+    #: The serial line while gdb lets the board run; None if there is none.
+    serial: str | None
+    #: Whether the line is proven to be this board's.
+    serial_proven: bool
+
+
+@dataclass(frozen=True)
+class ErasedRegion:
+    """An erased range of flash."""
+
+    origin: int
+    size: int
+
+
+@entry_of("erase")
+@dataclass(frozen=True)
+class EraseEntry:
+    """The erased flash of a board."""
+
+    board: str
+    #: Unique id of the probe.
+    probe: str
+    bytes: int
+    regions: tuple[ErasedRegion, ...]
+    seconds: float
+
+
+@entry_of("reset")
+@dataclass(frozen=True)
+class ResetEntry:
+    """A board after a reset."""
+
+    board: str
+    #: Unique id of the probe.
+    probe: str
+    #: State of the core after the reset.
+    state: str
+
+
+@entry_of("help")
+@dataclass(frozen=True)
+class HelpEntry:
+    """The text of ``hil COMMAND --help``."""
+
+    command: str
+    help: str
+
+
+@entry_of("completion")
+@dataclass(frozen=True)
+class CompletionEntry:
+    """The script that completes ``hil`` in a shell."""
+
+    shell: str
+    script: str

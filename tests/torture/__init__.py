@@ -1,1 +1,0 @@
-"""Attacks on the product, one module each; ``ci/torture.py`` runs them."""
