@@ -50,7 +50,7 @@ def _bounds(
         groups += [sliced] if planner.lowering.has_expansions(sliced) else []
         for group in groups:
             try:
-                outlines = planner.lowering.least_outlines(group)
+                estimates = planner.lowering.least_estimates(group)
             except NotFusible:
                 continue
-            yield estimator.group_memory_bound(first, last, outlines)
+            yield estimator.group_memory_bound(first, last, estimates)
