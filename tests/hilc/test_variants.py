@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from linear_layers import as_single, make_layer
+from linear_layers import as_single, make_layer, random_layer
 from random_graphs import GraphBuilder
-from single_op import merged
+from single_op import KINDS, ONNX_KINDS, merged, random_op
 
 from hilc.fusion.bands import RowNodes
 from hilc.fusion.stages import StageCalls
@@ -18,6 +18,7 @@ from hilc.ir import Array
 from hilc.lowering import armv7m, armv7m_words, candidates, channels, linear, registry
 from hilc.lowering.channels import sum_ends
 from hilc.lowering.kernels import KernelCall, kernels
+from hilc.lowering.linear import LINEAR
 from hilc.lowering.parameters import HilLutS8
 from hilc.lowering.registry import Layer, LoweredLayer
 from hilc.target import get_cpu
@@ -166,3 +167,23 @@ def test_a_variant_is_no_kernel_for_bands_that_differ_in_large_arrays() -> None:
 def lut(table: Array) -> KernelCall:
     """Return a call with a table of its own."""
     return KernelCall(HilLutS8(size=4, table=table))
+
+
+# Of all operators -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_no_layer_of_any_operator_has_a_name_twice(core: str) -> None:
+    """:func:`candidates` raises ValueError otherwise."""
+    cpu, rng = get_cpu(core), np.random.default_rng(7)
+    singles = [random_op(rng, op, dtype) for op, dtype in (*KINDS, *ONNX_KINDS) for _ in range(2)]
+    singles += [
+        as_single(random_layer(rng, op, dtype, False))
+        for op in LINEAR
+        for dtype in ("int8", "int16", "float32")
+        for _ in range(8)
+    ]
+    several = 0
+    for single in singles:
+        several += len(candidates(single.node, single.ins, single.outs, cpu)) > 1
+    assert several > len(LINEAR)
