@@ -14,7 +14,7 @@ from hilc.codegen import Options
 from hilc.errors import InputError
 from hilc.external import ExternalCodegen
 from hilc.ir import Array, Numerics
-from hilc.lowering.choice import KernelSelection
+from hilc.lowering.choice import Choice
 from hilc.memory.program import Pin, PoolSpec
 from hilc.schedule.tuning import Tuning
 from hilc.support.arguments import check
@@ -50,7 +50,7 @@ class CompileOptions(Options):
     #: User's code generators that may claim parts of the model; earlier ones have priority.
     externals: Sequence[ExternalCodegen] = ()
     #: Kernels and fused groups of the program; None: the compiler searches.
-    choice: KernelSelection | None = None
+    choice: Choice | None = None
     #: Limit of the workspace in bytes; the fastest program within the limits is selected.
     ram: int | None = None
     #: Limit of the model's code and constants in bytes, by estimate; layers share code as far as it

@@ -23,7 +23,7 @@ from hilc.transforms.partition import partition
 
 
 @dataclass(frozen=True)
-class PreparedModel:
+class Source:
     """A model before and after the passes."""
 
     original: Graph
@@ -58,7 +58,7 @@ def prepare(
     inputs: Mapping[str, Array] | None = None,
     samples: Any = None,
     allow_float: bool = False,
-) -> PreparedModel:
+) -> Source:
     """Return ``model`` (a file, its bytes, a graph or an object) prepared for planning on ``cpu``.
 
     Without ``numerics`` a file is computed as TFLM does, and a graph as its nodes say. ``shapes``
@@ -92,7 +92,7 @@ def prepare(
     graph = with_float_sums(graph, cpu)
     if externals:
         graph = partition(graph, externals, cpu, api, graph.name)
-    return PreparedModel(original, graph, file, folded)
+    return Source(original, graph, file, folded)
 
 
 def graph_digest(graph: Graph) -> str:

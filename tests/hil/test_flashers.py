@@ -158,9 +158,7 @@ def test_a_lacking_capability_is_named() -> None:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     made = Site(tmp_path / "site")
-    made.install(
-        "acme-stub", "stub = stub_flasher", TESTS / "support" / "harness" / "stub_flasher.py"
-    )
+    made.install("acme-stub", "stub = stub_flasher", TESTS / "support" / "harness" / "stub_flasher.py")
     return made
 
 

@@ -153,13 +153,11 @@ def test_every_limit_of_flash_lowers_once(lowered, planned) -> None:
 def test_groups_are_laid_out_that_may_be_in_the_cheapest_partition(
     monkeypatch, model: str, laid_out: int, sketched: int
 ) -> None:
-    """Others are known to take too much, or to cost too much, by estimates; 1,332 were laid out."""
+    """Others are known to take too much, or to cost too much, by outlines; 1,332 were laid out."""
     made, outlined = Counter[Group](), Counter[Group]()
-    call, estimate = GroupCalls.call, GroupCalls.estimates
+    call, outline = GroupCalls.call, GroupCalls.outlines
     monkeypatch.setattr(GroupCalls, "call", lambda s, g: made.update([g]) or call(s, g))
-    monkeypatch.setattr(
-        GroupCalls, "estimates", lambda s, g: outlined.update([g]) or estimate(s, g)
-    )
+    monkeypatch.setattr(GroupCalls, "outlines", lambda s, g: outlined.update([g]) or outline(s, g))
     hilc.compile(models.model_path(model), cpu="cortex-m55", name=model, io_in_pool=True)
     assert max(made.values(), default=0) <= max(outlined.values()) == 1
     assert made.total() < laid_out

@@ -14,9 +14,9 @@ import pytest
 
 from hilc.errors import InputError
 from hilc.fusion.bands import NotFusible
-from hilc.fusion.bounds import LeastCost, least_of
 from hilc.fusion.call import FusedCall
-from hilc.lowering.choice import CostEstimate, Group, KernelSelection
+from hilc.fusion.frame import LeastCost, least_of
+from hilc.lowering.choice import Choice, CostEstimate, Group
 from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.allocate import ALIGNMENT
@@ -38,7 +38,7 @@ from hilc.schedule.partition import (
     _laid_out,
 )
 from hilc.schedule.policy import POLICY, SearchPolicy
-from hilc.schedule.search import SearchResult, choose
+from hilc.schedule.search import Found, choose
 from hilc.target import get_cpu
 
 Options = Sequence[Sequence[Segment]]
@@ -323,9 +323,7 @@ def test_a_choice_names_the_variant_of_each_single_layer() -> None:
         segment(1, 1, 1, kernel=2),
         segment(2, 3, 1, group=group),
     )
-    assert Partition(segments, 3, 100, 0).choice == KernelSelection(
-        {"n0": "v0", "n1": "v2"}, (group,)
-    )
+    assert Partition(segments, 3, 100, 0).choice == Choice({"n0": "v0", "n1": "v2"}, (group,))
 
 
 def test_weights_are_decoded_in_memory_that_others_need_too(
@@ -577,25 +575,25 @@ def test_a_group_takes_the_cheapest_kernels_that_leave_it_within_the_limit() -> 
     assert list(groups._smaller(Group(("n0", "n1"), 1), 205, None)) == [least]
 
 
-def outlined(estimates: Callable[[Group], Any], names: Sequence[str], nodes: Sequence[str]) -> Any:
+def outlined(outlines: Callable[[Group], Any], names: Sequence[str], nodes: Sequence[str]) -> Any:
     """Return groups of the computed layers ``names`` of a graph of ``nodes``."""
     groups: Any = object.__new__(FusedGroups)
     groups._nodes = [SimpleNamespace(name=name, op="ADD") for name in names]
     groups._positions = {name: at for at, name in enumerate(nodes)}
     groups._steps = {name: at for at, name in enumerate(names)}
-    groups._lowering = SimpleNamespace(estimates=estimates, group=estimates)
+    groups._lowering = SimpleNamespace(outlines=outlines, group=outlines)
     groups._is_fed = lambda name: name == "fed"
     groups._segments, groups._sketches = {}, {}
     groups._estimator = SimpleNamespace(
-        group_memory_bound=lambda first, last, estimates: (
-            100 * (1 + last) + min(o.scratch_bytes for o in estimates)
+        group_memory_bound=lambda first, last, outlines: (
+            100 * (1 + last) + min(o.scratch_bytes for o in outlines)
         )
     )
     return groups
 
 
 def test_layers_that_run_by_rows_may_be_fused() -> None:
-    def estimates(group: Group) -> list[Any]:
+    def outlines(group: Group) -> list[Any]:
         (name,) = group.nodes
         if name == "never":
             raise NotFusible("never")
@@ -603,19 +601,19 @@ def test_layers_that_run_by_rows_may_be_fused() -> None:
         return [SimpleNamespace(calls=one) for one in calls]
 
     names = ["fed", "rows", "half", "rows2", "never"]
-    groups = outlined(estimates, names, names)
+    groups = outlined(outlines, names, names)
     assert [groups._runs_by_rows(name) for name in names] == [True, True, False, True, False]
     may = {(a, b) for a in range(5) for b in range(a, 5) if groups._may_fuse(a, b)}
     # The last layer of several need not: it may be an average of all rows.
     assert may == {(0, 0), (1, 1), (3, 3), (0, 1), (0, 2), (1, 2), (3, 4)}
-    apart = outlined(estimates, ["fed", "rows", "rows2"], ["fed", "view", "rows", "rows2"])
+    apart = outlined(outlines, ["fed", "rows", "rows2"], ["fed", "view", "rows", "rows2"])
     assert [apart._may_fuse(0, 1), apart._may_fuse(1, 2)] == [False, True]
 
 
 def test_an_outline_tells_what_a_group_takes_at_least() -> None:
     calls = {n: SimpleNamespace(scratch_bytes=n) for n in (40, 64)}
 
-    def estimates(group: Group) -> list[Any]:
+    def outlines(group: Group) -> list[Any]:
         if group.rows == 3:
             raise NotFusible("no")
         mixed = group.rows == 2
@@ -624,7 +622,7 @@ def test_an_outline_tells_what_a_group_takes_at_least() -> None:
             SimpleNamespace(scratch_bytes=80, calls=(calls[64 if mixed else 40],)),
         ]
 
-    groups = outlined(estimates, ["a", "b"], ["a", "b"])
+    groups = outlined(outlines, ["a", "b"], ["a", "b"])
     groups._segment = lambda group: "laid out"
     bound = 200 + 48
     one = Group(("a", "b"), 1)
@@ -1057,7 +1055,7 @@ def found_by(monkeypatch: pytest.MonkeyPatch, points: list[Point], **limits: int
     goals = Goals(frontier_of(monkeypatch, points)[0])
     planned, report = choose(goals, optimize="speed", **limits)
     flash = limits.get("flash")
-    return SearchResult(planned.program, planned.choice, report, "speed", goals, "speed", flash)
+    return Found(planned.program, planned.choice, report, "speed", goals, "speed", flash)
 
 
 def test_the_next_saving_is_the_next_program_of_the_goal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1145,7 +1143,7 @@ def test_the_bound_is_the_least_largest_segment_of_all_divisions(
 def test_each_way_to_run_layers_has_its_bound() -> None:
     tried: list[Group] = []
 
-    def estimates(group: Group) -> Any:
+    def outlines(group: Group) -> Any:
         tried.append(group)
         if group.direction == "backward" and group.rows > 2:
             raise NotFusible("no")
@@ -1157,7 +1155,7 @@ def test_each_way_to_run_layers_has_its_bound() -> None:
         singles=lambda step: singles,
         group_memory_bound=lambda first, last, rows: 100 * first + 10 * last + rows,
     )
-    lowering = SimpleNamespace(least_estimates=estimates, has_expansions=lambda group: False)
+    lowering = SimpleNamespace(least_outlines=outlines, has_expansions=lambda group: False)
     planner: Any = SimpleNamespace(lowering=lowering)
     policy = replace(POLICY, fused_rows=(1, 2, 4))
     assert list(bound._bounds(planner, estimator, policy, 1, 2)) == [121, 121, 122, 122, 124]
@@ -1180,20 +1178,20 @@ def test_the_bound_of_a_group_is_its_fullest_moment() -> None:
     made: Any = estimator
     made._sizes = lambda first, last: tuple(sizes)
 
-    def estimate(scratch: int, live: int, outside: int) -> Any:
+    def outline(scratch: int, live: int, outside: int) -> Any:
         return SimpleNamespace(scratch_bytes=scratch, live_bytes=live, outside_bytes=outside)
 
     # Bytes around, ending, starting; scratch may lose its padding of up to 15 bytes.
-    for given, estimates, expected in (
-        ([100, 50, 20], [estimate(64, 130, 70)], 100 + 130),
-        ([100, 500, 20], [estimate(64, 400, 520)], 100 + 500),
-        ([100, 50, 20], [estimate(264, 130, 70)], 100 + 264 - 15),
-        ([100, 50, 20], [estimate(264, 130, 70), estimate(90, 900, 70)], 100 + 130),
+    for given, outlines, expected in (
+        ([100, 50, 20], [outline(64, 130, 70)], 100 + 130),
+        ([100, 500, 20], [outline(64, 400, 520)], 100 + 500),
+        ([100, 50, 20], [outline(264, 130, 70)], 100 + 264 - 15),
+        ([100, 50, 20], [outline(264, 130, 70), outline(90, 900, 70)], 100 + 130),
         # Of what is outside of the group, only what ends or starts with it is there.
-        ([0, 50, 20], [estimate(16, 300, 100)], 300 - 30),
+        ([0, 50, 20], [outline(16, 300, 100)], 300 - 30),
     ):
         sizes[:] = given
-        assert estimator.group_memory_bound(0, 1, estimates) == expected
+        assert estimator.group_memory_bound(0, 1, outlines) == expected
         assert estimator.least_memory_bound(0, 1) == given[0] + max(given[1:])
         scratch, live = estimator.group_rooms(0, 1, 1000)
         assert (scratch, live) == (1000 - given[0] + 15, 1000 - sum(given))
@@ -1361,13 +1359,13 @@ def test_why_rows_cannot_be_fed_is_what_the_shortest_group_lacks(
     tried: list[tuple[str, ...]] = []
     most = 99
 
-    def estimates(group: Group) -> None:
+    def outlines(group: Group) -> None:
         tried.append(group.nodes)
         if len(group.nodes) <= most:
             raise NotFusible(f"{len(group.nodes)} are too few")
 
     graph = SimpleNamespace(nodes=nodes, name="net")
-    planner: Any = SimpleNamespace(lowering=SimpleNamespace(graph=graph, estimates=estimates))
+    planner: Any = SimpleNamespace(lowering=SimpleNamespace(graph=graph, outlines=outlines))
     with pytest.raises(InputError, match="rows of 'x' cannot be fed to 'net': 2 are too few"):
         groups_module.require_fed_group(planner)
     assert tried == [("n1", "n2"), ("n1", "n2", "n3"), ("n1", "n2", "n3", "n4")]
@@ -1803,7 +1801,7 @@ def test_shared_code_counts_as_slower_unless_it_was_measured(
 
 def searched(
     monkeypatch: pytest.MonkeyPatch, points: dict[str, list[Point]], **limits: Any
-) -> tuple[SearchResult, list[str]]:
+) -> tuple[Found, list[str]]:
     """Return what is found where sharing code gives these points, and the ways that were tried."""
     tried: list[str] = []
 

@@ -24,7 +24,7 @@ from hilc import interpreter
 from hilc.errors import InputError
 from hilc.fusion.call import FusedCall
 from hilc.host import load
-from hilc.lowering.choice import KernelSelection
+from hilc.lowering.choice import Choice
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.allocate import align
 from hilc.memory.plan import Planner
@@ -37,7 +37,7 @@ from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import Partitioner
 from hilc.schedule.policy import POLICY
 from hilc.schedule.search import choose
-from hilc.source import PreparedModel, prepare
+from hilc.source import Source, prepare
 from hilc.target import get_cpu
 
 CPU = get_cpu("cortex-m4")
@@ -95,7 +95,7 @@ def images() -> bytes:
 
 
 @cache
-def source() -> PreparedModel:
+def source() -> Source:
     return prepare(images(), "images", CPU)
 
 
@@ -334,10 +334,10 @@ def test_a_refusal_says_what_each_limit_had_to_be_beside_the_other():
 
 
 def test_a_limit_of_flash_that_the_fastest_keeps_is_planned_once(monkeypatch: pytest.MonkeyPatch):
-    planned, plan = list[KernelSelection](), Planner.plan
+    planned, plan = list[Choice](), Planner.plan
     fastest = goals().fastest  # planned before
 
-    def counted(self: Planner, choice: KernelSelection) -> Program:
+    def counted(self: Planner, choice: Choice) -> Program:
         planned.append(choice)
         return plan(self, choice)
 
@@ -538,10 +538,10 @@ def test_every_goal_computes_the_same(model, goal: str):
 
 
 def test_a_choice_that_is_given_is_taken():
-    library = compiled(choice=KernelSelection())
+    library = compiled(choice=Choice())
     assert not library.reports
     with pytest.raises(InputError, match="has no kernel variant 'dsp.none'") as caught:
-        compiled(choice=KernelSelection({"p0": "dsp.none"}))
+        compiled(choice=Choice({"p0": "dsp.none"}))
     assert "generic." in caught.value.hint
 
 

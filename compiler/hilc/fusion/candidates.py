@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from hilc.external import ExternalCall
 from hilc.fusion.bands import NotFusible
-from hilc.fusion.bounds import Estimate, LeastCost, Prices
 from hilc.fusion.call import FusedCall
+from hilc.fusion.frame import LeastCost, Outline, Prices
 from hilc.fusion.fused import GroupCalls
 from hilc.ir import Graph, Node
 from hilc.lowering.access import Access, ForbiddenInterval, access_of, apart, forbidden_interval
@@ -35,7 +35,7 @@ class Lowering:
         self._calls: dict[str, tuple[KernelCall | ExternalCall, ...]] = {}
         #: Call of a group, or the reason why there is none.
         self._groups: dict[Group, FusedCall | str] = {}
-        self._estimates: dict[Group, list[Estimate] | str] = {}
+        self._outlines: dict[Group, list[Outline] | str] = {}
         #: By the identity of a call, which is stored too to keep it alive.
         self._accesses: dict[int, tuple[Call, Access | None]] = {}
         self._differences: dict[tuple[int, int, int], ForbiddenInterval] = {}
@@ -69,16 +69,16 @@ class Lowering:
             raise NotFusible(found)
         return found
 
-    def estimates(self, group: Group) -> list[Estimate]:
-        """Return estimates, one of which describes the result of :meth:`group`, at a fraction of
-        its compile time.
+    def outlines(self, group: Group) -> list[Outline]:
+        """Return outlines, one of which describes the result of :meth:`group`, at a fraction of its
+        compile time.
         """
-        if group not in self._estimates:
+        if group not in self._outlines:
             try:
-                self._estimates[group] = self._group_calls.estimates(group)
+                self._outlines[group] = self._group_calls.outlines(group)
             except NotFusible as error:
-                self._estimates[group] = str(error)
-        found = self._estimates[group]
+                self._outlines[group] = str(error)
+        found = self._outlines[group]
         if isinstance(found, str):
             raise NotFusible(found)
         return found
@@ -87,12 +87,12 @@ class Lowering:
         """Return whether some layers of ``group`` can be computed by slices of channels."""
         return self._group_calls.has_expansions(group)
 
-    def least_estimates(self, group: Group) -> list[Estimate]:
-        """Return estimates of ``group`` with the kernels of the least scratch; raise
+    def least_outlines(self, group: Group) -> list[Outline]:
+        """Return outlines of ``group`` with the kernels of the least scratch; raise
         :class:`NotFusible` if there is no call of it.
         """
-        found = self._group_calls.least_estimates(group)
-        usual = [estimate for estimate in found if estimate.calls is not None]
+        found = self._group_calls.least_outlines(group)
+        usual = [outline for outline in found if outline.calls is not None]
         if not usual:
             raise NotFusible("no kernels compute all of its row bands")
         return usual
@@ -100,7 +100,7 @@ class Lowering:
     def kernels_within(
         self, group: Group, scratch_bytes: int, live_bytes: int
     ) -> tuple[str, ...] | None:
-        """Return the cheapest kernels with which an estimate of ``group``, which can be fused, has
+        """Return the cheapest kernels with which an outline of ``group``, which can be fused, has
         at most these figures, ``live_bytes`` without its ``outside_bytes``; None if there are none.
         """
         return self._group_calls.kernels_within(group, scratch_bytes, live_bytes)
@@ -114,7 +114,7 @@ class Lowering:
     def least_cost_within(
         self, group: Group, scratch_bytes: int, live_bytes: int, prices: Prices
     ) -> LeastCost | None:
-        """Return the same of any kernels, none of them flash-heavy, with which an estimate of
+        """Return the same of any kernels, none of them flash-heavy, with which an outline of
         ``group`` has at most these figures; None if there are none.
         """
         return self._group_calls.least_cost_within(group, scratch_bytes, live_bytes, prices)

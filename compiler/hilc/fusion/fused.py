@@ -7,8 +7,8 @@ from dataclasses import replace
 from operator import lt
 
 from hilc.fusion.bands import Geometry, NotFusible, RowNodes, Variant
-from hilc.fusion.bounds import Bounds, Estimate, LeastCost, Prices, least_of
 from hilc.fusion.call import FusedCall
+from hilc.fusion.frame import Frame, LeastCost, Outline, Prices, least_of
 from hilc.fusion.layout import Layout
 from hilc.fusion.schedule import Schedule
 from hilc.fusion.slices import expansions, sliced, whole
@@ -40,7 +40,7 @@ class GroupCalls:
         self._row_nodes = RowNodes()
         self._stages = Stages(layers or LoweredLayers(cpu))
         #: By group without kernels its schedules, or the reason why there are none.
-        self._bounds: dict[Group, list[Bounds] | str] = {}
+        self._frames: dict[Group, list[Frame] | str] = {}
         self._latest: tuple[Group, list[Layout]] | None = None
 
     def call(self, group: Group) -> FusedCall:
@@ -61,58 +61,58 @@ class GroupCalls:
         assert best is not None, "without an alias there is always a way"
         return best[1]
 
-    def estimates(self, group: Group) -> list[Estimate]:
-        """Return estimates, one of which describes the call of ``group``.
+    def outlines(self, group: Group) -> list[Outline]:
+        """Return outlines, one of which describes the call of ``group``.
 
         Raise :class:`NotFusible` if there is no such call.
         """
-        return [layout.estimate() for layout in self._layouts(group)]
+        return [layout.outline() for layout in self._layouts(group)]
 
-    def least_estimates(self, group: Group) -> list[Estimate]:
+    def least_outlines(self, group: Group) -> list[Outline]:
         """Return the same with the kernels of the least scratch."""
-        return [bounds.least_estimate() for bounds in self._bounds_of(group)]
+        return [frame.least_outline() for frame in self._frames_of(group)]
 
     def kernels_within(
         self, group: Group, scratch_bytes: int, live_bytes: int
     ) -> tuple[str, ...] | None:
-        """Return the cheapest kernels with which the group's estimate has at most these figures
-        (:meth:`Bounds.kernels_within`); None if there are none.
+        """Return the cheapest kernels with which the group's outline has at most these figures
+        (:meth:`Frame.kernels_within`); None if there are none.
         """
-        for bounds in sorted(self._bounds_of(group), key=_arena_bytes):
-            if (kernels := bounds.kernels_within(scratch_bytes, live_bytes)) is not None:
+        for frame in sorted(self._frames_of(group), key=_arena_bytes):
+            if (kernels := frame.kernels_within(scratch_bytes, live_bytes)) is not None:
                 return kernels
         return None
 
     def least_cost(self, group: Group, prices: Prices) -> LeastCost | None:
         """Return lower bounds of the cost of the group's call; None if it has no kernels."""
-        return _least(bounds.cost(group.kernels, prices) for bounds in self._bounds_of(group))
+        return _least(frame.cost(group.kernels, prices) for frame in self._frames_of(group))
 
     def least_cost_within(
         self, group: Group, scratch_bytes: int, live_bytes: int, prices: Prices
     ) -> LeastCost | None:
-        """Return the same of all kernels with which the group's estimate has at most these figures;
+        """Return the same of all kernels with which the group's outline has at most these figures;
         None if there are none.
         """
         return _least(
-            bounds.least_cost_within(scratch_bytes, live_bytes, prices)
-            for bounds in self._bounds_of(group)
+            frame.least_cost_within(scratch_bytes, live_bytes, prices)
+            for frame in self._frames_of(group)
         )
 
     def _layouts(self, group: Group) -> list[Layout]:
         """Return the layouts of the group's variants, cached until another group follows."""
         if self._latest is None or self._latest[0] != group:
-            layouts = [Layout(bounds, group) for bounds in self._bounds_of(group)]
+            layouts = [Layout(frame, group) for frame in self._frames_of(group)]
             self._latest = group, layouts
         return self._latest[1]
 
-    def _bounds_of(self, group: Group) -> list[Bounds]:
+    def _frames_of(self, group: Group) -> list[Frame]:
         """Return the group's schedules, which do not depend on its kernels."""
         if group.kernels:
             if len(group.kernels) != len(group.nodes):
                 fact = f"{len(group.kernels)} kernels for {len(group.nodes)} nodes"
                 raise NotFusible(fact)
             group = replace(group, kernels=())
-        if group not in self._bounds:
+        if group not in self._frames:
             try:
                 nodes = self._nodes(group)
                 graph, stages = self._graph, whole(nodes)
@@ -129,11 +129,11 @@ class GroupCalls:
                     if not variant.backwards or any(map(lt, known[variant], forwards)):
                         # Variants may be equivalent.
                         schedules.setdefault(schedule.key, schedule)
-                bounds = [Bounds(self._stages, schedule) for schedule in schedules.values()]
-                self._bounds[group] = bounds
+                frames = [Frame(self._stages, schedule) for schedule in schedules.values()]
+                self._frames[group] = frames
             except NotFusible as error:
-                self._bounds[group] = str(error)
-        found = self._bounds[group]
+                self._frames[group] = str(error)
+        found = self._frames[group]
         if isinstance(found, str):
             raise NotFusible(found)
         return found
@@ -157,9 +157,9 @@ class GroupCalls:
         return tuple(self._graph.nodes[position] for position in positions)
 
 
-def _arena_bytes(bounds: Bounds) -> int:
+def _arena_bytes(frame: Frame) -> int:
     """Return a lower bound of the rows between a group's layers."""
-    return bounds.schedule.arena_bounds[0]
+    return frame.schedule.arena_bounds[0]
 
 
 def _least(costs: Iterable[LeastCost | None]) -> LeastCost | None:

@@ -10,8 +10,8 @@ from operator import add
 from typing import TypeVar
 
 from hilc.fusion.bands import NotFusible
-from hilc.fusion.bounds import Bounds, Estimate
 from hilc.fusion.call import WORD, Entry, FusedCall, Location, Move, Part, Piece, Stage
+from hilc.fusion.frame import Frame, Outline
 from hilc.fusion.row_allocation import Operand, RowAllocation
 from hilc.fusion.scratch import ALIGNMENT, Item, Moment, Ranges, aligned, place_items
 from hilc.fusion.stages import StageCalls
@@ -77,13 +77,13 @@ class _Scratch:
 class Layout:
     """Layout of a schedule's rows, for the kernels of ``group``."""
 
-    def __init__(self, bounds: Bounds, group: Group) -> None:
+    def __init__(self, frame: Frame, group: Group) -> None:
         self._group = group
-        self._bounds = bounds
-        self._stages = bounds.stages
-        self._schedule = bounds.schedule
-        self._geometry = bounds.schedule.geometry
-        self._nodes = bounds.schedule.geometry.nodes
+        self._frame = frame
+        self._stages = frame.stages
+        self._schedule = frame.schedule
+        self._geometry = frame.schedule.geometry
+        self._nodes = frame.schedule.geometry.nodes
 
     def least_memory(self) -> int:
         """Lower bound of the memory that ranks calls, for any layout."""
@@ -96,12 +96,12 @@ class Layout:
         output = self._nodes[-1].out.nbytes
         return scratch_bytes + max([*sizes[:1], output]) + sum(sizes[1:])
 
-    def estimate(self) -> Estimate:
-        """Return the estimate of the call that :meth:`call` returns."""
+    def outline(self) -> Outline:
+        """Return the outline of the call that :meth:`call` returns."""
         try:
-            return self._bounds.estimate(self._stage_calls)
+            return self._frame.outline(self._stage_calls)
         except NotFusible:
-            return self._bounds.estimate(None)
+            return self._frame.outline(None)
 
     def call(self, most: int | None) -> FusedCall | None:
         """Return the group's call; None where the kernel does not support the variant, or where the
@@ -113,7 +113,7 @@ class Layout:
         stages = self._stage_calls
         if self._schedule.alias is not None and not self._may_alias(stages[-1]):
             return None
-        if most is not None and self._memory(max(self._bounds.least_used(stages))) > most:
+        if most is not None and self._memory(max(self._frame.least_used(stages))) > most:
             return None
         scratch = self._lay_out(stages)
         if most is not None and self._memory(scratch.nbytes) > most:
@@ -241,7 +241,7 @@ class Layout:
         kernels = self._geometry.kernels(self._group.kernels)
         return [
             self._stages.kernel(node, own, kernel).calls
-            for node, own, kernel in zip(self._nodes, self._bounds.bands, kernels, strict=True)
+            for node, own, kernel in zip(self._nodes, self._frame.bands, kernels, strict=True)
         ]
 
     def _may_alias(self, last: StageCalls) -> bool:
@@ -259,7 +259,7 @@ class Layout:
         """
         allocations = self._allocations(stages)
         found = self._beside_rows(stages, allocations)
-        least = max(self._bounds.least_used(stages))
+        least = max(self._frame.least_used(stages))
         # Rows that make room for each stage's scratch are moved more often: for the least memory.
         # In a chain without skip connections free bytes are hardly in pieces.
         skips = any(len(readers) > 1 for readers in self._geometry.readers.values())
@@ -291,7 +291,7 @@ class Layout:
         items = [rows.item] if rows.item.nbytes else []
         own: list[Item | None] = []
         times = self._schedule.times()
-        for stage, span in zip(stages, self._bounds.spans, strict=True):
+        for stage, span in zip(stages, self._frame.spans, strict=True):
             item = None
             if nbytes := stage.scratch_bytes:
                 moments = [moment for e in span for moment in rows.moments[e]]
@@ -312,14 +312,14 @@ class Layout:
 
         The scratch of a stage that accumulates is at the beginning or at the end.
         """
-        schedule, bounds = self._schedule, self._bounds
-        least = bounds.least_used(stages)
+        schedule, frame = self._schedule, self._frame
+        least = frame.least_used(stages)
         total, live = max(least), aligned(max(map(add, least, schedule.outside)))
         sizes = [aligned(stage.scratch_bytes) for stage in stages]
         kept = [n if node.accumulates else 0 for n, node in zip(sizes, self._nodes, strict=True)]
         base = sum(kept)
         own = [0 if kept[index] else sizes[index] for index, _ in schedule.bands]
-        span = set[int]().union(*[s for s, n in zip(bounds.spans, kept, strict=True) if n])
+        span = set[int]().union(*[s for s, n in zip(frame.spans, kept, strict=True) if n])
 
         def laid_out(more: int) -> _Scratch | None:
             """Return one that ends ``more`` bytes above the lower bound; None if there is none."""

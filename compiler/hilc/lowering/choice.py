@@ -35,7 +35,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class KernelSelection:
+class Choice:
     """The kernels and groups of a program."""
 
     #: By a node's name, the name of its kernel variant, such as ``dsp.conv2d.s8.pairs.3_rows``;
@@ -49,7 +49,7 @@ class KernelSelection:
 
 
 #: Of every layer the variant that is expected to be the fastest, no groups.
-DEFAULT_CHOICE = KernelSelection()
+DEFAULT_CHOICE = Choice()
 
 
 @dataclass(frozen=True)

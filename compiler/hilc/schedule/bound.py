@@ -50,7 +50,7 @@ def _bounds(
         groups += [sliced] if planner.lowering.has_expansions(sliced) else []
         for group in groups:
             try:
-                estimates = planner.lowering.least_estimates(group)
+                outlines = planner.lowering.least_outlines(group)
             except NotFusible:
                 continue
-            yield estimator.group_memory_bound(first, last, estimates)
+            yield estimator.group_memory_bound(first, last, outlines)

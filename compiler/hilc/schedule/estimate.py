@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from hilc.external import ExternalCall
-from hilc.fusion.bounds import Estimate, Prices
 from hilc.fusion.call import FusedCall
+from hilc.fusion.frame import Outline, Prices
 from hilc.ir import Node
 from hilc.lowering.bodies import body_key
 from hilc.lowering.choice import CostEstimate, Group
@@ -263,17 +263,17 @@ class Estimator:
         around, ending, starting = self._sizes(first, last)
         return around + max(ending, starting)
 
-    def group_memory_bound(self, first: int, last: int, estimates: Sequence[Estimate]) -> int:
-        """Return the same for a group with one of these estimates."""
+    def group_memory_bound(self, first: int, last: int, outlines: Sequence[Outline]) -> int:
+        """Return the same for a group with one of these outlines."""
         around, ending, starting = self._sizes(first, last)
         # The padding after the last of several blocks is not counted.
-        scratch = min(estimate.scratch_bytes for estimate in estimates) - ALIGNMENT + 1
+        scratch = min(outline.scratch_bytes for outline in outlines) - ALIGNMENT + 1
         # Inputs that are needed afterwards are around it, and others may not be in a pool.
-        live = min(o.live_bytes - (o.outside_bytes - ending - starting) for o in estimates)
+        live = min(o.live_bytes - (o.outside_bytes - ending - starting) for o in outlines)
         return around + max(ending, starting, scratch, live)
 
     def group_rooms(self, first: int, last: int, limit: int) -> tuple[int, int]:
-        """Return the most scratch, and the most live bytes without those outside, of an estimate
+        """Return the most scratch, and the most live bytes without those outside, of an outline
         with which a group of these layers keeps the limit of memory.
         """
         around, ending, starting = self._sizes(first, last)

@@ -1,7 +1,7 @@
 """Fused groups that the search tries: their layers, rows at a time and kernels.
 
 There are too many chains of layers to lay out each. Groups are tried only where single kernels
-exceed a memory limit, the shortest first, and estimates exclude groups that certainly exceed it.
+exceed a memory limit, the shortest first, and outlines exclude groups that certainly exceed it.
 What a group costs at least is known without its layout too, so those are laid out that may be in
 the cheapest partition, or cheap enough that no longer groups are tried.
 """
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hilc.errors import InputError
 from hilc.fusion.bands import NotFusible, is_image
-from hilc.fusion.bounds import LeastCost, Prices, least_of
+from hilc.fusion.frame import LeastCost, Prices, least_of
 from hilc.lowering.choice import Group
 from hilc.memory.plan import Planner
 from hilc.ops import OPS
@@ -463,11 +463,11 @@ class FusedGroups:
         another. Raise :class:`NotFusible` if it cannot be fused.
         """
         if group not in self._sketches:
-            estimates = self._lowering.estimates(group)
+            outlines = self._lowering.outlines(group)
             first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
-            bound = self._estimator.group_memory_bound(first, last, estimates)
-            calls = [estimate.calls for estimate in estimates if estimate.calls is not None]
-            if len(calls) < len(estimates):
+            bound = self._estimator.group_memory_bound(first, last, outlines)
+            calls = [outline.calls for outline in outlines if outline.calls is not None]
+            if len(calls) < len(outlines):
                 # Its layouts say whether it has kernels.
                 bound = 0
             one = bool(calls) and all(
@@ -509,7 +509,7 @@ class FusedGroups:
         if self._is_fed(name):
             return True
         try:
-            return all(o.calls is not None for o in self._lowering.estimates(Group((name,))))
+            return all(o.calls is not None for o in self._lowering.outlines(Group((name,))))
         except NotFusible:
             return False
 
@@ -543,7 +543,7 @@ def require_fed_group(planner: Planner, policy: SearchPolicy = POLICY) -> None:
     reason = ""
     for count in range(2, min(len(names), policy.longest_group) + 1):
         try:
-            planner.lowering.estimates(Group(tuple(names[:count])))
+            planner.lowering.outlines(Group(tuple(names[:count])))
         except NotFusible as error:
             reason = reason or str(error)
         else:

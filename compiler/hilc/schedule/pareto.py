@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from hilc.errors import InputError
-from hilc.lowering.choice import CostEstimate, KernelSelection
+from hilc.lowering.choice import Choice, CostEstimate
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
 from hilc.schedule.groups import Objective
@@ -28,7 +28,7 @@ FASTEST = Objective(flash_heavy=True, speed_only=True, slices=True)
 class PlannedProgram:
     """Program of the frontier; instructions and flash are estimates."""
 
-    choice: KernelSelection
+    choice: Choice
     program: Program
     instructions: int
     flash_bytes: int

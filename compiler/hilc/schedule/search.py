@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hilc.errors import InputError
-from hilc.lowering.choice import ChoiceReport, KernelSelection
+from hilc.lowering.choice import Choice, ChoiceReport
 from hilc.memory.explain import Saving
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
@@ -22,15 +22,15 @@ from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.schedule.tuning import Tuning
 
-__all__ = ["SearchResult", "LimitError", "choose", "search"]
+__all__ = ["Found", "LimitError", "choose", "search"]
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class Found:
     """Result of a search."""
 
     program: Program
-    choice: KernelSelection
+    choice: Choice
     report: ChoiceReport
     #: Goal that determines the code that layers share.
     sharing: str
@@ -66,13 +66,13 @@ def search(
     tuning: Tuning | None = None,
     policy: SearchPolicy = POLICY,
     progress: Callable[[], None] | None = None,
-) -> SearchResult:
+) -> Found:
     """Return the program for a goal and limits; see :func:`choose`.
 
     A flash limit may need layers to share more code than the goal permits; then the fastest of all
     degrees of sharing is selected. ``progress`` is called for every program that is planned.
     """
-    best: SearchResult | None = None
+    best: Found | None = None
     refusal: InputError | None = None
     for sharing in _sharings(optimize, flash, policy):
         frontier = ParetoFrontier(
@@ -84,9 +84,7 @@ def search(
         except InputError as error:
             refusal = error
             continue
-        found = SearchResult(
-            planned.program, planned.choice, report, sharing, goals, optimize, flash
-        )
+        found = Found(planned.program, planned.choice, report, sharing, goals, optimize, flash)
         if best is None or _instructions(found, policy) < _instructions(best, policy):
             best = found
         if report.chosen == report.fastest:
@@ -141,7 +139,7 @@ def _sharings(optimize: str, flash: int | None, policy: SearchPolicy) -> Sequenc
     return ways[ways.index("balanced" if optimize == "ram" else optimize) :]
 
 
-def _instructions(found: SearchResult, policy: SearchPolicy) -> float:
+def _instructions(found: Found, policy: SearchPolicy) -> float:
     """Return the instructions of a program, including the effect of shared code, which estimates
     leave out.
     """

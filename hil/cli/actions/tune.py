@@ -33,9 +33,9 @@ from hilc.artifact.library import ModelLibrary
 from hilc.codegen.control_flow import with_control_flow
 from hilc.compiler import Programs
 from hilc.errors import InputError
-from hilc.lowering.choice import KernelSelection
+from hilc.lowering.choice import Choice
 from hilc.schedule.tuning import load_tuning
-from hilc.source import PreparedModel, prepare
+from hilc.source import Source, prepare
 from hilc.support.outputs import check_file, write_file
 from hilc.target import get_cpu
 
@@ -92,7 +92,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
     # Hours of a board are not replaced by an emulator's minutes unasked.
     counter = load_tuning(output).counter if output.exists() and not args.force else None
 
-    def compiled(choice: KernelSelection, goal: str | None) -> ModelLibrary:
+    def compiled(choice: Choice, goal: str | None) -> ModelLibrary:
         own = replace(options, choice=choice, optimize=goal or options.optimize)
         return hilc.compile(model.path, options=own)
 
@@ -163,7 +163,7 @@ def _check(args: argparse.Namespace, board: Board, device: Device, library: Mode
     ).check()
 
 
-def _is_log(path: Path, source: PreparedModel, cpu: str) -> bool:
+def _is_log(path: Path, source: Source, cpu: str) -> bool:
     """Return whether the file is a log of the same model and core."""
     try:
         log = load_tuning(path)

@@ -18,7 +18,7 @@ from hilc.lowering.kernels import KernelCall
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Outline:
     """Properties of a group's call that are known before its layout."""
 
     #: For each stage the call of its first band; None where no kernel computes all of its bands.
@@ -59,7 +59,7 @@ class Prices:
 
 
 @dataclass(frozen=True)
-class KernelOption:
+class _Way:
     """A kernel variant that computes a stage, and its instructions for all bands."""
 
     variant: str
@@ -79,17 +79,17 @@ class _Least:
     priced: Sequence[float]
 
     @staticmethod
-    def of(options: Sequence[KernelOption], flash: Sequence[float]) -> _Least:
-        priced = [option.cost + price for option, price in zip(options, flash, strict=True)]
-        ordered = sorted(range(len(options)), key=lambda i: options[i].scratch_bytes)
+    def of(ways: Sequence[_Way], flash: Sequence[float]) -> _Least:
+        priced = [way.cost + price for way, price in zip(ways, flash, strict=True)]
+        ordered = sorted(range(len(ways)), key=lambda i: ways[i].scratch_bytes)
         return _Least(
-            [options[i].scratch_bytes for i in ordered],
-            list(accumulate([options[i].cost for i in ordered], min)),
+            [ways[i].scratch_bytes for i in ordered],
+            list(accumulate([ways[i].cost for i in ordered], min)),
             list(accumulate([priced[i] for i in ordered], min)),
         )
 
 
-class Bounds:
+class Frame:
     """A schedule with the kernels that may compute its stages."""
 
     def __init__(self, stages: Stages, schedule: Schedule) -> None:
@@ -169,24 +169,24 @@ class Bounds:
                 used[e] += stage.scratch_bytes
         return used
 
-    def estimate(self, stages: Sequence[StageCalls] | None) -> Estimate:
-        """Return the estimate of a call with these kernels; None where a stage has none."""
+    def outline(self, stages: Sequence[StageCalls] | None) -> Outline:
+        """Return the outline of a call with these kernels; None where a stage has none."""
         used = self.schedule.least if stages is None else self.least_used(stages)
         # Rows alone take no less than the most of their buffers.
         scratch = self.schedule.arena_bounds[0] if stages is None else max(used)
         live = max(a + b for a, b in zip(used, self.schedule.outside, strict=True))
         calls = None if stages is None else tuple([stage.first for stage in stages])
-        return Estimate(calls, scratch, live, self.outside)
+        return Outline(calls, scratch, live, self.outside)
 
-    def least_estimate(self) -> Estimate:
-        """Return the estimate with, for each stage, the kernel of the least scratch."""
+    def least_outline(self) -> Outline:
+        """Return the outline with, for each stage, the kernel of the least scratch."""
         if not all(self._kernels):
-            return self.estimate(None)
-        return self.estimate([min((k.calls for k in own), key=_scratch) for own in self._kernels])
+            return self.outline(None)
+        return self.outline([min((k.calls for k in own), key=_scratch) for own in self._kernels])
 
     @cached_property
-    def _options(self) -> list[list[KernelOption]] | None:
-        """For each stage, the options to compute it with a kernel that is not flash-heavy, the
+    def _ways(self) -> list[list[_Way]] | None:
+        """For each stage, the ways to compute it with a kernel that is not flash-heavy, the
         cheapest first; None if a stage has no kernel.
         """
         if not all(self._kernels):
@@ -194,7 +194,7 @@ class Bounds:
         return [
             [
                 # A stage that accumulates has one kernel, which is counted in all peaks.
-                self._option(stage, kernel, 0 if node.accumulates else kernel.calls.scratch_bytes)
+                self._way(stage, kernel, 0 if node.accumulates else kernel.calls.scratch_bytes)
                 for kernel in kernels
                 if node.accumulates or not kernel.flash_heavy
             ]
@@ -209,14 +209,14 @@ class Bounds:
             return None
         return sorted(range(len(layers)), key=layers.__getitem__)
 
-    def _option(self, stage: int, kernel: Kernel, scratch_bytes: int) -> KernelOption:
+    def _way(self, stage: int, kernel: Kernel, scratch_bytes: int) -> _Way:
         times, each = self._times[stage], kernel.instructions
         cost = sum([n * (each[band] + CALL_COST) for band, n in times.items()])
-        return KernelOption(kernel.variant, scratch_bytes, cost, kernel.calls.first)
+        return _Way(kernel.variant, scratch_bytes, cost, kernel.calls.first)
 
     def _rooms(self, scratch_bytes: int, live_bytes: int) -> list[int]:
-        """Return, for each stage, the most scratch of a kernel with which an :class:`Estimate` has
-        at most these figures, ``live_bytes`` without :attr:`Estimate.outside_bytes`.
+        """Return, for each stage, the most scratch of a kernel with which an :class:`Outline` has
+        at most these figures, ``live_bytes`` without :attr:`Outline.outside_bytes`.
         """
         live_bytes += self.outside
         return [
@@ -228,10 +228,10 @@ class Bounds:
 
     def kernels_within(self, scratch_bytes: int, live_bytes: int) -> tuple[str, ...] | None:
         """Return, for each layer, the cheapest kernel, not flash-heavy, with which an
-        :class:`Estimate` has at most these figures, ``live_bytes`` without
-        :attr:`Estimate.outside_bytes`; None if a stage has none.
+        :class:`Outline` has at most these figures, ``live_bytes`` without
+        :attr:`Outline.outside_bytes`; None if a stage has none.
         """
-        if self._options is None:
+        if self._ways is None:
             return None
         rooms = self._rooms(scratch_bytes, live_bytes)
         stages = self.schedule.geometry.stages
@@ -239,16 +239,16 @@ class Bounds:
             cheapest = []
             for stage_index in by_layer:
                 room = rooms[stage_index]
-                for option in self._options[stage_index]:
-                    if option.scratch_bytes <= room:
-                        cheapest.append(option.variant)
+                for way in self._ways[stage_index]:
+                    if way.scratch_bytes <= room:
+                        cheapest.append(way.variant)
                         break
                 else:
                     return None
             return tuple(cheapest)
         found: dict[int, list[str]] = {}
-        for stage, room, options in zip(stages, rooms, self._options, strict=True):
-            fitting = [option.variant for option in options if option.scratch_bytes <= room]
+        for stage, room, ways in zip(stages, rooms, self._ways, strict=True):
+            fitting = [way.variant for way in ways if way.scratch_bytes <= room]
             if not stage.joins and stage.layer in found:
                 # One kernel computes all slices of a layer.
                 fitting = [variant for variant in found[stage.layer] if variant in fitting]
@@ -264,14 +264,12 @@ class Bounds:
         """Return lower bounds for a call with any of these kernels, of each stage; None if a stage
         has none.
         """
-        if self._options is None:
+        if self._ways is None:
             return None
         if prices not in self._least:
             self._least[prices] = [
-                _Least.of(
-                    options, [prices.stage(node.node.name, option.first) for option in options]
-                )
-                for node, options in zip(self._nodes, self._options, strict=True)
+                _Least.of(ways, [prices.stage(node.node.name, way.first) for way in ways])
+                for node, ways in zip(self._nodes, self._ways, strict=True)
             ]
         total, priced = 0.0, prices.entry * self.count
         rooms = self._rooms(scratch_bytes, live_bytes)
@@ -289,11 +287,11 @@ class Bounds:
         total, priced = 0.0, prices.entry * self.count
         for stage, (node, bands) in enumerate(zip(self._nodes, self.bands, strict=True)):
             try:
-                option = self._option(stage, self.stages.kernel(node, bands, wanted[stage]), 0)
+                way = self._way(stage, self.stages.kernel(node, bands, wanted[stage]), 0)
             except NotFusible:
                 return None
-            total += option.cost
-            priced += option.cost + prices.stage(node.node.name, option.first)
+            total += way.cost
+            priced += way.cost + prices.stage(node.node.name, way.first)
         return LeastCost(total, priced)
 
 
